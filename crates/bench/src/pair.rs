@@ -138,8 +138,8 @@ impl Options<'_> {
     }
 }
 
-/// How long a host may take to open its port.
-const HOST_START: Duration = Duration::from_secs(5);
+/// How long who listens may take to open its port.
+const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A running host and client. Dropped in this order: the client leaves first.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl Pair {
         let log = (!options.show_host).then_some(log.as_path());
         let command = options.host(cable, at, &pin, &host_dir)?;
         let mut host = Child::start("host", command, log)?;
-        wait_until_bound(&mut host, at)?;
+        wait_until_bound(&mut host, at.port(), &UDP)?;
         let command = options.client(cable, link(at)?, &pin, &client_dir)?;
         let client = Child::start("client", command, Some(&client_dir.join("log")))?;
         Ok(Pair { client, host })
@@ -243,28 +243,37 @@ pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
 }
 
 /// A UDP port that nobody has at the moment.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("no UDP port is free")?;
     Ok(socket.local_addr()?.port())
 }
 
-/// Waits until the host listens.
-fn wait_until_bound(host: &mut Child, at: SocketAddr) -> Result<()> {
-    let until = clock::now() + HOST_START;
-    while !is_bound(host.id(), at.port()) {
-        host.check()?;
+/// The tables of a protocol's ports in `/proc/[pid]/net` (proc(5)).
+pub(crate) type Tables = [&'static str; 2];
+pub(crate) const UDP: Tables = ["udp", "udp6"];
+pub(crate) const TCP: Tables = ["tcp", "tcp6"];
+
+/// Waits until somebody in a child's network namespace, usually the child, has a port.
+pub(crate) fn wait_until_bound(child: &mut Child, port: u16, tables: &Tables) -> Result<()> {
+    let until = clock::now() + LISTENS_WITHIN;
+    while !is_bound(child.id(), port, tables) {
+        child.check()?;
         if clock::now() > until {
-            bail!("the host did not open UDP {at}{}", host.last_words());
+            bail!(
+                "the {} did not open {} port {port}{}",
+                child.name(),
+                tables[0],
+                child.last_words()
+            );
         }
         clock::sleep_until(clock::now() + Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// Whether any process of the network namespace of process `id` has the UDP port (proc(5),
-/// `/proc/[pid]/net/udp`).
-fn is_bound(id: u32, port: u16) -> bool {
-    ["udp", "udp6"].iter().any(|table| {
+/// Whether any process of the network namespace of process `id` has the port.
+fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
+    tables.iter().any(|table| {
         std::fs::read_to_string(format!("/proc/{id}/net/{table}")).is_ok_and(|table| {
             table.lines().skip(1).any(|line| {
                 let local = line.split_whitespace().nth(1).unwrap_or_default();
@@ -315,9 +324,12 @@ mod tests {
     fn a_bound_port_is_seen_and_a_free_one_is_not() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        assert!(is_bound(std::process::id(), port));
+        assert!(is_bound(std::process::id(), port, &UDP));
         drop(socket);
-        assert!(!is_bound(std::process::id(), port));
+        assert!(!is_bound(std::process::id(), port, &UDP));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_bound(std::process::id(), port, &TCP));
     }
 
     #[test]

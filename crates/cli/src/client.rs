@@ -61,7 +61,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let address = address(&opened);
     let silent = opened.silent.clone();
-    let (client, scheduler) = start(&config, opened, ends)?;
+    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
+    let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
+    let client = start(&config, opened, ends, &scheduler)?;
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
     }
@@ -80,8 +82,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     // What did not leave the host is not known here: gaps mean nothing.
     let (_, complete) = finish(session.recorder);
+    let recorded = realtime::finish(recording, "client");
     let code = outcome?;
     complete?;
+    recorded?;
     Ok(code)
 }
 
@@ -158,8 +162,12 @@ impl Ends {
     }
 }
 
-fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRuntime, Scheduler)> {
-    let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
+fn start(
+    config: &ClientConfig,
+    opened: Opened,
+    ends: Ends,
+    scheduler: &Scheduler,
+) -> Result<ClientRuntime> {
     let setup = ClientSetup {
         identity: opened.identity,
         name: opened.name,
@@ -189,8 +197,7 @@ fn start(config: &ClientConfig, opened: Opened, ends: Ends) -> Result<(ClientRun
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
     };
-    let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
-    Ok((client, scheduler))
+    ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }
 
 /// What is known of game pads; `None` if they are not wanted. Lines that are nonsense are told.

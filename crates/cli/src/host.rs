@@ -26,6 +26,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, USUAL_FPS};
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use openuvr_runtime::line::Line;
+use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
 
 use crate::clients::{Clients, HostState, TICK, invite};
@@ -94,6 +95,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let Started {
         host,
         scheduler,
+        recording,
         release,
         mut announcer,
     } = match start(&config, parts, stage.shows(), &stop) {
@@ -129,8 +131,10 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
     }
     let complete = clients.finish();
+    let recorded = realtime::finish(recording, "host");
     outcome?;
     complete?;
+    recorded?;
     Ok(stage.exit_code())
 }
 
@@ -331,6 +335,7 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 struct Started {
     host: HostRuntime,
     scheduler: Scheduler,
+    recording: Option<Recording>,
     release: Option<Release>,
     announcer: Option<Announcer>,
 }
@@ -372,6 +377,7 @@ fn start(
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
+    let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
     let fps = config.fps.unwrap_or(USUAL_FPS);
     let mut announcer = announcer(config, shows);
     let fingerprint = opened.identity.public().fingerprint();
@@ -412,6 +418,7 @@ fn start(
     Ok(Started {
         host,
         scheduler,
+        recording,
         release,
         announcer,
     })

@@ -5,7 +5,10 @@
 //! (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
+use anyhow::{Context as _, Result};
+use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{Refused, Scheduler};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
@@ -29,9 +32,42 @@ pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler 
     scheduler
 }
 
+/// The same, whose threads record into a folder how they wake, where one is named.
+///
+/// # Errors
+/// The folder can't be made.
+pub(crate) fn recording(
+    scheduler: Scheduler,
+    folder: Option<&Path>,
+) -> Result<(Scheduler, Option<Recording>)> {
+    let Some(folder) = folder else {
+        return Ok((scheduler, None));
+    };
+    let recording = Recording::begin(folder)
+        .with_context(|| format!("can't record into the folder {}", folder.display()))?;
+    let scheduler = scheduler.recording(recording.handoffs());
+    Ok((scheduler, Some(recording)))
+}
+
+/// Ends it; `who` says what was lost.
+///
+/// # Errors
+/// It could not be written to its end.
+pub(crate) fn finish(recording: Option<Recording>, who: &str) -> Result<()> {
+    let Some(recording) = recording else {
+        return Ok(());
+    };
+    let lost = recording.finish();
+    let lost = lost.context("the recording of hand-offs could not be written to its end")?;
+    if lost > 0 {
+        eprintln!("openuvr {who}: {lost} hand-offs are not in the recording: it could not keep up");
+    }
+    Ok(())
+}
+
 /// Keeps every page of this program in memory from when it is touched first, now and later: code
 /// that runs once a minute must not come from the disk.
-fn lock_memory() -> Result<(), String> {
+fn lock_memory() -> std::result::Result<(), String> {
     // Under a limit, what is mapped later and goes beyond it could not be mapped at all.
     if let Some(bytes) = limit() {
         return Err(format!("the limit memlock is {} KiB", bytes >> 10));

@@ -51,6 +51,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
 
 use crate::clock;
+use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
@@ -203,6 +204,8 @@ struct Shared {
     clipboard: clipboard::Desk,
     pads: pads::PadDesk,
     media_sleeps_until: AtomicI64,
+    /// Where others wake the media thread.
+    to_media: Site,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
     end: Mutex<Option<StopReason>>,
@@ -242,6 +245,7 @@ impl Shared {
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.media_sleeps_until.load(Ordering::Relaxed) {
+            self.to_media.sent();
             self.link.wake();
         }
     }
@@ -339,6 +343,7 @@ impl ClientRuntime {
             clipboard: clipboard::Desk::default(),
             pads: pads::PadDesk::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
+            to_media: setup.scheduler.site("client-to-media"),
             unsent: Mutex::new(None),
             notices,
             end: Mutex::new(None),

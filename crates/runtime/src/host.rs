@@ -67,6 +67,7 @@ use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
 use crate::clock;
+use crate::handoffs::Site;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::DeviceStore;
 
@@ -194,6 +195,10 @@ struct Shared {
     /// How frames of further renditions ended, for the control thread, which tells the sessions: an
     /// ordinary thread must not hold them while the player's waits.
     ends: SyncSender<FrameOutcome>,
+    /// Where others, or its timer, wake the control thread; and where others wake the media thread.
+    to_control: Site,
+    control_timer: Site,
+    to_media: Site,
     notices: Board,
     /// The threads of subscribers that are no sessions.
     others: subscribe::Others,
@@ -201,7 +206,11 @@ struct Shared {
 
 impl Shared {
     /// Those of a host that starts, and where its frames' ends come out.
-    fn new(policy: HostPolicy, link: Arc<dyn Link>) -> (Arc<Shared>, Receiver<FrameOutcome>) {
+    fn new(
+        policy: HostPolicy,
+        link: Arc<dyn Link>,
+        scheduler: &Scheduler,
+    ) -> (Arc<Shared>, Receiver<FrameOutcome>) {
         let (ends, end_inbox) = sync_channel(ENDS);
         let shared = Shared {
             sessions: Mutex::new(Host::new(policy)),
@@ -213,6 +222,9 @@ impl Shared {
             injected: Mutex::default(),
             highest: AtomicU64::new(0),
             ends,
+            to_control: scheduler.site("host-to-control"),
+            control_timer: scheduler.site("host-control-timer"),
+            to_media: scheduler.site("host-to-media"),
             notices: Board::default(),
             others: subscribe::Others::default(),
         };
@@ -239,8 +251,18 @@ impl Shared {
         }
         let next = sessions.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
         if next < self.control_sleeps_until.load(Ordering::Relaxed) {
-            self.link.wake();
+            self.wake_control();
         }
+    }
+
+    fn wake_control(&self) {
+        self.to_control.sent();
+        self.link.wake();
+    }
+
+    fn wake_media(&self, media: &Waker) {
+        self.to_media.sent();
+        media.wake();
     }
 
     /// Sends a burst as a frame would be sent. A transport that finds out on the way that it can't
@@ -357,7 +379,7 @@ impl HostRuntime {
         open_encoders(&setup)?;
         let handshake = handshake(&setup)?;
         let encodings = Arc::new(setup.encodings);
-        let (shared, ends) = Shared::new(setup.policy, setup.link);
+        let (shared, ends) = Shared::new(setup.policy, setup.link, &setup.scheduler);
         let notices = shared.notices.reader();
         let (media_commands, media_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod csv;
 #[cfg(feature = "host")]
 pub mod guest;
+pub mod handoffs;
 #[cfg(feature = "host")]
 pub mod host;
 pub mod identity_store;
@@ -20,6 +21,7 @@ pub mod launch;
 pub mod line;
 pub mod lock;
 pub mod machine;
+pub mod recording;
 pub mod sched;
 pub mod sound_choice;
 pub mod store;

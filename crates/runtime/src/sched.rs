@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::handoffs::{Handoffs, Site};
 use crate::sys;
 
 /// What a thread does, which decides how urgent it is.
@@ -173,6 +174,7 @@ pub struct Scheduler {
     /// Cores of the threads that may not wait; empty: any.
     cores: Arc<BTreeSet<usize>>,
     report: Arc<Mutex<SchedReport>>,
+    handoffs: Handoffs,
 }
 
 /// Signals that a thread raises by its own fault. Blocked, they would end the process without the
@@ -227,6 +229,18 @@ impl Scheduler {
             cores: Arc::new(cores),
             ..self
         }
+    }
+
+    /// Has the threads of a session record how long they take to wake.
+    #[must_use]
+    pub fn recording(self, handoffs: Handoffs) -> Scheduler {
+        Scheduler { handoffs, ..self }
+    }
+
+    /// A place of that recording; without one it does nothing.
+    #[must_use]
+    pub fn site(&self, name: &str) -> Site {
+        self.handoffs.site(name)
     }
 
     /// Adds to the warning what the program itself asked the system for in vain.

@@ -27,6 +27,9 @@ pub(super) struct Case {
     /// Cores used, by name of the process.
     pub(super) cores: BTreeMap<&'static str, f64>,
     pub(super) loopback_mbps: f64,
+    /// What the emulated link was given, both ways, with Ethernet, IP and UDP headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) carried_mbps: Option<f64>,
     /// Whose policy, and how many threads of that kind.
     pub(super) threads: Vec<(Thread, usize)>,
     pub(super) samples: Vec<Sample>,

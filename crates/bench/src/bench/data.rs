@@ -15,6 +15,7 @@ pub(super) struct Data {
     pub(super) sync: Value,
     pub(super) doors: Value,
     pub(super) handoff: Value,
+    pub(super) peers: Value,
     /// One for each case.
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
@@ -59,6 +60,7 @@ impl Data {
                 "sync" => data.sync = value,
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
+                "peers" => data.peers = value,
                 "wifi" => data.wifi = value,
                 "jitter" => data.jitter = value,
                 "traffic" => data.traffic = value,
@@ -78,6 +80,7 @@ impl Data {
                 &data.sync,
                 &data.doors,
                 &data.handoff,
+                &data.peers,
                 &data.wifi,
                 &data.jitter,
                 &data.traffic,
@@ -101,6 +104,7 @@ impl Data {
             "sync" => from_ref(&self.sync),
             "doors" => from_ref(&self.doors),
             "handoff" => from_ref(&self.handoff),
+            "peers" => from_ref(&self.peers),
             "link" => &self.link,
             "quality" => &self.quality_files,
             _ => &[],
@@ -122,10 +126,13 @@ impl Data {
 
     pub(super) fn machine(&self) -> Option<&Value> {
         let latency = self.latency.first();
-        let all =
-            latency
-                .into_iter()
-                .chain([&self.ablation, &self.sync, &self.doors, &self.handoff]);
+        let all = latency.into_iter().chain([
+            &self.ablation,
+            &self.sync,
+            &self.doors,
+            &self.handoff,
+            &self.peers,
+        ]);
         all.filter_map(|value| value.get("machine")).next()
     }
 }
@@ -160,6 +167,18 @@ fn collect(value: &Value, into: &mut Vec<Value>) {
 /// The number at a JSON pointer (RFC 6901).
 pub(super) fn number(value: &Value, at: &str) -> Option<f64> {
     value.pointer(at)?.as_f64()
+}
+
+/// A median with its range at a JSON pointer, for people.
+pub(super) fn range(row: &Value, at: &str) -> String {
+    let part = |of: &str| number(row, &format!("{at}/{of}"));
+    match (part("median"), part("min"), part("max")) {
+        (Some(median), Some(min), Some(max)) if min < max => {
+            format!("{median:.2} ({min:.2}–{max:.2})")
+        }
+        (Some(median), ..) => format!("{median:.2}"),
+        (None, ..) => "–".to_owned(),
+    }
 }
 
 /// The text at a JSON pointer.

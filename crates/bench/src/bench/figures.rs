@@ -1,7 +1,8 @@
 //! What became of each figure of the papers, computed from the data of the benches: what it
 //! claims, whether that holds here, and why. It draws nothing.
 //!
-//! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E), GamingAnywhere (figures 9 to 11) and
+//! Papers: OpenUVR (figures 6, 10, 11, sections IV-B3 and V-E), GamingAnywhere (figures 9 to 11; of both,
+//! what they say of other products, in [`peers`]) and
 //! Unity Render Streaming over Wi-Fi (sections 5 to 7 and 8.1, in [`traffic`]; figures 19 to 22, in
 //! [`wifi`]), and the SEARIS slides on latency jitter (in [`jitter`]). A figure without data is "not
 //! measured", never a guess.
@@ -12,7 +13,7 @@ use super::data::{Data, list, named, number, words};
 use super::machine::QUIET;
 use super::mark::{Claim, Mark, holds, holds_of};
 use super::stats::Range;
-use super::{jitter, traffic, wifi};
+use super::{jitter, peers, traffic, wifi};
 
 /// A figure of a paper.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,7 +25,13 @@ pub(super) struct Figure {
 }
 
 /// What is claimed, by study; one more study is one more line.
-const STUDIES: [&[Claim]; 4] = [&CLAIMS, &traffic::CLAIMS, &wifi::CLAIMS, &jitter::CLAIMS];
+const STUDIES: [&[Claim]; 5] = [
+    &CLAIMS,
+    &peers::CLAIMS,
+    &traffic::CLAIMS,
+    &wifi::CLAIMS,
+    &jitter::CLAIMS,
+];
 
 /// What OpenUVR and GamingAnywhere claim, in the papers' order.
 const CLAIMS: [Claim; 14] = [
@@ -267,8 +274,7 @@ fn both_ends(data: &Data) -> Option<(Range, Range)> {
 fn visual_latency(data: &Data) -> Option<(Mark, String)> {
     let (conventional, ours) = both_ends(data)?;
     let why = format!(
-        "{:.1} ms against {:.1} ms of the conventional stream, {:.1} times (paper: 2.67 times); \
-         other products were not compared",
+        "{:.1} ms against {:.1} ms of the conventional stream, {:.1} times (paper: 2.67 times)",
         ours.median,
         conventional.median,
         conventional.median / ours.median
@@ -385,8 +391,7 @@ fn network_load(data: &Data) -> Option<(Mark, String)> {
     let target = words(case, "/setting/bitrate").trim_end_matches('M');
     let target: f64 = target.parse().ok()?;
     let why = format!(
-        "{wire:.2} Mb/s with all headers, {target} set; the other products of the figure were \
-         not compared"
+        "{wire:.2} Mb/s with all headers, {target} set; the figure's other products are not here"
     );
     // A hundredth: the measured seconds begin and end within a frame.
     Some((holds(wire <= target * 1.01), why))

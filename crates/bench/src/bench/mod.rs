@@ -19,6 +19,7 @@ mod link;
 pub(crate) mod machine;
 mod mark;
 mod page;
+mod peers;
 pub(crate) mod plot;
 mod quality;
 mod reader;
@@ -59,6 +60,7 @@ enum What {
     Sync(sync::Args),
     Doors(doors::Args),
     Handoff(handoff::Args),
+    Peers(peers::Args),
     Report(page::Args),
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Sync(args) => sync::run(args),
         What::Doors(args) => doors::run(args),
         What::Handoff(args) => handoff::run(args),
+        What::Peers(args) => peers::run(args),
         What::Report(args) => page::run(args),
     }
 }

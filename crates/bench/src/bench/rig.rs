@@ -3,15 +3,20 @@
 //!
 //! It decides nothing about what is compared, and prints nothing.
 
+mod peer;
+
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_lab::hop::Meter;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
+pub(super) use self::peer::{Listens, Peered};
 use super::case::{Case, Sample, Stream};
 use super::floor::Copier;
 use super::journey;
@@ -107,6 +112,8 @@ pub(super) struct Rig<'a> {
     scene: Option<Child>,
     /// Where the scene writes how long its frames took.
     times: Option<PathBuf>,
+    /// Of the emulated link of what is measured, where there is one.
+    meter: Option<Meter>,
     near: VirtualDisplay,
     far: VirtualDisplay,
 }
@@ -123,6 +130,7 @@ impl<'a> Rig<'a> {
             stop,
             scene: None,
             times: None,
+            meter: None,
             near,
             far,
         })
@@ -187,6 +195,37 @@ impl<'a> Rig<'a> {
 
     /// Measures a host and a client.
     pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
+        self.stream_by(of, |options| {
+            let pair = match of.cable {
+                Some(cable) => Pair::start_on(options, cable),
+                None => Pair::start(options),
+            };
+            Ok((pair?, None))
+        })
+    }
+
+    /// The same with an emulated link between them, which counts; see [`Pair::start_over`].
+    pub(super) fn stream_over(
+        &mut self,
+        of: &Streamed<'_>,
+        link: impl FnOnce(SocketAddr) -> Result<(SocketAddr, Meter)>,
+    ) -> Result<Stream> {
+        self.stream_by(of, |options| {
+            let mut counts = None;
+            let pair = Pair::start_over(options, |host| {
+                let (listens, meter) = link(host)?;
+                counts = Some(meter);
+                Ok(listens)
+            })?;
+            Ok((pair, counts))
+        })
+    }
+
+    fn stream_by(
+        &mut self,
+        of: &Streamed<'_>,
+        start: impl FnOnce(&pair::Options<'_>) -> Result<(Pair, Option<Meter>)>,
+    ) -> Result<Stream> {
         let mut more_host = of.source.words();
         let fps = self.setup.scene_fps.to_string();
         let mut game = Vec::new();
@@ -240,10 +279,8 @@ impl<'a> Rig<'a> {
             more_host: &more_host,
             more_client: &more_client,
         };
-        let mut pair = match of.cable {
-            Some(cable) => Pair::start_on(&options, cable)?,
-            None => Pair::start(&options)?,
-        };
+        let (mut pair, meter) = start(&options)?;
+        self.meter = meter;
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
         let any_whole = &mut |seen: &[Sighting]| {
@@ -289,7 +326,8 @@ impl<'a> Rig<'a> {
         self.first_frame(reader, check)?;
         let scene = Drawn::open(self.near.name())?;
         self.pass(self.setup.warm_up, check)?;
-        let (unreadable, before) = (reader.unreadable(), Load::now());
+        let carried = || self.meter.as_ref().map(carried_bytes);
+        let (unreadable, before, given) = (reader.unreadable(), Load::now(), carried());
         let (from, first) = scene.newest()?;
         self.pass(Duration::from_secs_f64(seconds), check)?;
         let until = clock::now() + FIRST_FRAME;
@@ -303,6 +341,7 @@ impl<'a> Rig<'a> {
         }
         let (to, last) = scene.newest()?;
         let used = Load::now().since(&before);
+        let carried = carried().zip(given).map(|(all, before)| all - before);
         reader.wait(0, ON_ITS_WAY, |sighting| sighting.frame >= last)?;
         let drawn = first + 1..=last;
         let mut samples = reader.since(0);
@@ -328,6 +367,8 @@ impl<'a> Rig<'a> {
                 .chain(shared.map(|(name, id)| (name, used.of(id))))
                 .collect(),
             loopback_mbps: used.loopback_mbps,
+            carried_mbps: carried
+                .map(|bytes| bytes as f64 * 8.0 / 1e6 / to.since(from).as_secs_f64()),
             threads: machine::threads().into_iter().collect(),
             samples: samples
                 .into_iter()
@@ -424,6 +465,15 @@ impl<'a> Rig<'a> {
         shots.dedup_by_key(|shot| shot.stamp.map(|stamp| stamp.frame));
         Ok(shots)
     }
+}
+
+/// What an emulated link was given in both directions, with the headers that the loopback device
+/// counts too: Ethernet, IPv4, UDP.
+fn carried_bytes(meter: &Meter) -> u64 {
+    const HEADERS: u64 = 14 + 20 + 8;
+    let ways = meter.read().into_iter();
+    ways.map(|(datagrams, bytes)| bytes + datagrams * HEADERS)
+        .sum()
 }
 
 /// Lets time pass as long as everybody is well.

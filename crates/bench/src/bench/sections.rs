@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::case::ratio;
-use super::data::{Data, drawn, list, number, words};
+use super::data::{Data, drawn, list, number, range, words};
 use super::figures;
 use super::html::{escaped, figure, section, table};
 use super::mark::Mark;
@@ -428,17 +428,6 @@ fn lines(plot: &Value) -> Lines {
 fn median(all: &[Value]) -> Option<f64> {
     let all: Vec<f64> = all.iter().filter_map(Value::as_f64).collect();
     Summary::of(&all).map(|s| s.p50)
-}
-
-fn range(row: &Value, at: &str) -> String {
-    let part = |of: &str| number(row, &format!("{at}/{of}"));
-    match (part("median"), part("min"), part("max")) {
-        (Some(median), Some(min), Some(max)) if min < max => {
-            format!("{median:.2} ({min:.2}–{max:.2})")
-        }
-        (Some(median), ..) => format!("{median:.2}"),
-        (None, ..) => "–".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -264,6 +264,7 @@ mod tests {
             other_cores,
             cores: BTreeMap::new(),
             loopback_mbps: 0.0,
+            carried_mbps: None,
             threads: Vec::new(),
             samples: Vec::new(),
         };

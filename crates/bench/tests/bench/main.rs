@@ -7,6 +7,8 @@
 )]
 
 mod baseline;
+mod handoffs;
+mod peers;
 mod program;
 mod quality;
 mod soak;

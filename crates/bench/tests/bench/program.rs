@@ -32,7 +32,8 @@ fn the_help_passes_through_with_all_benches() {
     assert!(out.status.success(), "{help}");
     assert!(help.contains("Usage: openuvr bench <COMMAND>"), "{help}");
     for bench in [
-        "latency", "ablation", "quality", "link", "sound", "sync", "doors", "handoff", "report",
+        "latency", "ablation", "quality", "link", "sound", "sync", "doors", "handoff", "peers",
+        "report",
     ] {
         assert!(help.contains(&format!("\n  {bench}")), "{bench}: {help}");
     }

@@ -256,6 +256,9 @@ the last counts. --help says more on each than -h.";
             csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
             /// Write a trace for ui.perfetto.dev.
             trace: Option<PathBuf> = "trace", optional(path("FILE")), Default::Unset("");
+            /// Record how long threads take to hear of each other and of their timers.
+            /// A file for each place, for `openuvr lab jitter analyse FOLDER/*.jitter`.
+            handoffs: Option<PathBuf> = "handoffs", optional(path("FOLDER")), Default::Unset("");
             /// Show the times of the stages while running.
             /// `auto`: on a terminal; `on`: also into a pipe, as plain lines.
             table: TableMode = "table", choice(), Default::Is("auto");

@@ -41,7 +41,7 @@ the last counts. --help says more on each than -h.";
 }
 
 /// Settings of a host that a game decides by itself, or that need another source.
-const NOT_OURS: [&str; 11] = [
+const NOT_OURS: [&str; 12] = [
     "source",
     "display",
     "virtual",
@@ -53,6 +53,8 @@ const NOT_OURS: [&str; 11] = [
     "for",
     "submit",
     "scene-fps",
+    // The host is in the game's process, where nobody would write it.
+    "handoffs",
 ];
 
 /// The configuration of `openuvr run`.

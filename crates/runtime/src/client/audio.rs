@@ -25,6 +25,7 @@ use openuvr_proto::wire::control::AudioReport;
 use self::latency::Latencies;
 use super::{Notice, PanicReporter, Shared};
 use crate::clock;
+use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
@@ -54,6 +55,8 @@ struct Stream {
     /// The audio thread waits: what arrives wakes it.
     waits: AtomicBool,
     waker: Mutex<Option<Waker>>,
+    /// Where the media thread wakes this one.
+    handed_over: Site,
     stop: AtomicBool,
 }
 
@@ -74,6 +77,7 @@ impl Audio {
             buffer: Mutex::new(JitterBuffer::new()),
             waits: AtomicBool::new(false),
             waker: Mutex::default(),
+            handed_over: scheduler.site("client-media-to-audio"),
             stop: AtomicBool::new(false),
         });
         let mut player = Player {
@@ -104,6 +108,7 @@ impl Audio {
             came = true;
         }
         if came && self.stream.waits.swap(false, Ordering::Relaxed) {
+            self.stream.handed_over.sent();
             self.wake();
         }
     }
@@ -219,6 +224,7 @@ impl Player {
                 Next::Wait(until) => {
                     let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
                     playback.wait(Some(until.since(clock::now())))?;
+                    self.stream.handed_over.received();
                     self.stream.waits.store(false, Ordering::Relaxed);
                     continue;
                 }

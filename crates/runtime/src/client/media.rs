@@ -33,6 +33,7 @@ use super::screen::{Screen, Shown};
 use super::search::Search;
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, run_input};
 use crate::clock;
+use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched;
 
@@ -74,6 +75,8 @@ pub(super) struct Media {
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
     window_is_mute: bool,
+    /// Where this thread is woken by its timer.
+    timer: Site,
 }
 
 /// How a session ended.
@@ -94,6 +97,7 @@ impl Media {
             credentials: HostCredentials::new(known, setup.pin.take(), setup.pair_again),
             shared,
             role: setup.offer.role,
+            timer: setup.scheduler.site("client-media-timer"),
             screen: Screen::new(setup.decoder),
             setup,
             ever: false,
@@ -259,8 +263,13 @@ impl Media {
                 break Ended::Stop;
             }
             let timeout = self.timeout();
+            let until = clock::now() + timeout;
             if let Err(e) = self.setup.link.recv(&mut self.batch, Some(timeout)) {
                 break Ended::StopReason(StopReason::Failed(format!("receiving failed: {e}")));
+            }
+            self.shared.to_media.received();
+            if self.batch.is_empty() && !timeout.is_zero() {
+                self.timer.woke(until);
             }
             if let Some(ended) = self.turn() {
                 break ended;

@@ -139,7 +139,12 @@ impl Control {
     }
 
     fn receive(&mut self, batch: &mut RecvBatch, timeout: Duration) -> Result<(), LinkError> {
+        let until = clock::now() + timeout;
         self.shared.link.recv(batch, Some(timeout))?;
+        self.shared.to_control.received();
+        if batch.is_empty() && !timeout.is_zero() {
+            self.shared.control_timer.woke(until);
+        }
         let now = clock::now();
         for (from, datagram) in batch.iter() {
             self.datagram(now, from, datagram);
@@ -556,13 +561,13 @@ impl Control {
             command => {
                 if let Err(TrySendError::Full(command)) = self.media_commands.try_send(command) {
                     // It may sleep over good news.
-                    self.media.wake();
+                    self.shared.wake_media(&self.media);
                     // Fails only when the media thread is gone, and then the host stops.
                     let _ = self.media_commands.send(command);
                 }
             }
         }
-        self.media.wake();
+        self.shared.wake_media(&self.media);
     }
 
     /// Tells the audio thread, if there is one, which takes what is told within a payload's length.

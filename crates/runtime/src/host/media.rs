@@ -30,6 +30,7 @@ use self::further::{Further, Waiting};
 use self::pipeline::{Circumstances, Pipeline};
 use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
 use crate::clock;
+use crate::handoffs::Site;
 use crate::sched::Scheduler;
 
 /// A picture that a further rendition's thread could not be given at once is offered again this much
@@ -62,6 +63,9 @@ pub(super) struct Media {
     size: Size,
     /// The most frames a second that the capture gives.
     fps: f64,
+    /// Where this thread is woken by its timer: for a frame that is due, and for the player's link.
+    timer: Site,
+    pacing: Site,
 }
 
 impl Media {
@@ -73,6 +77,7 @@ impl Media {
         (back, media_commands): (SyncSender<MediaCommand>, Receiver<MediaCommand>),
     ) -> Media {
         let fps = encodings.all()[0].rendition.policy.fps;
+        let [timer, pacing] = ["host-media-timer", "host-pacing-timer"].map(|n| scheduler.site(n));
         Media {
             shared,
             capture,
@@ -90,6 +95,8 @@ impl Media {
             converter,
             pool: Pool::default(),
             size: Size::default(),
+            timer,
+            pacing,
         }
     }
 
@@ -101,8 +108,13 @@ impl Media {
     /// Waits for the next event and does what follows from it; whether the source goes on.
     fn turn(&mut self) -> bool {
         self.take_commands();
-        let timeout = self.next_deadline().map(|at| at.since(clock::now()));
-        match self.capture.next(timeout) {
+        let until = self.next_deadline();
+        let event = (self.capture).next(until.map(|at| at.since(clock::now())));
+        self.shared.to_media.received();
+        if let (Ok(CaptureEvent::TimedOut), Some(until)) = (&event, until) {
+            self.timer.woke(until);
+        }
+        match event {
             Ok(CaptureEvent::Frame) => {
                 let changed = self.capture.changed();
                 if let Some(primary) = &mut self.primary {
@@ -248,7 +260,7 @@ impl Media {
                     self.command_media(command)
                 }
                 Ok(command) => self.deferred.push_back(command),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.pacing.woke(at),
                 // The host stops.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             }

@@ -21,6 +21,7 @@ pub(super) use self::detached::Detached;
 use self::detached::{Backlog, Call, Thread};
 use super::{HostRuntime, MediaCommand, Shared};
 use crate::clock;
+use crate::handoffs::Site;
 use crate::sched;
 
 /// Why nobody was subscribed.
@@ -59,7 +60,8 @@ impl HostRuntime {
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
         let (calls, inbox) = sync_channel(detached::WAITING);
         let backlog = Arc::new(Backlog::default());
-        shared.others.add(id, &backlog, &calls);
+        let handed_over = self.scheduler.site("host-media-to-subscriber");
+        shared.others.add(id, &backlog, &calls, &handed_over);
         let granted = shared.sessions().subscribe(clock::now(), id, request);
         let grant = granted.map_err(|refusal| {
             shared.others.remove(id);
@@ -71,6 +73,7 @@ impl HostRuntime {
             media_commands: self.media_commands.clone(),
             media: self.media.clone(),
             shared: shared.clone(),
+            handed_over,
         };
         // It is not waited for at the end: it may be the one that blocks.
         let started = (self.scheduler).spawn(
@@ -127,7 +130,7 @@ impl HostRuntime {
         let taken = host.input(clock::now(), subscriber, event, sampled);
         drop(host);
         // The control thread injects it.
-        self.shared.link.wake();
+        self.shared.wake_control();
         taken
     }
 
@@ -154,7 +157,7 @@ impl HostRuntime {
             let _ = self
                 .media_commands
                 .try_send(MediaCommand::Feedback(from, feedback));
-            self.media.wake();
+            self.shared.wake_media(&self.media);
         }
     }
 }
@@ -166,7 +169,7 @@ impl Shared {
         let done = what(&mut host);
         self.flush(&mut host);
         drop(host);
-        self.link.wake();
+        self.wake_control();
         done
     }
 
@@ -178,7 +181,7 @@ impl Shared {
         let plays = host.player() == Some(id);
         drop(host);
         if plays {
-            self.link.wake();
+            self.wake_control();
         }
     }
 }
@@ -196,8 +199,14 @@ struct Entry {
 }
 
 impl Others {
-    fn add(&self, id: SubscriberId, backlog: &Arc<Backlog>, calls: &SyncSender<Call>) {
-        let detached = Detached::new(calls.clone(), backlog.clone());
+    fn add(
+        &self,
+        id: SubscriberId,
+        backlog: &Arc<Backlog>,
+        calls: &SyncSender<Call>,
+        handed_over: &Site,
+    ) {
+        let detached = Detached::new(calls.clone(), backlog.clone(), handed_over.clone());
         let entry = Entry {
             calls: calls.clone(),
             backlog: backlog.clone(),

@@ -25,6 +25,7 @@ use openuvr_proto::units::{Bitrate, Size};
 
 use super::pipeline::{Circumstances, Pipeline};
 use crate::clock;
+use crate::handoffs::Site;
 use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
 
@@ -61,6 +62,8 @@ struct Slot {
     takes_nv12: AtomicBool,
     /// The pipeline is wanted by the capturing thread.
     wanted_back: AtomicBool,
+    /// Where pictures are handed over.
+    handed_over: Site,
 }
 
 /// A pipeline that comes back, with what it was not told yet.
@@ -96,13 +99,17 @@ impl Further {
         (back, capturing): (SyncSender<MediaCommand>, Waker),
     ) -> std::io::Result<Further> {
         let (media_commands, inbox) = sync_channel(MEDIA_COMMANDS);
-        let slot = Arc::<Slot>::default();
+        let slot = Arc::new(Slot {
+            handed_over: scheduler.site("host-media-to-rendition"),
+            ..Slot::default()
+        });
         let (id, members) = (pipeline.id(), pipeline.members());
         let thread = Thread {
             shared: shared.clone(),
             pipeline,
             media_commands: inbox,
             slot: slot.clone(),
+            timer: scheduler.site("host-rendition-timer"),
             picture: None,
         };
         let report = PanicReporter(shared.clone(), "rendition");
@@ -193,6 +200,7 @@ impl Further {
             newest.replace(&pending);
         }
         self.put(newest);
+        self.slot.handed_over.sent();
         self.thread.thread().unpark();
     }
 
@@ -241,6 +249,8 @@ struct Thread {
     pipeline: Pipeline,
     media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
+    /// Where this thread is woken by its timer.
+    timer: Site,
     /// The newest picture, and what is known of it.
     picture: Option<(Arc<Copied>, Circumstances)>,
 }
@@ -249,6 +259,7 @@ impl Thread {
     /// Until nobody takes the rendition, or the capturing thread wants it back.
     fn run(mut self) -> Option<Returned> {
         loop {
+            self.slot.handed_over.received();
             if !self.take_commands() {
                 self.pipeline.end();
                 return None;
@@ -267,7 +278,10 @@ impl Thread {
             let deadline = self.pipeline.next_deadline();
             match deadline.filter(|_| self.picture.is_some()) {
                 Some(at) if at <= clock::now() => self.again(),
-                Some(at) => std::thread::park_timeout(at.since(clock::now())),
+                Some(at) => {
+                    std::thread::park_timeout(at.since(clock::now()));
+                    self.timer.woke(at);
+                }
                 None => std::thread::park(),
             }
         }
@@ -343,7 +357,7 @@ impl Thread {
             told |= self.shared.ends.send(end).is_ok();
         }
         if told {
-            self.shared.link.wake();
+            self.shared.wake_control();
         }
     }
 

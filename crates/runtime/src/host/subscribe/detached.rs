@@ -20,6 +20,7 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::video::{MAX_SLICES, SlicePlace};
 
 use crate::clock;
+use crate::handoffs::Site;
 use crate::host::{MediaCommand, Notice, Shared};
 
 /// Frames that it may have in hand: one that it works on, and one that waits.
@@ -61,21 +62,29 @@ pub(super) struct Backlog {
 pub(in crate::host) struct Detached {
     calls: SyncSender<Call>,
     backlog: Arc<Backlog>,
+    handed_over: Site,
     /// What was taken of the frame that is under way; `None`: it is missed.
     taken: Option<Departure>,
 }
 
 impl Detached {
-    pub(super) fn new(calls: SyncSender<Call>, backlog: Arc<Backlog>) -> Detached {
+    pub(super) fn new(
+        calls: SyncSender<Call>,
+        backlog: Arc<Backlog>,
+        handed_over: Site,
+    ) -> Detached {
         Detached {
             calls,
             backlog,
+            handed_over,
             taken: None,
         }
     }
 
     /// Hands a call over; what finds no room misses the frame.
     fn call(&mut self, call: Call) {
+        // Before: afterwards it may have been taken already.
+        self.handed_over.sent();
         if self.calls.try_send(call).is_err() {
             self.taken = None;
         }
@@ -131,6 +140,8 @@ pub(super) struct Thread {
     pub(super) media_commands: SyncSender<MediaCommand>,
     pub(super) media: Waker,
     pub(super) shared: Arc<Shared>,
+    /// Where the media thread hands calls over.
+    pub(super) handed_over: Site,
 }
 
 /// What a frame that builds on a missed one ends with.
@@ -152,6 +163,7 @@ impl Thread {
         let mut frames = Frames::default();
         let mut goes_on = true;
         while goes_on && let Ok(call) = calls.recv() {
+            self.handed_over.received();
             self.frame(&mut frames, &mut *subscriber, call);
             self.catch_up();
             if self.backlog.updated.swap(false, Ordering::AcqRel) {

@@ -1,0 +1,411 @@
+//! `openuvr bench peers`: our stream beside those of other programs, in turn, with the same scene, size,
+//! bitrate and reader.
+//!
+//! What cannot be the same is told: the others poll the display, ours waits for damage, so the scene
+//! draws a little faster than they look and meets each phase; ours asks for real-time scheduling, so it is
+//! measured without as well; a TCP connection is not led through the emulated link.
+
+mod figures;
+mod page;
+mod presence;
+mod print;
+mod table;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use openuvr_lab::link::Impairment;
+use openuvr_proto::units::Bitrate;
+use serde::Serialize;
+
+use self::figures::Figures;
+pub(super) use self::page::{CLAIMS, show};
+use self::table::{PEERS, Peer, Transport};
+use super::case::Stream;
+use super::emulated::Emulated;
+use super::head::{Head, Report, keep};
+use super::rig::{Listens, Peered, Rig, Setup, Source, Streamed};
+use super::turns::{Asked, Turns};
+use crate::pair::{self, TemporaryDir};
+
+/// Measure our stream beside GStreamer's, ffmpeg's and TigerVNC's.
+///
+/// The figures, for the same scene at the same size and bitrate, read from the pixels of the receiver's
+/// display: drawn to visible; different frames seen a second; how many of the pictures compared are intact
+/// (30 dB of luma PSNR or more), and the median PSNR; what crossed the loopback device in both directions;
+/// cores of sender and receiver; and, where keys reach the application, from a press to its effect. `loss`
+/// leads datagrams through an emulated link that takes 2 ms each way and loses 1 %; TCP is not led through
+/// it. A program that is not there is named with its package. Medians and ranges over repetitions that
+/// take turns.
+#[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    asked: Asked,
+    /// What to measure, of openuvr, openuvr-ordinary, gstreamer, ffmpeg, tigervnc (default: all)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
+    only: Vec<&'static str>,
+    /// What lies between sender and receiver
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "direct,loss")]
+    links: Vec<Link>,
+    /// Key presses in each run, where they reach the application
+    #[arg(long, default_value_t = 15)]
+    presses: u32,
+    /// Decides which datagrams are lost
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write peers.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// What lies between sender and receiver.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Link {
+    /// The loopback device
+    Direct,
+    /// An emulated link: 2 ms each way, 1 % of the datagrams lost
+    Loss,
+}
+
+impl Link {
+    fn impairment(self) -> Option<Impairment> {
+        match self {
+            Link::Direct => None,
+            // As the case `loss` of `bench link`.
+            Link::Loss => Some(Impairment {
+                delay: Duration::from_millis(2),
+                loss: 0.01,
+                ..Impairment::default()
+            }),
+        }
+    }
+}
+
+/// Ours, with its threads scheduled as its own default asks, and as any program's.
+const OURS: [(&str, &str, &[&str]); 2] = [
+    (
+        "openuvr",
+        "openuvr host and client; real-time scheduling, where the system allows it",
+        &[],
+    ),
+    (
+        "openuvr-ordinary",
+        "the same, scheduled as the others are (--realtime off)",
+        &["--realtime", "off"],
+    ),
+];
+
+/// One of those that take turns.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    /// Ours, with more words for both ends.
+    Ours(&'static [&'static str]),
+    Other(&'static Peer),
+}
+
+fn name(name: &str) -> Result<&'static str, String> {
+    let mut names = names();
+    names
+        .find(|known| *known == name)
+        .ok_or_else(|| format!("choose of {}", self::names().collect::<Vec<_>>().join(", ")))
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let ours = OURS.iter().map(|(name, ..)| *name);
+    ours.chain(PEERS.iter().map(|peer| peer.name))
+}
+
+/// One program, over its repetitions.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    versions: Vec<String>,
+    /// Both command lines; display, port and size stand in braces.
+    commands: Vec<&'static str>,
+    takes_input: bool,
+    /// What is to be installed first: it was not measured.
+    skipped: Option<String>,
+    /// Why it was not measured to the end.
+    failed: Option<String>,
+    direct: Option<Figures>,
+    loss: Option<Figures>,
+    #[serde(skip)]
+    who: Who,
+    #[serde(skip)]
+    runs: [Vec<Run>; 2],
+}
+
+/// One measurement.
+#[derive(Debug)]
+struct Run {
+    stream: Stream,
+    /// The p99 of the emulated link's own lateness, ms.
+    link_late_ms: Option<f64>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(&args.asked, 1.5)?;
+    let bitrate: Bitrate = args.asked.bitrate.parse()?;
+    ensure!(bitrate.0 >= 100_000, "--bitrate must be at least 100K");
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let mut rows = rows(args);
+    for row in &rows {
+        if let Some(what) = &row.skipped {
+            eprintln!("bench peers: {}: skipped: {what}", row.name);
+        }
+    }
+    let setup = turns.setup(args.asked.size, args.asked.scene_fps);
+    let presses = if turns.quick { 2 } else { args.presses };
+    let own_ms = Rig::start(setup, &stop)?.application_reaction(presses)?;
+    let bench = Bench {
+        args,
+        setup,
+        bitrate,
+        seconds: turns.seconds,
+        presses,
+        stop: &stop,
+    };
+    for repetition in 1..=turns.repetitions {
+        for link in &args.links {
+            for row in &mut rows {
+                let (name, link) = (row.name, *link);
+                if row.skipped.is_some() || row.failed.is_some() || !goes_over(row.who, link) {
+                    continue;
+                }
+                eprintln!(
+                    "bench peers: {repetition}/{} {name}, {link:?}",
+                    turns.repetitions
+                );
+                match bench.once(row.who, link) {
+                    Ok(run) => row.runs[link as usize].push(run),
+                    Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
+                    Err(error) => {
+                        eprintln!("bench peers: {name}: {error:#}");
+                        row.failed = Some(format!("{error:#}"));
+                    }
+                }
+            }
+        }
+    }
+    for row in &mut rows {
+        [row.direct, row.loss] = [0, 1].map(|link| Figures::of(&row.runs[link]));
+    }
+    let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
+    let head = Head::new(&args.asked, turns, streams.map(|run| &run.stream));
+    let found = Found {
+        report: Report { head, ways: rows },
+        own_reaction_ms: own_ms,
+    };
+    print::print(&found);
+    if let Some(folder) = &args.out {
+        keep(folder, "peers.json", &found)?;
+    }
+    let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
+    let failed: Vec<&str> = failed.map(|row| row.name).collect();
+    ensure!(
+        failed.is_empty(),
+        "these were started and not measured to the end: {}",
+        failed.join(", ")
+    );
+    Ok(())
+}
+
+/// What is kept.
+#[derive(Debug, Serialize)]
+struct Found {
+    #[serde(flatten)]
+    report: Report<Row>,
+    /// Key press to its effect on the scene's own display, ms.
+    own_reaction_ms: Vec<f64>,
+}
+
+/// Those that were asked for, and whether they are there.
+fn rows(args: &Args) -> Vec<Row> {
+    let empty = |name, what, who| Row {
+        name,
+        what,
+        versions: Vec::new(),
+        commands: Vec::new(),
+        takes_input: true,
+        skipped: None,
+        failed: None,
+        direct: None,
+        loss: None,
+        who,
+        runs: Default::default(),
+    };
+    let ours = OURS.iter().map(|(name, what, more)| Row {
+        versions: vec![format!("openuvr {}", env!("CARGO_PKG_VERSION"))],
+        ..empty(name, what, Who::Ours(more))
+    });
+    let others = PEERS.iter().map(|peer| {
+        let missing = presence::missing(peer);
+        let there = missing.is_empty();
+        Row {
+            versions: if there {
+                presence::versions(peer)
+            } else {
+                Vec::new()
+            },
+            commands: vec![peer.sender, peer.receiver],
+            takes_input: peer.takes_input,
+            skipped: (!there).then(|| format!("install {}", missing.join(" "))),
+            ..empty(peer.name, peer.what, Who::Other(peer))
+        }
+    });
+    let asked = |row: &Row| args.only.is_empty() || args.only.contains(&row.name);
+    ours.chain(others).filter(asked).collect()
+}
+
+/// Whether the emulated link can carry it.
+fn goes_over(who: Who, link: Link) -> bool {
+    let tcp = matches!(who, Who::Other(peer) if peer.transport == Transport::Tcp);
+    link == Link::Direct || !tcp
+}
+
+/// What all measurements share.
+struct Bench<'a> {
+    args: &'a Args,
+    setup: Setup,
+    bitrate: Bitrate,
+    seconds: f64,
+    presses: u32,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Measures one once, on displays of its own.
+    fn once(&self, who: Who, link: Link) -> Result<Run> {
+        let dir = TemporaryDir::new()?;
+        let mut rig = Rig::start(self.setup, self.stop)?;
+        let (stream, link) = match who {
+            Who::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
+            Who::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
+        };
+        let report = link.map(Emulated::end).transpose()?;
+        let late = report.and_then(|report| report.lateness.quantile(990));
+        Ok(Run {
+            stream,
+            link_late_ms: late.map(|late| late.as_secs_f64() * 1e3),
+        })
+    }
+
+    fn ours(
+        &self,
+        rig: &mut Rig<'_>,
+        more: &[&str],
+        link: Link,
+        dir: &Path,
+    ) -> Result<(Stream, Option<Emulated>)> {
+        let more = Vec::from_iter(more.iter().map(|word| (*word).to_owned()));
+        let of = Streamed {
+            source: Source::Screen,
+            cable: None,
+            // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
+            fps: self.polled_fps(),
+            bitrate: &self.args.asked.bitrate,
+            seconds: self.seconds,
+            presses: self.presses,
+            compare: true,
+            dir,
+            csv: &dir.join("frames.csv"),
+            sound: None,
+            more_host: &more,
+            more_client: &more,
+        };
+        let Some(impairment) = link.impairment() else {
+            return Ok((rig.stream(&of)?, None));
+        };
+        let mut carried = None;
+        let stream = rig.stream_over(&of, |host| {
+            let link = self.carry(host, &impairment)?;
+            let (listens, meter) = (link.listens, link.meter.clone());
+            carried = Some(link);
+            Ok((listens, meter))
+        })?;
+        Ok((stream, carried))
+    }
+
+    fn other(
+        &self,
+        rig: &mut Rig<'_>,
+        peer: &Peer,
+        link: Link,
+        dir: &Path,
+    ) -> Result<(Stream, Option<Emulated>)> {
+        let port = match peer.transport {
+            Transport::Udp => pair::free_port()?,
+            Transport::Tcp => free_tcp_port()?,
+        };
+        let link = match link.impairment() {
+            Some(impairment) => Some(self.carry((Ipv4Addr::LOCALHOST, port).into(), &impairment)?),
+            None => None,
+        };
+        let sent_to = link.as_ref().map_or(port, |link| link.listens.port());
+        let size = self.setup.size;
+        let (width, height) = (size.width.to_string(), size.height.to_string());
+        let fps = self.polled_fps();
+        let (kbps, two_frames) = (self.bitrate.0 / 1000, 2.0 / fps);
+        let (near, far) = (rig.near().to_owned(), rig.far().to_owned());
+        let dir_name = dir.display().to_string();
+        let line = |line, port: u16| {
+            table::command(
+                line,
+                &[
+                    ("near", &near),
+                    ("far", &far),
+                    ("width", &width),
+                    ("height", &height),
+                    ("fps", &fps.to_string()),
+                    ("kbps", &kbps.to_string()),
+                    ("two_frames_ms", &format!("{:.0}", two_frames * 1e3)),
+                    (
+                        "two_frames_kbit",
+                        &format!("{:.0}", two_frames * kbps as f64),
+                    ),
+                    ("port", &port.to_string()),
+                    ("dir", &dir_name),
+                ],
+            )
+        };
+        let (sender, receiver) = (line(peer.sender, sent_to), line(peer.receiver, port));
+        let stream = rig.peer(Peered {
+            sender,
+            receiver,
+            listens: match peer.transport {
+                Transport::Udp => Listens::Receiver(port),
+                Transport::Tcp => Listens::Sender(port),
+            },
+            meter: link.as_ref().map(|link| link.meter.clone()),
+            seconds: self.seconds,
+            presses: if peer.takes_input { self.presses } else { 0 },
+            dir,
+        })?;
+        Ok((stream, link))
+    }
+
+    /// Begins to carry datagrams to `to`.
+    fn carry(&self, to: SocketAddr, impairment: &Impairment) -> Result<Emulated> {
+        let courses = [(); 2].map(|()| impairment.clone().into());
+        Emulated::start(courses, None, to, self.args.seed, true)
+    }
+
+    /// How often the others look at the display: as often as a display of 60 Hz shows a picture, while
+    /// the scene draws a little faster.
+    fn polled_fps(&self) -> f64 {
+        self.args.asked.scene_fps.floor().max(1.0)
+    }
+}
+
+fn free_tcp_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no TCP port is free")?;
+    Ok(listener.local_addr()?.port())
+}

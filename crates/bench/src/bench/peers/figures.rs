@@ -1,0 +1,89 @@
+//! What the runs of one program over one link come to. A value: no clock, no process.
+
+use serde::Serialize;
+
+use super::Run;
+use crate::bench::case::Stream;
+use crate::bench::reader::Sighting;
+use crate::bench::stats::{Range, Summary, share};
+
+/// The luma PSNR of a picture that is told as intact, dB: what streams of these bitrates stay well above
+/// when nothing is lost, and damage that a person sees stays below.
+pub(super) const INTACT_DB: f64 = 30.0;
+
+/// What was found, by the same instrument for all.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) runs: usize,
+    /// Drawn to visible, of every frame whose number was read.
+    pub(super) p50_ms: Option<Range>,
+    pub(super) p99_ms: Option<Range>,
+    /// Different frames seen a second.
+    pub(super) seen_fps: Option<Range>,
+    /// Frames a second that the scene drew.
+    pub(super) drawn_fps: Option<Range>,
+    /// Pictures compared, and the share of them that is intact.
+    pub(super) compared: usize,
+    pub(super) intact: Option<f64>,
+    pub(super) psnr_db: Option<Summary>,
+    /// Both directions, with Ethernet, IP and UDP or TCP headers: of the loopback device, or given to the
+    /// emulated link.
+    pub(super) wire_mbps: Option<Range>,
+    /// Of one core.
+    pub(super) sender_cores: Option<Range>,
+    pub(super) receiver_cores: Option<Range>,
+    /// Press to its effect; presses without one are left out.
+    pub(super) reaction_ms: Option<Summary>,
+    /// The most of the runs' p99 of what the emulated link itself was late.
+    pub(super) link_late_ms: Option<f64>,
+}
+
+impl Figures {
+    /// `None` without runs.
+    pub(super) fn of(runs: &[Run]) -> Option<Figures> {
+        let streams = || runs.iter().map(|run| &run.stream);
+        let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
+            Range::of(&streams().filter_map(of).collect::<Vec<_>>())
+        };
+        let cores = |names: [&'static str; 2]| {
+            range(&|stream| {
+                names
+                    .iter()
+                    .find_map(|name| stream.case.cores.get(name).copied())
+            })
+        };
+        let psnr: Vec<f64> = streams()
+            .flat_map(|stream| stream.psnr_db.clone())
+            .collect();
+        let intact = psnr.iter().filter(|db| **db >= INTACT_DB).count();
+        let reactions = streams().flat_map(|stream| stream.reaction_ms.clone());
+        let late = runs.iter().filter_map(|run| run.link_late_ms);
+        (!runs.is_empty()).then(|| Figures {
+            runs: runs.len(),
+            p50_ms: range(&|stream| Some(latency(stream)?.p50)),
+            p99_ms: range(&|stream| Some(latency(stream)?.p99)),
+            seen_fps: range(&|stream| {
+                Some(stream.case.frames.visible as f64 / stream.case.seconds)
+            }),
+            drawn_fps: range(&|stream| Some(stream.case.drawn_fps())),
+            compared: psnr.len(),
+            intact: share(intact, psnr.len()),
+            psnr_db: Summary::of(&psnr),
+            wire_mbps: range(&|stream| {
+                let case = &stream.case;
+                Some(case.carried_mbps.unwrap_or(case.loopback_mbps))
+            }),
+            sender_cores: cores(["host", "sender"]),
+            receiver_cores: cores(["client", "receiver"]),
+            reaction_ms: Summary::of(&reactions.collect::<Vec<_>>()),
+            link_late_ms: late.reduce(f64::max),
+        })
+    }
+}
+
+/// Of every frame seen: only ours has a record that says which were whole.
+fn latency(stream: &Stream) -> Option<Summary> {
+    let samples = stream.case.samples.iter();
+    let latencies = samples.map(|sample| Sighting::latency_ms(&sample.sighting));
+    Summary::of(&latencies.collect::<Vec<_>>())
+}

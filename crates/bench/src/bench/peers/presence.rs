@@ -1,0 +1,114 @@
+//! Which programs of a peer are there, and their versions.
+
+use std::process::{Command, Stdio};
+
+use super::table::{Need, Peer, Proof};
+
+/// What is missing of a peer: Debian's packages, each once, in order.
+pub(super) fn missing(peer: &Peer) -> Vec<&'static str> {
+    let mut packages = Vec::new();
+    for Need { package, proof } in peer.needs {
+        let there = match proof {
+            Proof::Program(name, _) => is_on_path(name),
+            Proof::Element(name) => knows_element(name),
+        };
+        if !there && !packages.contains(package) {
+            packages.push(*package);
+        }
+    }
+    packages
+}
+
+/// What each of its programs says of its version.
+pub(super) fn versions(peer: &Peer) -> Vec<String> {
+    let programs = peer.needs.iter().filter_map(|need| match need.proof {
+        Proof::Program(name, word) => Some((name, word)),
+        Proof::Element(_) => None,
+    });
+    programs
+        .map(|(name, word)| {
+            version(name, word).unwrap_or_else(|| format!("{name} of unknown version"))
+        })
+        .collect()
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn knows_element(name: &str) -> bool {
+    let mut inspect = Command::new("gst-inspect-1.0");
+    inspect.args(["--exists", name]);
+    inspect
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    inspect.status().is_ok_and(|status| status.success())
+}
+
+/// Its first line that has a digit. Some end with an error then, or say it where errors go.
+fn version(program: &str, word: &str) -> Option<String> {
+    let mut command = Command::new(program);
+    command.arg(word).stdin(Stdio::null());
+    let out = command.output().ok()?;
+    let text = [out.stdout, out.stderr].concat();
+    first_with_digit(&String::from_utf8_lossy(&text))
+}
+
+fn first_with_digit(text: &str) -> Option<String> {
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit()))?;
+    // What follows is no version: a date, whose copyright it is.
+    let ends = [", built", " Copyright"]
+        .iter()
+        .filter_map(|end| line.find(end));
+    let line = &line[..ends.min().unwrap_or(line.len())];
+    Some(line.trim().chars().take(60).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_told_without_what_follows() {
+        for (said, version) in [
+            (
+                "\nTigerVNC Server version 1.12.0, built 2023",
+                "TigerVNC Server version 1.12.0",
+            ),
+            (
+                "ffmpeg version 5.1.9 Copyright (c) 2000",
+                "ffmpeg version 5.1.9",
+            ),
+            ("usage\ngst version 1.22", "gst version 1.22"),
+        ] {
+            assert_eq!(first_with_digit(said).as_deref(), Some(version));
+        }
+        assert_eq!(first_with_digit("no\nnumber"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_by_its_package_once() {
+        let absent = |package| Need {
+            package,
+            proof: Proof::Program("openuvr-is-not-called-so", "--version"),
+        };
+        let needs: &'static [Need] = Box::leak(Box::new([absent("a"), absent("b"), absent("a")]));
+        let peer = Peer {
+            name: "it",
+            what: "",
+            needs,
+            sender: "",
+            receiver: "",
+            transport: super::super::table::Transport::Udp,
+            takes_input: false,
+        };
+        assert_eq!(missing(&peer), ["a", "b"]);
+        assert_eq!(
+            versions(&peer)[0],
+            "openuvr-is-not-called-so of unknown version"
+        );
+    }
+}

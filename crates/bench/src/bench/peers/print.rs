@@ -1,0 +1,99 @@
+//! What `openuvr bench peers` has found, for people.
+
+use super::figures::{Figures, INTACT_DB};
+use super::{Found, Row};
+use crate::bench::stats::{Range, Summary};
+use openuvr_terminal::wrap::wrapped;
+
+pub(super) fn print(found: &Found) {
+    let rows = &found.report.ways;
+    found.report.head.print("peers", "");
+    heads("the loopback device between them");
+    for row in rows {
+        match (&row.skipped, &row.failed, &row.direct) {
+            (Some(what), ..) => told(row.name, &format!("skipped: {what}")),
+            (_, Some(why), _) => told(row.name, &format!("failed: {}", first_line(why))),
+            (_, _, Some(figures)) => line(row, figures),
+            (_, _, None) => println!("{:<17} not asked for", row.name),
+        }
+    }
+    if rows.iter().any(|row| row.loss.is_some()) {
+        heads("1 % loss, 2 ms each way");
+        for row in rows {
+            if let Some(figures) = &row.loss {
+                line(row, figures);
+            }
+        }
+        let late = rows
+            .iter()
+            .filter_map(|row| row.loss.as_ref()?.link_late_ms);
+        if let Some(late) = late.reduce(f64::max) {
+            println!("p99 of the link's own lateness: {late:.2} ms at most");
+        }
+    }
+    if let Some(own) = Summary::of(&found.own_reaction_ms) {
+        println!(
+            "\nkey: a press to its effect, p50; on the scene's own display it takes {:.1} ms",
+            own.p50
+        );
+    }
+    println!("intact: of the pictures compared, those of {INTACT_DB} dB or more");
+    println!();
+    for row in rows {
+        println!("{:<17} {}", row.name, row.what);
+        for version in &row.versions {
+            println!("{:<17} {version}", "");
+        }
+    }
+}
+
+fn heads(what: &str) {
+    println!("\n{what}");
+    println!(
+        "{:<17} {:>19} {:>6} {:>6} {:>6} {:>7} {:>11} {:>6} {:>6}",
+        "", "p50 ms (range)", "p99", "seen/s", "intact", "Mb/s", "cores", "PSNR", "key ms"
+    );
+}
+
+fn line(row: &Row, figures: &Figures) {
+    let median = |range: Option<Range>, digits: usize| {
+        range.map_or("-".to_owned(), |range| format!("{:.digits$}", range.median))
+    };
+    let p50 = figures.p50_ms.map_or("nothing came".to_owned(), |range| {
+        let Range { median, min, max } = range;
+        format!("{median:.2} ({min:.1}-{max:.1})")
+    });
+    let intact = figures
+        .intact
+        .map_or("-".to_owned(), |part| format!("{:.0} %", part * 100.0));
+    let cores = [figures.sender_cores, figures.receiver_cores].map(|cores| median(cores, 2));
+    let key = match figures.reaction_ms {
+        Some(reaction) => format!("{:.1}", reaction.p50),
+        None if row.takes_input => "unseen".to_owned(),
+        None => "none".to_owned(),
+    };
+    println!(
+        "{:<17} {p50:>19} {:>6} {:>6} {intact:>6} {:>7} {:>11} {:>6} {key:>6}",
+        row.name,
+        median(figures.p99_ms, 1),
+        median(figures.seen_fps, 1),
+        median(figures.wire_mbps, 2),
+        cores.join(" + "),
+        figures
+            .psnr_db
+            .map_or("-".to_owned(), |psnr| format!("{:.1}", psnr.p50)),
+    );
+}
+
+/// What is told of one of them, in lines that fit.
+fn told(name: &str, text: &str) {
+    let mut name = name;
+    for line in wrapped(text, 80) {
+        println!("{name:<17} {line}");
+        name = "";
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,214 @@
+//! The programs that ours is compared with: what each needs, and how its two ends are started.
+//!
+//! The command lines ask each for the least latency that its options offer, and for the same size and
+//! bitrate as ours, where it has one.
+
+use std::process::Command;
+
+/// A sender and a receiver.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) needs: &'static [Need],
+    /// Command lines: variables of the environment, the program, its words. What is in braces is
+    /// [filled in](Values).
+    pub(super) sender: &'static str,
+    pub(super) receiver: &'static str,
+    pub(super) transport: Transport,
+    /// Whether keys reach the application.
+    pub(super) takes_input: bool,
+}
+
+/// What a stream is carried by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Transport {
+    /// The receiver waits for datagrams.
+    Udp,
+    /// The sender waits for the receiver's connection.
+    Tcp,
+}
+
+/// A package, and what shows that it is there.
+#[derive(Debug)]
+pub(super) struct Need {
+    /// Debian's name.
+    pub(super) package: &'static str,
+    pub(super) proof: Proof,
+}
+
+#[derive(Debug)]
+pub(super) enum Proof {
+    /// A program on the path, and the word that makes it tell its version.
+    Program(&'static str, &'static str),
+    /// An element that GStreamer knows.
+    Element(&'static str),
+}
+
+const fn program(package: &'static str, name: &'static str, version: &'static str) -> Need {
+    Need {
+        package,
+        proof: Proof::Program(name, version),
+    }
+}
+
+const fn element(package: &'static str, name: &'static str) -> Need {
+    Need {
+        package,
+        proof: Proof::Element(name),
+    }
+}
+
+/// All of them.
+pub(super) static PEERS: [Peer; 3] = [
+    Peer {
+        name: "gstreamer",
+        what: "GStreamer: x264enc, RTP over UDP, avdec_h264; polls at the display's rate",
+        needs: &[
+            program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
+            element("gstreamer1.0-plugins-base", "videoconvert"),
+            element("gstreamer1.0-plugins-good", "ximagesrc"),
+            element("gstreamer1.0-plugins-good", "rtpjitterbuffer"),
+            element("gstreamer1.0-plugins-ugly", "x264enc"),
+            element("gstreamer1.0-libav", "avdec_h264"),
+            element("gstreamer1.0-x", "ximagesink"),
+        ],
+        // A key frame each second: without any, damage would stay for ever; an intra refresh of a second
+        // ended none at this loss, since each second loses something. A slice for each datagram, so that a
+        // lost one damages a strip, and damaged pictures are shown: left out, there are hardly any.
+        // The encoder's buffer holds two frames.
+        sender: "gst-launch-1.0 -q ximagesrc display-name={near} use-damage=false show-pointer=false ! \
+                 video/x-raw,framerate={fps}/1 ! videoconvert ! x264enc tune=zerolatency \
+                 speed-preset=ultrafast bitrate={kbps} vbv-buf-capacity={two_frames_ms} \
+                 key-int-max={fps} option-string=slice-max-size=1300 ! rtph264pay mtu=1400 \
+                 config-interval=-1 aggregate-mode=zero-latency ! udpsink host=127.0.0.1 \
+                 port={port} sync=false async=false",
+        receiver: "gst-launch-1.0 -q udpsrc port={port} \
+                   caps=application/x-rtp,media=video,encoding-name=H264,clock-rate=90000,payload=96 \
+                   buffer-size=4194304 ! rtpjitterbuffer latency=0 ! rtph264depay ! avdec_h264 \
+                   thread-type=slice output-corrupt=true ! videoconvert ! \
+                   ximagesink display={far} sync=false",
+        transport: Transport::Udp,
+        takes_input: false,
+    },
+    Peer {
+        name: "ffmpeg",
+        what: "ffmpeg with libx264, MPEG-TS over UDP, ffplay; polls at the display's rate",
+        needs: &[
+            program("ffmpeg", "ffmpeg", "-version"),
+            program("ffmpeg", "ffplay", "-version"),
+        ],
+        // Key frames and slices as above. The matrix is named: both programs guess, each another. Shown at
+        // the pace of its own clock (-sync video), ffplay is three times as fast as by an external one.
+        sender: "ffmpeg -loglevel error -nostdin -f x11grab -framerate {fps} -draw_mouse 0 \
+                 -video_size {width}x{height} -i {near} -vf scale=out_color_matrix=bt709,format=yuv420p \
+                 -colorspace bt709 -c:v libx264 -preset ultrafast -tune zerolatency -g {fps} \
+                 -x264-params slice-max-size=1200 -b:v {kbps}k -maxrate {kbps}k \
+                 -bufsize {two_frames_kbit}k -f mpegts -muxdelay 0 -flush_packets 1 \
+                 udp://127.0.0.1:{port}?pkt_size=1316",
+        receiver: "SDL_VIDEODRIVER=x11 SDL_RENDER_DRIVER=software DISPLAY={far} ffplay \
+                   -loglevel error -nostats -fflags nobuffer -flags low_delay -framedrop \
+                   -probesize 32 -analyzeduration 0 -sync video -noborder -left 0 -top 0 -x {width} -y {height} udp://127.0.0.1:{port}",
+        transport: Transport::Udp,
+        takes_input: false,
+    },
+    Peer {
+        name: "tigervnc",
+        what: "TigerVNC, server and viewer: JPEG over TCP, no bitrate to set",
+        needs: &[
+            program("tigervnc-scraping-server", "X0tigervnc", "--version"),
+            program("tigervnc-viewer", "vncviewer", "--version"),
+        ],
+        // The quality of JPEG at which its pictures are about as good as those of the others; by itself it
+        // takes 8, which is better than theirs and three times the data. Its own limit of 60 frames a
+        // second is out of the way.
+        sender: "HOME={dir} X0tigervnc -display {near} -rfbport {port} -SecurityTypes None -localhost \
+                 -MaxProcessorUsage 100 -PollingCycle 5 -FrameRate 120",
+        receiver: "HOME={dir} DISPLAY={far} vncviewer -SecurityTypes=None -FullScreen=1 \
+                   -RemoteResize=0 -AutoSelect=0 -QualityLevel=1 -CompressLevel=1 \
+                   -ReconnectOnError=0 -AlertOnFatalError=0 127.0.0.1::{port}",
+        transport: Transport::Tcp,
+        takes_input: true,
+    },
+];
+
+/// What stands in the place of the names in braces.
+pub(super) type Values<'a> = [(&'static str, &'a str)];
+
+/// A command line as it is started.
+pub(super) fn command(line: &str, values: &Values<'_>) -> Command {
+    let words = line.split_whitespace().map(|word| filled(word, values));
+    let (environment, words): (Vec<String>, Vec<String>) = {
+        let mut words = words.peekable();
+        let is_variable = |word: &String| {
+            let name = word.split_once('=').map(|(name, _)| name);
+            name.is_some_and(|name| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+        };
+        let mut environment = Vec::new();
+        while let Some(word) = words.next_if(is_variable) {
+            environment.push(word);
+        }
+        (environment, words.collect())
+    };
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let variables = environment.iter().filter_map(|word| word.split_once('='));
+    command.args(words).envs(variables);
+    command
+}
+
+fn filled(word: &str, values: &Values<'_>) -> String {
+    let mut word = word.to_owned();
+    for (name, value) in values {
+        word = word.replace(&format!("{{{name}}}"), value);
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUES: [(&str, &str); 10] = [
+        ("near", ":7"),
+        ("far", ":8"),
+        ("width", "1280"),
+        ("height", "720"),
+        ("fps", "60"),
+        ("kbps", "10000"),
+        ("two_frames_ms", "33"),
+        ("two_frames_kbit", "333"),
+        ("port", "5004"),
+        ("dir", "/d"),
+    ];
+
+    #[test]
+    fn a_line_becomes_environment_program_and_words() {
+        let made = command("A_B=c D=:{far} prog x=1 udp://h:{port}?p=1", &VALUES);
+        assert_eq!(made.get_program(), "prog");
+        let words: Vec<_> = made.get_args().collect();
+        assert_eq!(words, ["x=1", "udp://h:5004?p=1"]);
+        let variables: Vec<_> = made.get_envs().collect();
+        assert_eq!(variables.len(), 2);
+        assert_eq!(variables[0].1, Some("c".as_ref()));
+        assert_eq!(variables[1].1, Some("::8".as_ref()));
+    }
+
+    #[test]
+    fn each_line_is_filled_and_starts_a_program_it_needs() {
+        for peer in &PEERS {
+            for line in [peer.sender, peer.receiver] {
+                let made = command(line, &VALUES);
+                let words = made.get_args().map(|word| word.to_string_lossy());
+                for word in words {
+                    assert!(!word.contains(['{', '}']), "{}: {word}", peer.name);
+                }
+                let program = made.get_program().to_string_lossy().into_owned();
+                let starts =
+                    |need: &Need| matches!(need.proof, Proof::Program(name, _) if name == program);
+                assert!(peer.needs.iter().any(starts), "{program}");
+                assert!(line.contains("{port}"), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Another program's sender and receiver between the displays, measured as a host and a client are.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+use openuvr_lab::hop::Meter;
+
+use super::{Rig, Stream};
+use crate::bench::reader::{Reader, Sighting};
+use crate::child::Child;
+use crate::pair::{self, Tables};
+
+/// Two programs that are to be measured.
+#[derive(Debug)]
+pub(in crate::bench) struct Peered<'a> {
+    /// Sends what [`Rig::near`] shows.
+    pub(in crate::bench) sender: Command,
+    /// Shows it on [`Rig::far`].
+    pub(in crate::bench) receiver: Command,
+    pub(in crate::bench) listens: Listens,
+    /// Of the emulated link between them, if there is one.
+    pub(in crate::bench) meter: Option<Meter>,
+    pub(in crate::bench) seconds: f64,
+    /// Key presses; 0: none.
+    pub(in crate::bench) presses: u32,
+    /// Where logs lie.
+    pub(in crate::bench) dir: &'a Path,
+}
+
+/// Which of the two is started first, because it opens a port that the other sends to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bench) enum Listens {
+    /// A UDP port of the receiver.
+    Receiver(u16),
+    /// A TCP port of the sender.
+    Sender(u16),
+}
+
+impl Rig<'_> {
+    /// The display that the application draws on.
+    pub(in crate::bench) fn near(&self) -> &str {
+        self.near.name()
+    }
+
+    /// The display that is looked at.
+    pub(in crate::bench) fn far(&self) -> &str {
+        self.far.name()
+    }
+
+    /// Measures them. There is no record: every frame that was seen counts.
+    pub(in crate::bench) fn peer(&mut self, of: Peered<'_>) -> Result<Stream> {
+        self.with_scene()?;
+        self.meter = of.meter;
+        let log = |name: &str| of.dir.join(format!("{name}.log"));
+        let sender = || Child::start("sender", of.sender, Some(&log("sender")));
+        let receiver = || Child::start("receiver", of.receiver, Some(&log("receiver")));
+        let (mut sender, mut receiver) = match of.listens {
+            Listens::Receiver(port) => {
+                let receiver = listening(receiver()?, port, &pair::UDP)?;
+                (sender()?, receiver)
+            }
+            Listens::Sender(port) => {
+                let sender = listening(sender()?, port, &pair::TCP)?;
+                (sender, receiver()?)
+            }
+        };
+        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let children = [("sender", sender.id()), ("receiver", receiver.id())];
+        let mut check = || {
+            sender.check()?;
+            receiver.check()
+        };
+        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
+        let case = self.measure(&reader, &children, of.seconds, any, &mut check)?;
+        let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
+        self.pass(self.setup.warm_up, &mut check)?;
+        let psnr_db = self.fidelity(&reader)?;
+        drop(reader);
+        receiver.stop();
+        sender.stop();
+        Ok(Stream {
+            case,
+            link: None,
+            not_whole: 0,
+            steps: Vec::new(),
+            outcomes: BTreeMap::new(),
+            wire_mbps: None,
+            reaction_ms,
+            psnr_db,
+        })
+    }
+}
+
+fn listening(mut child: Child, port: u16, tables: &Tables) -> Result<Child> {
+    pair::wait_until_bound(&mut child, port, tables)?;
+    Ok(child)
+}

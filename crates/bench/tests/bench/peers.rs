@@ -1,0 +1,147 @@
+//! `openuvr bench peers` with the programs that are there, and where none is.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Folder, bench, has_displays, openuvr_bench};
+
+const SMALL: [&str; 6] = ["peers", "--quick", "--size", "640x360", "--bitrate", "4M"];
+
+fn row<'a>(all: &'a Value, name: &str) -> &'a Value {
+    let rows = all["ways"].as_array().expect("ways");
+    let found = rows.iter().find(|row| row["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {all}"))
+}
+
+#[test]
+fn those_that_are_there_are_measured_like_ours() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("peers");
+    let links = ["--links", "direct"];
+    let text = bench(&[&SMALL[..], &links].concat(), "--out", &folder.0);
+    let all = folder.json("peers.json");
+    for name in [
+        "openuvr",
+        "openuvr-ordinary",
+        "gstreamer",
+        "ffmpeg",
+        "tigervnc",
+    ] {
+        let row = row(&all, name);
+        if let Some(what) = row["skipped"].as_str() {
+            assert!(what.starts_with("install "), "{row}");
+            // It is wrapped where it is long.
+            let words = Vec::from_iter(text.split_whitespace()).join(" ");
+            assert!(words.contains(&format!("skipped: {what}")), "{text}");
+            assert!(row["direct"].is_null(), "{row}");
+            continue;
+        }
+        assert!(!row["versions"].as_array().expect("versions").is_empty());
+        let figures = &row["direct"];
+        for figure in ["p50_ms", "p99_ms", "seen_fps", "wire_mbps", "sender_cores"] {
+            assert!(
+                figures[figure]["median"].as_f64().expect(figure) > 0.0,
+                "{row}"
+            );
+        }
+        let psnr = figures["psnr_db"]["p50"].as_f64();
+        let reactions = figures["reaction_ms"]["count"].as_u64();
+        if name.starts_with("openuvr") {
+            assert!(psnr.expect("pictures to compare") > 20.0, "{row}");
+            assert!(reactions.expect("presses") > 0, "{row}");
+        }
+        // On a busy machine another program may be so late that no picture of the time is kept, and no
+        // press is waited for so long.
+        let compared = figures["compared"].as_u64().expect("a count");
+        assert_eq!(compared > 0, psnr.is_some(), "{row}");
+        if row["takes_input"] == false {
+            assert_eq!(reactions, None, "{row}");
+        }
+    }
+}
+
+#[test]
+fn ours_and_a_peer_go_over_a_link_that_loses() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("peers-loss");
+    let some = ["--links", "loss", "--only", "openuvr,gstreamer"];
+    bench(&[&SMALL[..], &some].concat(), "--out", &folder.0);
+    let all = folder.json("peers.json");
+    for name in ["openuvr", "gstreamer"] {
+        let row = row(&all, name);
+        assert!(row["direct"].is_null(), "not asked for: {row}");
+        if row["skipped"].is_null() {
+            let wire = &row["loss"]["wire_mbps"]["median"];
+            assert!(
+                wire.as_f64().expect("what the link was given") > 0.0,
+                "{row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_any_of_them_each_is_skipped_by_name() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("peers-none");
+    let path = folder.0.join("path");
+    std::fs::create_dir(&path).expect("room");
+    symlink(xvfb(), path.join("Xvfb")).expect("room");
+    let mut command = openuvr_bench();
+    command.arg("bench").args(SMALL).args(["--links", "direct"]);
+    command.args(["--only", "openuvr,gstreamer,ffmpeg,tigervnc", "--out"]);
+    let out = command
+        .arg(&folder.0)
+        .env("PATH", &path)
+        .output()
+        .expect("it starts");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{errors}");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let long = text.lines().find(|line| line.chars().count() > 100);
+    assert_eq!(long, None, "fits a terminal");
+    let all = folder.json("peers.json");
+    assert!(row(&all, "openuvr")["direct"].is_object());
+    for (name, package) in [
+        ("gstreamer", "gstreamer1.0-tools gstreamer1.0-plugins-base"),
+        ("ffmpeg", "ffmpeg"),
+        ("tigervnc", "tigervnc-scraping-server tigervnc-viewer"),
+    ] {
+        let what = row(&all, name)["skipped"]
+            .as_str()
+            .expect("skipped")
+            .to_owned();
+        assert!(what.starts_with(&format!("install {package}")), "{what}");
+        assert!(errors.contains(&what), "{errors}");
+    }
+}
+
+#[test]
+fn a_name_that_is_none_of_them_is_told() {
+    let out = openuvr_bench()
+        .args(["bench", "peers", "--only", "vnc"])
+        .output();
+    let out = out.expect("it starts");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        said.contains("choose of openuvr, openuvr-ordinary, gstreamer, ffmpeg, tigervnc"),
+        "{said}"
+    );
+    assert_eq!(out.status.code(), Some(2));
+}
+
+/// Where Xvfb is.
+fn xvfb() -> std::path::PathBuf {
+    let out = Command::new("sh").args(["-c", "command -v Xvfb"]).output();
+    let text = String::from_utf8(out.expect("a shell").stdout).expect("a path");
+    Path::new(text.trim()).to_owned()
+}

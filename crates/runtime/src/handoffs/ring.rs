@@ -1,0 +1,117 @@
+//! The ring of one site: the thread that is woken fills it, the writer empties it. No lock, and nobody
+//! waits.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use openuvr_proto::time::Instant;
+
+/// Samples that wait for the writer at most: 96 KiB.
+pub(super) const CAPACITY: usize = 4096;
+
+/// When it was to be sent, was sent, was received: ns of `CLOCK_MONOTONIC`.
+pub(crate) type Sample = [i64; 3];
+
+#[derive(Debug)]
+pub(crate) struct Ring {
+    /// What it is of, and which of those of this name.
+    pub(super) of: String,
+    number: usize,
+    /// When the first was sent that nobody has received; 0: none was.
+    under_way: AtomicI64,
+    /// The thread that receives, as [`here`] tells; 0: not known yet.
+    receiver: AtomicUsize,
+    /// Samples written, by the thread that is woken alone.
+    written: AtomicU64,
+    /// Samples taken out, by the writer alone.
+    taken: AtomicU64,
+    lost: AtomicU64,
+    slots: Box<[[AtomicI64; 3]]>,
+}
+
+/// A number that no other living thread has.
+fn here() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+impl Ring {
+    pub(super) fn new(of: &str, number: usize) -> Ring {
+        Ring {
+            of: of.to_owned(),
+            number,
+            under_way: AtomicI64::new(0),
+            receiver: AtomicUsize::new(0),
+            written: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            slots: (0..CAPACITY).map(|_| Default::default()).collect(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self.number {
+            0 | 1 => self.of.clone(),
+            number => format!("{}-{number}", self.of),
+        }
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn sent(&self, now: Instant) {
+        if self.receiver.load(Ordering::Relaxed) != here() {
+            // Fails if an earlier one is under way, which counts.
+            let orders = (Ordering::Release, Ordering::Relaxed);
+            let _ = (self.under_way).compare_exchange(0, now.0, orders.0, orders.1);
+        }
+    }
+
+    pub(super) fn received(&self, now: Instant) {
+        self.receiver.store(here(), Ordering::Relaxed);
+        // Most turns follow from something else: those cost no more than a load.
+        if self.under_way.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let sent = self.under_way.swap(0, Ordering::Acquire);
+        // One sent in between this thread's look at the clock and now would end before it began.
+        if sent != 0 {
+            self.push([sent, sent, now.0.max(sent)]);
+        }
+    }
+
+    pub(super) fn woke(&self, deadline: Instant, now: Instant) {
+        if now >= deadline {
+            self.push([deadline.0, deadline.0, now.0]);
+        }
+    }
+
+    fn push(&self, sample: Sample) {
+        let written = self.written.load(Ordering::Relaxed);
+        let waiting = written - self.taken.load(Ordering::Acquire);
+        if waiting >= CAPACITY as u64 {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        for (slot, time) in self.slot(written).iter().zip(sample) {
+            slot.store(time, Ordering::Relaxed);
+        }
+        self.written.store(written + 1, Ordering::Release);
+    }
+
+    /// Takes out what is there.
+    pub(crate) fn empty(&self, mut each: impl FnMut(Sample)) {
+        let written = self.written.load(Ordering::Acquire);
+        let taken = self.taken.load(Ordering::Relaxed);
+        for number in taken..written {
+            let [intended, sent, received] = self.slot(number);
+            each([intended, sent, received].map(|slot| slot.load(Ordering::Relaxed)));
+        }
+        self.taken.store(written, Ordering::Release);
+    }
+
+    fn slot(&self, number: u64) -> &[AtomicI64; 3] {
+        // Less than the capacity, which is a usize.
+        &self.slots[usize::try_from(number % CAPACITY as u64).unwrap_or(0)]
+    }
+}
