@@ -20,6 +20,7 @@ mod baseline;
 mod bench;
 mod cable;
 mod child;
+mod clicks;
 mod demo;
 mod display;
 mod lab;

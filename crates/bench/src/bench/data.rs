@@ -15,6 +15,7 @@ pub(super) struct Data {
     pub(super) sync: Value,
     pub(super) doors: Value,
     pub(super) handoff: Value,
+    pub(super) sound: Value,
     /// One for each case.
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
@@ -59,6 +60,7 @@ impl Data {
                 "sync" => data.sync = value,
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
+                "sound" => data.sound = value,
                 "wifi" => data.wifi = value,
                 "jitter" => data.jitter = value,
                 "traffic" => data.traffic = value,
@@ -78,6 +80,7 @@ impl Data {
                 &data.sync,
                 &data.doors,
                 &data.handoff,
+                &data.sound,
                 &data.wifi,
                 &data.jitter,
                 &data.traffic,
@@ -101,6 +104,7 @@ impl Data {
             "sync" => from_ref(&self.sync),
             "doors" => from_ref(&self.doors),
             "handoff" => from_ref(&self.handoff),
+            "sound" => from_ref(&self.sound),
             "link" => &self.link,
             "quality" => &self.quality_files,
             _ => &[],
@@ -122,10 +126,14 @@ impl Data {
 
     pub(super) fn machine(&self) -> Option<&Value> {
         let latency = self.latency.first();
-        let all =
-            latency
-                .into_iter()
-                .chain([&self.ablation, &self.sync, &self.doors, &self.handoff]);
+        let others = [
+            &self.ablation,
+            &self.sync,
+            &self.doors,
+            &self.handoff,
+            &self.sound,
+        ];
+        let all = latency.into_iter().chain(others);
         all.filter_map(|value| value.get("machine")).next()
     }
 }

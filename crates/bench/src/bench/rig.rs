@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use super::case::{Case, Sample, Stream};
+use super::emulated::Emulated;
 use super::floor::Copier;
 use super::journey;
 use super::machine::{self, Load};
@@ -32,6 +34,8 @@ use openuvr_runtime::clock;
 const FIRST_FRAME: Duration = Duration::from_secs(15);
 /// How long the last frame that was drawn while it was measured may still be on its way.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// Decides what an emulated link loses: the same in each run.
+const SEED: u64 = 1;
 /// Frames compared for the PSNR; the targets ask for ten at least.
 const COMPARED: usize = 20;
 
@@ -84,6 +88,8 @@ pub(super) struct Streamed<'a> {
     pub(super) source: Source,
     /// Between host and client; `None`: the loopback device.
     pub(super) cable: Option<&'a Cable>,
+    /// What an emulated link between them does to datagrams, each way; `None`: there is none.
+    pub(super) impaired: Option<&'a Impairment>,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
     pub(super) seconds: f64,
@@ -107,6 +113,8 @@ pub(super) struct Rig<'a> {
     scene: Option<Child>,
     /// Where the scene writes how long its frames took.
     times: Option<PathBuf>,
+    /// The sound server and its sink by which it clicks.
+    clicks: Option<(String, String)>,
     near: VirtualDisplay,
     far: VirtualDisplay,
 }
@@ -123,6 +131,7 @@ impl<'a> Rig<'a> {
             stop,
             scene: None,
             times: None,
+            clicks: None,
             near,
             far,
         })
@@ -131,6 +140,12 @@ impl<'a> Rig<'a> {
     /// Lets the next scene write here how long its frames took, when it ends.
     pub(super) fn keep_times(&mut self, path: &Path) {
         self.times = Some(path.to_owned());
+    }
+
+    /// Lets the next scene flash by itself, and click at the same moment by this sink of the sound server at
+    /// `server`.
+    pub(super) fn click(&mut self, server: &str, sink: &str) {
+        self.clicks = Some((server.to_owned(), sink.to_owned()));
     }
 
     /// How the scene is told what to draw.
@@ -147,7 +162,11 @@ impl<'a> Rig<'a> {
     /// Starts the scene's process, if it does not run.
     fn with_scene(&mut self) -> Result<()> {
         if self.scene.is_none() {
-            self.scene = Some(pair::scene(&self.scene_words())?);
+            let words = self.scene_words();
+            self.scene = Some(match &self.clicks {
+                Some((server, sink)) => pair::clicking_scene(&words, server, sink)?,
+                None => pair::scene(&words)?,
+            });
         }
         Ok(())
     }
@@ -240,9 +259,17 @@ impl<'a> Rig<'a> {
             more_host: &more_host,
             more_client: &more_client,
         };
-        let mut pair = match of.cable {
-            Some(cable) => Pair::start_on(&options, cable)?,
-            None => Pair::start(&options)?,
+        let mut link = None;
+        let mut pair = match (of.cable, of.impaired) {
+            (Some(cable), _) => Pair::start_on(&options, cable)?,
+            (None, Some(impaired)) => Pair::start_over(&options, |host| {
+                let courses = [(); 2].map(|()| impaired.clone().into());
+                let started = Emulated::start(courses, None, host, SEED, true)?;
+                let listens = started.listens;
+                link = Some(started);
+                Ok(listens)
+            })?,
+            (None, None) => Pair::start(&options)?,
         };
         let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
@@ -255,7 +282,7 @@ impl<'a> Rig<'a> {
         };
         let check = &mut || pair.check();
         let case = self.measure(&reader, &children, of.seconds, any_whole, check)?;
-        let link = pair.link();
+        let comes_by = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let mut psnr_db = Vec::new();
         if of.compare {
@@ -270,8 +297,9 @@ impl<'a> Rig<'a> {
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
         let record = journey::parse(&text)?;
+        drop(link);
         Ok(Stream {
-            link,
+            link: comes_by,
             ..with_record(case, &record, reaction_ms, psnr_db)
         })
     }
@@ -326,6 +354,9 @@ impl<'a> Rig<'a> {
                 .chain(&application)
                 .map(|(name, id)| (*name, used.of_family(*id)))
                 .chain(shared.map(|(name, id)| (name, used.of(id))))
+                .collect(),
+            audio_cores: (children.iter())
+                .filter_map(|(name, id)| Some((*name, used.of_audio(*id)?)))
                 .collect(),
             loopback_mbps: used.loopback_mbps,
             threads: machine::threads().into_iter().collect(),
