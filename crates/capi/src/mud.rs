@@ -242,6 +242,7 @@ impl Kind for Mud {
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
             send_input: true,
             audio: opened.audio,
+            microphone: opened.microphone,
             // The application shares its own, if it has one.
             clipboard: None,
             overlay: settings.overlay,

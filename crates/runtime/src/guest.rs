@@ -259,7 +259,7 @@ impl Guest {
             )));
             None
         });
-        if let Some(why) = opened.silent {
+        if let Some(why) = opened.sounds.silent {
             tell(Notice::Trouble(why));
         }
         let address = opened.link.local_addr();
@@ -276,7 +276,8 @@ impl Guest {
             input,
             converter: Converter::new(),
             encodings: opened.encodings,
-            audio: opened.audio,
+            audio: opened.sounds.audio,
+            microphone: opened.sounds.microphone,
             clipboard,
             scheduler: scheduler.clone(),
         })?;

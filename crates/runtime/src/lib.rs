@@ -22,6 +22,8 @@ pub mod lock;
 pub mod machine;
 pub mod sched;
 pub mod sound_choice;
+#[cfg(any(feature = "host", feature = "client"))]
+pub mod sound_player;
 pub mod store;
 mod sys;
 pub mod trust_store;

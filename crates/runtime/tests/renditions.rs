@@ -315,6 +315,7 @@ impl Rig {
             encodings: opened.encodings,
             clipboard: None,
             audio: None,
+            microphone: None,
             scheduler: config.scheduler(),
         });
         Rig {

@@ -35,6 +35,8 @@ pub enum SourceEvent {
     Sampled(InputEvent, Instant),
     /// The person wants the figures over the picture shown, or hidden again.
     ToggleOverlay,
+    /// The person wants to hear the host's sound otherwise.
+    Sound(SoundWish),
     /// From now on keys are told like this, because the person said so.
     Keys(Keys),
     /// The window has this size now, in pixels; said at first, too.
@@ -43,6 +45,17 @@ pub enum SourceEvent {
     Closed,
     /// The time is over.
     TimedOut,
+}
+
+/// What a person wants of the sound that is heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SoundWish {
+    /// None, or again as before.
+    Mute,
+    /// A step louder.
+    Louder,
+    /// A step quieter.
+    Quieter,
 }
 
 /// A source that can be asked for by name. (The input of a window comes with its surface:

@@ -35,6 +35,7 @@ use openuvr_proto::wire::video::EchoKind;
 use super::ForApplication;
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
+use super::microphone::Microphone;
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -72,6 +73,8 @@ pub(super) struct Control {
     pub(super) media: Waker,
     /// To the audio thread, if there is sound.
     pub(super) audio: Option<SyncSender<AudioCommand>>,
+    /// Where the player's microphone is heard, if it may be.
+    pub(super) microphone: Microphone,
     /// Where what the player copies goes, if it goes anywhere.
     pub(super) clipboard: Option<Inbox>,
     pub(super) encodings: Arc<Encodings>,
@@ -210,7 +213,8 @@ impl Control {
                     self.turn(|_| (), now);
                 }
             }
-            Ok(Plane::Media) | Err(_) => {}
+            Ok(Plane::Media) => self.microphone.datagram(now, datagram, self.player),
+            Err(_) => {}
         }
     }
 
@@ -274,6 +278,7 @@ impl Control {
                 offer,
                 streams,
                 media,
+                uplink,
             } => {
                 let path = segmented(path, may);
                 if audio::is_granted(&streams) {
@@ -284,6 +289,7 @@ impl Control {
                         sender,
                     });
                 }
+                self.microphone.add(session, uplink);
                 if role == Role::Player {
                     self.player = Some(session.into());
                 }
@@ -338,6 +344,7 @@ impl Control {
                 if let Some(session) = subscriber.session() {
                     self.ways.remove(&session);
                     self.command_audio(AudioCommand::Remove(session));
+                    self.microphone.remove(session);
                 }
                 self.shared.others.remove(subscriber);
                 self.player.take_if(|p| *p == subscriber);
