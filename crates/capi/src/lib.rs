@@ -32,6 +32,7 @@ mod notices;
 mod picture;
 pub mod pointer;
 pub mod poll;
+pub mod sound;
 mod statistics;
 pub mod submit;
 mod surface;

@@ -495,6 +495,7 @@ impl From<&HostConfig> for Config {
             cursor: config.cursor,
             sound: config.sound.clone(),
             microphone: config.microphone.clone(),
+            given: None,
             sound_frame: config.sound_frame.0,
             sound_bitrate: config.sound_bitrate.0,
             realtime: config.realtime == Realtime::Auto,

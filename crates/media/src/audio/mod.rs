@@ -9,6 +9,8 @@
 //!
 //! A new backend is one file with one [`CaptureBackend`] or [`PlaybackBackend`] and one line in a table.
 
+pub mod application;
+mod blocks;
 pub mod goertzel;
 pub mod null;
 pub mod opus;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use openuvr_media::audio::{self, render::Renderer};
+use openuvr_media::audio::{self, AudioPlayback, application::Taken, render::Renderer};
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_net::address::{address_of, path_of, path_of_station, station_of};
@@ -62,6 +62,8 @@ pub struct Config {
     /// The person's microphone: `off`, `on` (the usual one), or a backend of
     /// [`openuvr_media::audio::CAPTURES`] and its device.
     pub microphone: String,
+    /// The application of this process takes the sound; [`Config::sound`] is not looked at then.
+    pub taken: Option<Taken>,
     /// How loud it is, in per cent, 0 to [`Volume::LOUDEST`]: 100 leaves samples as they are.
     pub volume: u32,
     /// The software and its version, for the host's log.
@@ -91,6 +93,7 @@ impl Config {
             codec: None,
             sound: "auto".into(),
             microphone: "off".into(),
+            taken: None,
             volume: 100,
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
             realtime: true,
@@ -228,6 +231,12 @@ impl Config {
             let (volume, loudest) = (self.volume, Volume::LOUDEST);
             return Err(format!("volume: {volume} per cent must be 0 to {loudest}"));
         }
+        let volume = Arc::new(Volume::new(self.volume));
+        if let Some(taken) = self.taken.clone() {
+            Renderer::open().map_err(|why| why.to_string())?;
+            let open = Box::new(move || Ok(Box::new(taken.playback()) as Box<dyn AudioPlayback>));
+            return Ok((Some(AudioSink { open, volume }), None));
+        }
         let choice = SoundChoice::parse(&self.sound);
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
@@ -254,7 +263,7 @@ impl Config {
         }
         let sink = AudioSink {
             open: Box::new(move || audio::open_playback(&name, &settings)),
-            volume: Arc::new(Volume::new(self.volume)),
+            volume,
         };
         Ok((Some(sink), None))
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::audio::opus;
+use openuvr_media::audio::{application::Given, opus};
 use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
@@ -120,6 +120,10 @@ pub struct Config {
     pub sound: String,
     /// Where the player's microphone is heard: `off`, or a playback and its device, such as `pulse:SINK`.
     pub microphone: String,
+    /// The sound that clients may hear is what the application of this process gives; [`Config::sound`] is not
+    /// looked at then.
+    #[serde(skip)]
+    pub given: Option<Given>,
     /// How long a payload of sound is, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
     /// Bits per second that sound takes, 16 000 to 510 000, without headers and repetitions.
@@ -168,6 +172,7 @@ impl Default for Config {
             cursor: true,
             sound: "auto".into(),
             microphone: "off".into(),
+            given: None,
             sound_frame: 5_000,
             sound_bitrate: opus::BITRATE.0,
             clipboard: "off".into(),

@@ -45,13 +45,23 @@ impl Config {
     /// The sound, if there is any, and else why not. It is opened once to see whether it can be.
     fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
         self.check_audio()?;
+        let bitrate = Bitrate(self.sound_bitrate);
+        if let Some(given) = self.given.clone() {
+            opus::Encoder::open(bitrate, true).map_err(|why| why.to_string())?;
+            let source = AudioSource {
+                frame: self.audio_settings(None).frame,
+                open: Box::new(move || Ok(Box::new(given.capture()))),
+                bitrate,
+            };
+            return Ok((Some(source), None));
+        }
         let choice = SoundChoice::parse(&self.sound);
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
         let (name, settings) = (name.to_owned(), self.audio_settings(device));
         let tried = audio::open_capture(&name, &settings).map(drop);
-        let tried = tried.and_then(|()| opus::Encoder::open(Bitrate(self.sound_bitrate), true));
+        let tried = tried.and_then(|()| opus::Encoder::open(bitrate, true));
         if let Err(why) = tried {
             return choice
                 .without(&why.to_string())
@@ -60,7 +70,7 @@ impl Config {
         let source = AudioSource {
             frame: settings.frame,
             open: Box::new(move || audio::open_capture(&name, &settings)),
-            bitrate: Bitrate(self.sound_bitrate),
+            bitrate,
         };
         Ok((Some(source), None))
     }
