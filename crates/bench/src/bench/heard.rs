@@ -89,7 +89,7 @@ impl std::fmt::Display for SoundFigures {
         write!(f, ", buffer {:.1} ms, {seconds:.2} s concealed", self.delay)?;
         match self.longest {
             0 => Ok(()),
-            _ => write!(f, ", {:.0} ms at most", self.longest_ms()),
+            _ => write!(f, ", longest gap {:.0} ms", self.longest_ms()),
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         assert!(
             figures
                 .to_string()
-                .ends_with("buffer 10.0 ms, 0.10 s concealed, 15 ms at most")
+                .ends_with("buffer 10.0 ms, 0.10 s concealed, longest gap 15 ms")
         );
         assert_eq!(SoundFigures::parse("frame,audio_latency\n1,2\n"), None);
     }

@@ -21,7 +21,7 @@ pub(super) fn in_words(report: &AudioReport) -> String {
     if report.concealed > 0 {
         let seconds = report.concealed as f64 / RATE;
         let longest = f64::from(report.longest_concealment) / RATE * 1e3;
-        words += &format!(", {seconds:.2} s concealed, {longest:.0} ms at most");
+        words += &format!(", {seconds:.2} s concealed, longest gap {longest:.0} ms");
     }
     if report.discarded > 0 {
         words += &format!(", {} packets late", report.discarded);
@@ -48,7 +48,7 @@ mod tests {
         (report.bound, report.concealed) = (Some(Duration::from_micros(150)), 4800);
         (report.underruns, report.longest_concealment) = (2, 720);
         report.discarded = 3;
-        let want = "sound p50 21.0 p99 30.0 ms ±0.1, buffer 9.0 ms, 0.10 s concealed, 15 ms at most, \
+        let want = "sound p50 21.0 p99 30.0 ms ±0.1, buffer 9.0 ms, 0.10 s concealed, longest gap 15 ms, \
                     3 packets late, ran dry 2 times";
         assert_eq!(in_words(&report), want);
     }

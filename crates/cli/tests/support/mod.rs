@@ -16,6 +16,7 @@
 pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
+pub(crate) mod pipewire;
 pub(crate) mod process;
 #[path = "../../../media/tests/pulse_server/mod.rs"]
 pub(crate) mod pulse_server;

@@ -111,7 +111,7 @@ fn a_microphone_that_is_not_there_is_one_line() {
         ),
         (
             ["client", "127.0.0.1:9", "--microphone", "kazoo"],
-            "microphone: there is no audio capture \"kazoo\"",
+            "microphone: there is no sound \"kazoo\": choose one of off, on, pulse",
         ),
         (
             ["host", "--bind=127.0.0.1:0", "--microphone", "on"],

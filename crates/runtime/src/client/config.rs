@@ -238,6 +238,8 @@ impl Config {
             return Ok((Some(AudioSink { open, volume }), None));
         }
         let choice = SoundChoice::parse(&self.sound);
+        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
+        choice.check(&["auto", "off"], names)?;
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
@@ -278,6 +280,8 @@ impl Config {
             words => words,
         };
         let choice = SoundChoice::parse(words);
+        let names = audio::CAPTURES.iter().map(|backend| backend.name);
+        (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
         let Some((name, device)) = choice.backend() else {
             return Ok(None);
         };

@@ -309,7 +309,7 @@ fn hardly_a_burst_is_heard_for_longer_than_20_ms() {
         let counters = world.buffer.counters();
         // Of 1200 bursts one in 512 has ten datagrams or more, the longest of these seeds 14: those are longer
         // than what is waited for and concealed together, and silent for the rest.
-        assert!(counters.longest_concealment <= 48 * 45, "{counters:?}");
+        assert!(counters.longest_concealment <= 48 * 50, "{counters:?}");
         assert!(
             world.sink.gaps <= 8,
             "{seed}: {} {counters:?}",

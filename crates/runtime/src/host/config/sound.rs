@@ -56,6 +56,8 @@ impl Config {
             return Ok((Some(source), None));
         }
         let choice = SoundChoice::parse(&self.sound);
+        let names = audio::CAPTURES.iter().map(|backend| backend.name);
+        choice.check(&["auto", "off"], names)?;
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
@@ -83,6 +85,8 @@ impl Config {
             }
             choice => choice,
         };
+        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
+        (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
         let Some((name, device)) = choice.backend() else {
             return Ok(None);
         };
