@@ -14,9 +14,9 @@ use anyhow::{Context as _, Result, bail};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
+use crate::bench::clicks::{self, Ear, Lateness};
 use crate::bench::{Frames, Reader, Sighting, SoundFigures, Summary};
 use crate::child::Child;
-use crate::clicks::{self, Ear, Lateness};
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};

@@ -20,7 +20,6 @@ mod baseline;
 mod bench;
 mod cable;
 mod child;
-mod clicks;
 mod demo;
 mod display;
 mod lab;

@@ -7,7 +7,7 @@ use crate::ffi::{Sized32, plain, write};
 use crate::input::openuvr_input;
 use crate::log::openuvr_log_callback;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
-use crate::sound::OPENUVR_SOUND;
+use crate::sound_choice::OPENUVR_SOUND;
 
 /// What a host is told. Let `openuvr_config_default` fill it, then change what you want. The texts
 /// are copied by `openuvr_open`.

@@ -33,7 +33,7 @@ use crate::left_out::LeftOut;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices;
 use crate::picture::Layout;
-use crate::sound;
+use crate::sound_choice;
 use crate::statistics::openuvr_statistics;
 use crate::worker::Worker;
 
@@ -172,7 +172,7 @@ impl Kind for Host {
         if let Some(pin) = &pin {
             enums::pin(pin)?;
         }
-        let usual = sound::host(config.sound)?;
+        let usual = sound_choice::host(config.sound)?;
         let bind = bind.map_or(Ok(usual.bind), |bind| address(&bind))?;
         let told = Config {
             name: name.unwrap_or_default(),

@@ -33,6 +33,7 @@ mod picture;
 pub mod pointer;
 pub mod poll;
 pub mod sound;
+pub mod sound_choice;
 mod statistics;
 pub mod submit;
 mod surface;

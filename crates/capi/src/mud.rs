@@ -30,7 +30,7 @@ use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, open
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices::{MudState, note};
 use crate::picture::openuvr_picture;
-use crate::sound;
+use crate::sound_choice;
 use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
 use crate::worker::Worker;
@@ -179,7 +179,7 @@ impl Kind for Mud {
                 },
                 only_decoder: matches!(word.decoder, Decoding::Hardware(_)),
                 realtime: config.realtime != 0,
-                ..sound::mud(config.sound, nowhere)?
+                ..sound_choice::mud(config.sound, nowhere)?
             },
             host: host.as_deref().map(target).transpose()?,
             reconnect: config.reconnect != 0,

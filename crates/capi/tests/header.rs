@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files whose items the header has, in its order.
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 18] = [
     "version",
     "enums",
     "error",
@@ -17,6 +17,7 @@ const SOURCES: [&str; 17] = [
     "event",
     "pointer",
     "statistics",
+    "sound_choice",
     "config",
     "host",
     "features",

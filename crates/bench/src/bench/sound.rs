@@ -17,11 +17,11 @@ use anyhow::Result;
 use openuvr_lab::link::{BurstLoss, Impairment};
 
 use super::case::Stream;
+use super::clicks::{Ear, Lateness};
 use super::head::{Head, keep};
 use super::heard::SoundFigures;
 use super::rig::{Rig, Source, Streamed};
 use super::turns::{Asked, Turns};
-use crate::clicks::{Ear, Lateness};
 use crate::pair::TemporaryDir;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, sound_words};
 pub(super) use page::show;

@@ -13,6 +13,7 @@
     reason = "each test binary needs another part of it"
 )]
 
+pub(crate) mod clipboard;
 pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;

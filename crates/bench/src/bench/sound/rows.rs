@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::super::case::Stream;
+use super::super::clicks::Lateness;
 use super::super::head::Head;
 use super::super::machine::QUIET;
 use super::super::stats::{Range, Summary};
 use super::Measured;
-use crate::clicks::Lateness;
 
 /// What sound is to reach on a quiet machine of two cores, on null sinks, with packets of 5 ms.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -17,7 +17,8 @@ use openuvr_media::audio::{
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 
-use crate::bench::{Sighting, Summary};
+use super::reader::Sighting;
+use super::stats::Summary;
 
 /// A click begins where a sample is as loud as this, a fifth of what the scene plays: what a codec spreads in
 /// front of it is quieter.
