@@ -90,8 +90,8 @@ impl AudioPlayback for Playback {
 
     fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
         self.stream.check()?;
-        // It leaves with the next look at the level.
-        self.stream.write(samples)
+        self.stream.write(samples)?;
+        self.look()
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
