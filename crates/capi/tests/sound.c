@@ -98,14 +98,15 @@ int main(int argc, char **argv)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
     }
     check(all == WANTED, "two seconds do not come");
-    /* By tenths: a machine that is busy has holes in some. */
-    int right = 0, tenth = RATE / 10;
-    for (int n = 0; n + tenth <= WANTED; n += tenth) {
-        double left = level(heard + 2 * n, tenth, 0), other = level(heard + 2 * n, tenth, 1);
+    /* By parts of 20 ms: within a longer one the resampler's half per cent turns the tone's phase, and a
+     * machine that is busy leaves holes. */
+    int right = 0, part = RATE / 50;
+    for (int n = 0; n + part <= WANTED; n += part) {
+        double left = level(heard + 2 * n, part, 0), other = level(heard + 2 * n, part, 1);
         right += fabs(left - LEFT) < 0.06 && fabs(other - RIGHT) < 0.03;
     }
-    fprintf(stderr, "%d of %d tenths of a second are the tone\n", right, WANTED / tenth);
-    check(right >= 15, "the tone is not what was given");
+    fprintf(stderr, "%d of %d parts are the tone\n", right, WANTED / part);
+    check(right >= WANTED / part * 7 / 10, "the tone is not what was given");
     openuvr_close_mud(&mud);
     openuvr_close(&host);
     return 0;

@@ -41,10 +41,10 @@ fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
 }
 
 fn hears(server: &PulseServer, source: &str, pitch: f64) {
-    let what = format!("most of two seconds of {pitch} Hz");
+    let what = format!("more than half of two seconds of {pitch} Hz");
     eventually(&what, || {
         let tenths = tenths_at(&recorded(server, source, 2), pitch, LEVEL);
-        (tenths >= 15).then_some(())
+        (tenths >= 12).then_some(())
     });
 }
 

@@ -20,9 +20,9 @@ use super::{Notice, PanicReporter, Shared};
 use crate::clock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// What a voice takes: far more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), for it may
-/// be an instrument, too.
-const BITRATE: Bitrate = Bitrate(64_000);
+/// What a voice takes: more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), for packets are
+/// short and it may be an instrument (guess).
+const BITRATE: Bitrate = Bitrate(96_000);
 
 /// How often it is looked whether the session is over, if a capture gives nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
