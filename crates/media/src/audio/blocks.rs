@@ -79,12 +79,6 @@ impl Blocks {
         self.timeline.due(wanted)
     }
 
-    /// When a block of this length is whole, as far as is known of the source; in the past if it is late.
-    pub(super) fn expected(&self, block: &[f32]) -> Instant {
-        let wanted = block.len().saturating_sub(self.waiting.len()) / CHANNELS;
-        self.timeline.next() + duration_of(wanted)
-    }
-
     pub(super) fn counters(&self) -> CaptureCounters {
         self.counters
     }

@@ -99,12 +99,10 @@ pub trait AudioPlayback: Send {
     /// [`AudioError`] if the device is gone.
     fn write(&mut self, samples: &[f32]) -> Result<(), AudioError>;
 
-    /// Waits `timeout` at most (`None`: without end), or until a [`Waker`] is used. Whether it was. What the device
-    /// says meanwhile is heard by the calls that follow, also that it is gone: those should come every few
-    /// milliseconds while something plays.
+    /// Waits `timeout` at most (`None`: without end), or until a [`Waker`] is used. Whether it was.
     ///
     /// # Errors
-    /// [`AudioError`] if it can't be waited.
+    /// [`AudioError`] if the device is gone.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError>;
 
     /// A handle with which another thread makes [`AudioPlayback::wait`] return.

@@ -19,9 +19,8 @@ pub const BITRATE: Bitrate = Bitrate(128_000);
 /// use (RFC 6716, section 2.1.1).
 pub const BITRATES: std::ops::RangeInclusive<u64> = 16_000..=510_000;
 
-/// How much the encoder searches, of 10: from 5 on libopus looks for a pitch in every frame (`run_prefilter` in its
-/// celt_encoder.c), which is for lower bitrates than ours (guess).
-const COMPLEXITY: i32 = 4;
+/// How much the encoder searches, of 10 (guess: half; `examples/audio_latency.rs` tells what it costs).
+const COMPLEXITY: i32 = 5;
 
 /// The longest payload: a packet of one frame (RFC 6716, section 3.4).
 pub const MAX_BYTES: usize = 1275;

@@ -6,8 +6,7 @@ use super::sys::{self, BufferAttributes, Connection, FRAME, Stream};
 use super::{NAME, bytes};
 use crate::audio::blocks::Blocks;
 use crate::audio::{
-    AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, Settings,
-    duration_of, frames_in,
+    AudioCapture, AudioError, AudioEvent, CaptureBackend, CaptureCounters, Settings, frames_in,
 };
 use crate::clock;
 
@@ -101,14 +100,6 @@ impl AudioCapture for Capture {
             }
             let due = self.blocks.due(block);
             let until = give_up.map_or(due, |give_up| give_up.min(due));
-            // A block comes in several fragments: only the last is worth waking for. Not longer than a block: what
-            // is known of the source may be wrong.
-            let now = clock::now();
-            let longest = now + duration_of(block.len() / CHANNELS);
-            let expected = self.blocks.expected(block).min(until).min(longest);
-            if expected > now {
-                std::thread::sleep(expected.since(now));
-            }
             self.stream.connection.turn(Some(until))?;
         }
     }

@@ -6,7 +6,7 @@ use super::sys::{self, BufferAttributes, Connection, FRAME, Stream};
 use super::{NAME, bytes};
 use crate::audio::{
     AudioError, AudioPlayback, Level, PlaybackBackend, RATE, Settings, Waker, duration_of,
-    frames_in, wait,
+    frames_in,
 };
 use crate::clock;
 
@@ -20,9 +20,6 @@ pub const PLAYBACK: PlaybackBackend = PlaybackBackend {
 /// Payloads that the server asks for in advance. How full the stream is can be seen only below this, and
 /// as much as two blocks of the device and two payloads are written (`JitterBuffer::next`).
 const AHEAD: u32 = 4;
-
-/// Of what the server has said so many pieces are looked at in one go: more than it says within a payload.
-const TURNS: usize = 8;
 
 /// Plays to one device.
 pub struct Playback {
@@ -66,13 +63,9 @@ impl Playback {
         self.stream.device()
     }
 
-    /// Takes in what the server has said, without waiting, and lets go out what was written.
+    /// Takes in what the server has said, without waiting.
     fn look(&mut self) -> Result<(), AudioError> {
-        for _ in 0..TURNS {
-            if !self.stream.connection.turn(Some(clock::now()))? {
-                break;
-            }
-        }
+        self.stream.connection.turn(Some(clock::now()))?;
         self.stream.check()
     }
 }
@@ -95,10 +88,17 @@ impl AudioPlayback for Playback {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
-        // Not for the server: each of its requests, several for a payload, would wake this thread, which asks for
-        // the level anyway when there is something to write.
         let give_up = timeout.map(|timeout| clock::now() + timeout);
-        wait::until(give_up, self.stream.connection.waker())
+        loop {
+            if self.stream.connection.waker().lower() {
+                return Ok(true);
+            }
+            self.stream.check()?;
+            if give_up.is_some_and(|give_up| clock::now() >= give_up) {
+                return Ok(false);
+            }
+            self.stream.connection.turn(give_up)?;
+        }
     }
 
     fn waker(&self) -> Waker {

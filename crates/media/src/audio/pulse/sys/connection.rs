@@ -101,7 +101,7 @@ impl Connection {
                             .into(),
                     ));
                 }
-                _ => _ = connection.turn(Some(give_up))?,
+                _ => connection.turn(Some(give_up))?,
             }
         }
         Err(AudioError(format!(
@@ -151,11 +151,11 @@ impl Connection {
     }
 
     /// Lets the main loop turn once: waits until something happens, at most until `until`, or until the
-    /// waker is used. Whether anything happened.
+    /// waker is used.
     pub(in crate::audio::pulse) fn turn(
         &mut self,
         until: Option<Instant>,
-    ) -> Result<bool, AudioError> {
+    ) -> Result<(), AudioError> {
         let micros = until.map_or(-1, |until| {
             let micros = until.since(clock::now()).as_nanos().div_ceil(1000);
             c_int::try_from(micros).unwrap_or(c_int::MAX)
@@ -173,7 +173,7 @@ impl Connection {
             }
         };
         match code {
-            0.. => Ok(code > 0),
+            0.. => Ok(()),
             _ => Err(AudioError(format!(
                 "waiting for the sound server failed: {}",
                 std::io::Error::last_os_error()
@@ -202,10 +202,7 @@ impl Connection {
                     "the sound server does not {what}: no answer"
                 )));
             }
-            if let Err(error) = self
-                .check()
-                .and_then(|()| self.turn(Some(give_up)).map(drop))
-            {
+            if let Err(error) = self.check().and_then(|()| self.turn(Some(give_up))) {
                 break Err(error);
             }
         };

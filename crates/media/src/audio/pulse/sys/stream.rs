@@ -86,7 +86,7 @@ impl Stream {
                 STREAM_READY => return Ok(self),
                 STREAM_FAILED | STREAM_TERMINATED => break,
                 _ if clock::now() >= give_up => break,
-                _ => _ = self.connection.turn(Some(give_up))?,
+                _ => self.connection.turn(Some(give_up))?,
             }
         }
         Err(self.connection.failed(what))
