@@ -38,6 +38,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("stream_segments", wire::stream_segments),
     ("media_receiver", media::receiver),
     ("timed_receiver", media::timed_receiver),
+    ("uplink_receiver", media::uplink_receiver),
     ("host_session", sessions::host),
     ("client_session", sessions::client),
     ("conversation", conversation::conversation),

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use openuvr_proto::control::streams::{MICROPHONE, granted};
 use openuvr_proto::id::{ConfigEpoch, FrameId, PayloadSeq, SessionId};
 use openuvr_proto::recv::plane::MediaReceiver;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::recv::timed::{TimedReceiver, TimedStep};
+use openuvr_proto::recv::uplink::UplinkReceiver;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{HEADER, Plane, TAG};
@@ -217,6 +219,29 @@ fn sealed(sealer: &mut Sealer, now: Instant, body: &[u8]) -> Vec<u8> {
     datagram.extend_from_slice(&[0; TAG]);
     sealer.seal(now, &mut datagram);
     datagram
+}
+
+/// A client that says absurd things in what it streams to its host: authentic bodies, and bytes that are not.
+pub(crate) fn uplink_receiver(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let session = established(1, 5);
+    let mut receiver = UplinkReceiver::new(&session);
+    receiver.granted(&granted(&[MICROPHONE], &[MICROPHONE]));
+    let (secret, id) = (&session.secret, session.session);
+    let mut sealer = Sealer::new(secret, id, Direction::ClientToHost, Plane::Media);
+    let mut now = Instant(0);
+    while !draw.is_empty() {
+        now.0 += i64::from(draw.u8()) * 100_000;
+        let what = draw.u8();
+        let body = draw.take(usize::from(what)).to_vec();
+        let datagram = match what % 4 {
+            0 => body,
+            _ => sealed(&mut sealer, now, &body),
+        };
+        let _ = receiver.handle_datagram(now, &datagram);
+        while (receiver.timed(MICROPHONE.stream)).is_some_and(|timed| timed.poll(now).is_some()) {}
+        receiver.check_invariants();
+    }
 }
 
 /// An authentic peer that says absurd things of a timed stream: each payload comes out once and in order,

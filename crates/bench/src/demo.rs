@@ -11,15 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
+use crate::bench::clicks::{self, Ear, Lateness};
 use crate::bench::{Frames, Reader, Sighting, SoundFigures, Summary};
 use crate::child::Child;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::picture_match::{History, Shot, psnr};
 use crate::screen::Screen;
-use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, beeps_in, sound_words};
+use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, beeps, samples_of, sound_words};
 use openuvr_runtime::clock;
 
 /// Stream an application from this machine to this machine, and check the picture.
@@ -57,7 +59,8 @@ pub(crate) struct Args {
     /// Bitrate given to the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Stream sound too: beeps that are played at the host. Needs PulseAudio
+    /// Stream sound too: clicks of the scene, which it makes together with flashes, or beeps beside your
+    /// application. Needs PulseAudio
     #[arg(long)]
     sound: bool,
     /// One more word for the host's command line; may be repeated
@@ -98,12 +101,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         (Some(display), _) => display.name().to_owned(),
         (None, own) => own.unwrap_or_default(),
     };
-    let mut app = start_app(args, &host_display)?;
     let dir = TemporaryDir::new()?;
-    let reader = Reader::start(&client_display)?;
     let mut sound = (args.sound)
-        .then(|| Sound::start(dir.path(), &args.out))
+        .then(|| Sound::start(dir.path(), &args.out, args.app.is_none()))
         .transpose()?;
+    let server = sound.as_ref().map(|sound| sound.server.address());
+    let mut app = start_app(args, &host_display, server)?;
+    let reader = Reader::start(&client_display)?;
     let [more_host, more_client] = match &sound {
         Some(_) => [
             [&args.host_arg[..], &sound_words(HOST_SINK)].concat(),
@@ -133,8 +137,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         "demo: {} on {host_display}, shown in {place}; Ctrl-C ends it",
         app.name()
     );
+    let begun = clock::now();
     watch(args, &stop, &mut app, &mut pair)?;
 
+    let window = [begun, clock::now()];
     let verdict = compare(&host_display, &client_display);
     if let Some(sound) = &mut sound {
         sound.recorder.stop();
@@ -149,14 +155,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let picture = summarise(&verdict, &reader, args.app.is_none(), &picture);
     match sound {
-        Some(sound) if !sound.summarise()? => Ok(ExitCode::FAILURE),
+        Some(sound) if !sound.summarise(&reader, window)? => Ok(ExitCode::FAILURE),
         _ => Ok(picture),
     }
 }
 
 /// What belongs to the sound of a demo. Dropped in this order: the server last.
 struct Sound {
-    _player: Child,
+    played: Played,
     recorder: Child,
     /// What the client played.
     heard: PathBuf,
@@ -165,13 +171,28 @@ struct Sound {
     server: SoundServer,
 }
 
+/// What plays at the host.
+enum Played {
+    /// The scene's clicks, listened to at the host and at the client.
+    Clicks([Ear; 2]),
+    Beeps {
+        _player: Child,
+    },
+}
+
 impl Sound {
-    fn start(dir: &Path, out: &Path) -> Result<Sound> {
+    fn start(dir: &Path, out: &Path, is_scene: bool) -> Result<Sound> {
         let server = SoundServer::start(dir)?;
         let heard = out.join("openuvr-demo.wav");
+        let ear = |sink| Ear::start(server.address(), sink);
         Ok(Sound {
             recorder: server.record(&heard)?,
-            _player: server.beep()?,
+            played: match is_scene {
+                true => Played::Clicks([ear(HOST_SINK)?, ear(CLIENT_SINK)?]),
+                false => Played::Beeps {
+                    _player: server.beep()?,
+                },
+            },
             csv: dir.join("host.csv"),
             heard,
             server,
@@ -179,26 +200,39 @@ impl Sound {
     }
 
     /// Tells what became of it; whether it was heard.
-    fn summarise(&self) -> Result<bool> {
+    fn summarise(&self, reader: &Reader, window: [Instant; 2]) -> Result<bool> {
         match SoundFigures::read(&self.csv)? {
             Some(figures) => println!("demo: {figures}"),
             None => println!("demo: the client says nothing of its sound"),
         }
-        let beeps = beeps_in(&self.heard)?;
+        let samples = samples_of(&self.heard)?;
+        let (count, what) = match &self.played {
+            Played::Clicks(ears) => {
+                let [host, client] = ears.each_ref().map(Ear::heard);
+                let lateness = Lateness::of(&host, &client, &reader.since(0), window);
+                println!("demo: {lateness}");
+                (clicks::count(&samples), "clicks")
+            }
+            Played::Beeps { .. } => (beeps(&samples), "beeps"),
+        };
         println!(
-            "demo: {beeps} beeps in what the client played: {}",
+            "demo: {count} {what} in what the client played: {}",
             self.heard.display()
         );
-        if beeps == 0 {
+        if count == 0 {
             println!("demo: FAILED: the client played nothing of what was played at the host");
         }
-        Ok(beeps > 0)
+        Ok(count > 0)
     }
 }
 
-fn start_app(args: &Args, display: &str) -> Result<Child> {
+fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
     let Some(line) = &args.app else {
-        return pair::scene(&pair::scene_words(display, args.size, args.fps));
+        let words = pair::scene_words(display, args.size, args.fps);
+        return match sound {
+            Some(server) => pair::clicking_scene(&words, server, HOST_SINK),
+            None => pair::scene(&words),
+        };
     };
     let mut command = Command::new("/bin/sh");
     command

@@ -234,6 +234,17 @@ pub(crate) fn scene(words: &[String]) -> Result<Child> {
     Child::start("scene", command, Some(null))
 }
 
+/// Starts it with these words; it clicks and flashes by itself, by this sink of the sound server at `server`.
+pub(crate) fn clicking_scene(words: &[String], server: &str, sink: &str) -> Result<Child> {
+    let mut command = openuvr("scene")?;
+    command
+        .args(words)
+        .args(["--clicks", &format!("pulse:{sink}")])
+        .env("PULSE_SERVER", server);
+    let null = Path::new("/dev/null");
+    Child::start("scene", command, Some(null))
+}
+
 /// How the scene is told what to draw where.
 pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
     let (size, fps) = (size.to_string(), fps.to_string());

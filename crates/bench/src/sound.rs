@@ -131,18 +131,18 @@ pub(crate) fn sound_words(sink: &str) -> [String; 2] {
     ["--sound".to_owned(), format!("pulse:{sink}")]
 }
 
-/// How many of the host's beeps a recording holds.
-pub(crate) fn beeps_in(file: &Path) -> Result<usize> {
+/// The samples of a recording.
+pub(crate) fn samples_of(file: &Path) -> Result<Vec<f32>> {
     let bytes = std::fs::read(file).with_context(|| format!("can't read {}", file.display()))?;
     let pairs = bytes.get(HEADER..).unwrap_or_default().chunks_exact(2);
-    let samples: Vec<f32> = pairs
-        .map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / f32::from(i16::MAX))
-        .collect();
-    Ok(beeps(&samples))
+    let samples =
+        pairs.map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / f32::from(i16::MAX));
+    Ok(samples.collect())
 }
 
-/// Beeps: where the pitch begins to be heard. A fifth of a beep is looked at at a time.
-fn beeps(samples: &[f32]) -> usize {
+/// How many of the host's beeps there are: where the pitch begins to be heard. A fifth of a beep is looked at
+/// at a time.
+pub(crate) fn beeps(samples: &[f32]) -> usize {
     let parts = samples.chunks_exact(BEEP / 5 * CHANNELS);
     let heard: Vec<bool> = parts
         .map(|part| amplitude(part, PITCH) > LEVEL / 2.0)
@@ -189,6 +189,6 @@ mod tests {
         }
         recorder.stop();
         assert!(long(), "it was recorded: {}", recorder.last_words());
-        assert_eq!(beeps_in(&file).unwrap(), 0);
+        assert_eq!(beeps(&samples_of(&file).unwrap()), 0);
     }
 }

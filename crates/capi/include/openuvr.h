@@ -159,6 +159,16 @@ enum OPENUVR_SURFACE {
     OPENUVR_SURFACE_APPLICATION = 1,
 };
 
+// Where a MUD's sound goes.
+enum OPENUVR_SOUND {
+    // Nowhere, and it is not sent.
+    OPENUVR_SOUND_NOWHERE = 0,
+    // To the usual device, by PulseAudio or PipeWire.
+    OPENUVR_SOUND_DEVICE = 1,
+    // To the application, by `openuvr_take_sound`.
+    OPENUVR_SOUND_APPLICATION = 2,
+};
+
 // What a function returns: one of these, or above zero where the function says so.
 enum OPENUVR_ERROR {
     // It is done.
@@ -441,6 +451,8 @@ struct openuvr_config {
     // A file to write a row into for each frame and MUD, when each stage happened and how it ended,
     // the same as `openuvr host --csv`; NULL: none.
     const char *csv;
+    // 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
+    uint32_t sound;
 };
 
 // A picture. Set `size` to `sizeof(struct openuvr_picture)` and everything that is not named to 0.
@@ -538,6 +550,8 @@ struct openuvr_mud_config {
     // that decodes: until it returns, nothing is decoded. Then `openuvr_next_frame` has none. NULL:
     // it has. The picture is valid until it returns. It must not close this context.
     void (*on_frame)(void *user, const struct openuvr_picture *picture);
+    // Where the host's sound goes, an `OPENUVR_SOUND`; nowhere by default.
+    uint32_t sound;
 };
 
 // Where a person's head is: right-handed, y up, -z forward, in the MUD's space, as OpenXR has it.
@@ -921,6 +935,24 @@ int openuvr_mud_last_error(struct openuvr_mud_context *context, char *text, size
 // any thread, once the thread is started.
 int openuvr_mud_statistics(struct openuvr_mud_context *context,
                            struct openuvr_mud_statistics *statistics);
+
+// Gives sound that is heard now, together with the picture that is given now: `frames` times two samples,
+// left and right, −1 to 1, 48000 of each a second, as they come: every few milliseconds. Where nothing is
+// given there is silence. `sound` must be 1 in the configuration. Returns how many sample frames were taken:
+// all, or 0 while no MUD listens. It does not wait. From any thread, one at a time.
+int openuvr_send_sound(struct openuvr_context *context,
+                       const float *samples,
+                       size_t frames);
+
+// Takes the sound that is to be played next: fills `samples` with `frames` times two numbers, left and right,
+// at 48000 of each a second. Call it at the pace of the device that plays them, such as from its callback:
+// what it takes is what has been played, and the MUD keeps as much ready as was taken at once, and what the
+// link's jitter asks for. What is not there is silence. `sound` must be `OPENUVR_SOUND_APPLICATION` in the
+// configuration. Returns how many sample frames are sound of the host, and no such silence. It does not wait.
+// From any thread, one at a time.
+int openuvr_take_sound(struct openuvr_mud_context *context,
+                       float *samples,
+                       size_t frames);
 
 // Takes the oldest line of the log that was not taken yet into `text`, as far as `size` bytes go, and its
 // level, an `OPENUVR_LOG_LEVEL`, into `*level` (which may be NULL). Returns 1 if there was one, 0 if not.

@@ -7,6 +7,7 @@ use crate::ffi::{Sized32, plain, write};
 use crate::input::openuvr_input;
 use crate::log::openuvr_log_callback;
 use crate::picture::{OPENUVR_PIXEL_FORMAT, openuvr_picture};
+use crate::sound_choice::OPENUVR_SOUND;
 
 /// What a host is told. Let `openuvr_config_default` fill it, then change what you want. The texts
 /// are copied by `openuvr_open`.
@@ -75,6 +76,8 @@ pub struct openuvr_config {
     /// A file to write a row into for each frame and MUD, when each stage happened and how it ended,
     /// the same as `openuvr host --csv`; NULL: none.
     pub csv: *const c_char,
+    /// 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
+    pub sound: u32,
 }
 
 // SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
@@ -112,6 +115,7 @@ impl Default for openuvr_config {
             log: None,
             on_input: None,
             csv: std::ptr::null(),
+            sound: 0,
         }
     }
 }
@@ -186,6 +190,8 @@ pub struct openuvr_mud_config {
     /// that decodes: until it returns, nothing is decoded. Then `openuvr_next_frame` has none. NULL:
     /// it has. The picture is valid until it returns. It must not close this context.
     pub on_frame: Option<unsafe extern "C" fn(user: *mut c_void, picture: *const openuvr_picture)>,
+    /// Where the host's sound goes, an `OPENUVR_SOUND`; nowhere by default.
+    pub sound: u32,
 }
 
 // SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
@@ -219,6 +225,7 @@ impl Default for openuvr_mud_config {
             user: std::ptr::null_mut(),
             log: None,
             on_frame: None,
+            sound: OPENUVR_SOUND::OPENUVR_SOUND_NOWHERE as u32,
         }
     }
 }

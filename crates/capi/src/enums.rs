@@ -379,6 +379,11 @@ pub(crate) fn pin(pin: &str) -> Outcome<Pin> {
     Pin::parse(pin).map_err(|e| Failure::argument(format!("pin: {e}")))
 }
 
+/// A number of the configuration in the type that the settings have for it.
+pub(crate) fn narrow<T: TryFrom<u32>>(what: &str, value: u32) -> Outcome<T> {
+    T::try_from(value).map_err(|_| Failure::argument(format!("{what}: {value} is out of range")))
+}
+
 fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) -> Outcome<T> {
     let found = all.iter().find(|known| number(**known) == word);
     let none = || Failure::argument(format!("{word} is none of {name}"));

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use openuvr_media::audio::application::Given;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
@@ -21,7 +22,7 @@ use openuvr_runtime::sched::ThreadRole;
 
 use crate::catch_panic::catch_panic;
 use crate::config::openuvr_config;
-use crate::enums::{self, BufferName, OPENUVR_INPUT_TO};
+use crate::enums::{self, BufferName, OPENUVR_INPUT_TO, narrow};
 use crate::error::{DONE, Failure, Outcome};
 use crate::event::Events;
 use crate::ffi::{must_give_text, read, text, write};
@@ -32,6 +33,7 @@ use crate::left_out::LeftOut;
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices;
 use crate::picture::Layout;
+use crate::sound_choice;
 use crate::statistics::openuvr_statistics;
 use crate::worker::Worker;
 
@@ -87,6 +89,8 @@ pub(crate) struct Started {
     pub(crate) events: Arc<Events>,
     /// Why it ended, if it did.
     pub(crate) end: Arc<OnceLock<String>>,
+    /// What the application gives.
+    pub(crate) given: Option<Given>,
 }
 
 // --- Making and ending one ------------------------------------------------------------------------
@@ -168,7 +172,7 @@ impl Kind for Host {
         if let Some(pin) = &pin {
             enums::pin(pin)?;
         }
-        let usual = Config::default();
+        let usual = sound_choice::host(config.sound)?;
         let bind = bind.map_or(Ok(usual.bind), |bind| address(&bind))?;
         let told = Config {
             name: name.unwrap_or_default(),
@@ -192,7 +196,6 @@ impl Kind for Host {
             follows_display: false,
             bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
             realtime: config.realtime != 0,
-            sound: "off".to_owned(),
             csv: csv.map(PathBuf::from),
             ..usual
         };
@@ -269,6 +272,7 @@ impl Kind for Host {
             promised: AtomicBool::new(false),
             events,
             end,
+            given: settings.config.given.clone(),
         })
     }
 }
@@ -296,10 +300,6 @@ fn input_to(word: u32, display: Option<String>) -> Outcome<InputTo> {
         OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_DISPLAY => InputTo::Display(display.unwrap_or_default()),
         OPENUVR_INPUT_TO::OPENUVR_INPUT_TO_NOTHING => InputTo::Nothing,
     })
-}
-
-fn narrow<T: TryFrom<u32>>(what: &str, value: u32) -> Outcome<T> {
-    T::try_from(value).map_err(|_| Failure::argument(format!("{what}: {value} is out of range")))
 }
 
 impl Settings {

@@ -32,6 +32,8 @@ mod notices;
 mod picture;
 pub mod pointer;
 pub mod poll;
+pub mod sound;
+pub mod sound_choice;
 mod statistics;
 pub mod submit;
 mod surface;

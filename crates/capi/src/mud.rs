@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use openuvr_media::audio::application::Taken;
 use openuvr_media::cursor::CursorShape;
 use openuvr_media::input_source::evdev::{Evdev, Registrar};
 use openuvr_media::input_source::{InputSource, SourceError};
@@ -29,6 +30,7 @@ use crate::input::{Devices, device_id, duplicated, event_of, openuvr_input, open
 use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices::{MudState, note};
 use crate::picture::openuvr_picture;
+use crate::sound_choice;
 use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
 use crate::worker::Worker;
@@ -70,6 +72,8 @@ pub(crate) struct Started {
     state: Arc<Mutex<MudState>>,
     log: Arc<Log>,
     teller: Option<Worker>,
+    /// What the application takes.
+    pub(crate) taken: Option<Taken>,
 }
 
 impl Drop for Started {
@@ -175,8 +179,7 @@ impl Kind for Mud {
                 },
                 only_decoder: matches!(word.decoder, Decoding::Hardware(_)),
                 realtime: config.realtime != 0,
-                sound: "off".to_owned(),
-                ..Config::new(nowhere)
+                ..sound_choice::mud(config.sound, nowhere)?
             },
             host: host.as_deref().map(target).transpose()?,
             reconnect: config.reconnect != 0,
@@ -242,6 +245,7 @@ impl Kind for Mud {
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
             send_input: true,
             audio: opened.audio,
+            microphone: opened.microphone,
             // The application shares its own, if it has one.
             clipboard: None,
             pads: None,
@@ -264,6 +268,7 @@ impl Kind for Mud {
             state,
             log: log.clone(),
             teller: Some(teller),
+            taken: settings.config.taken.clone(),
         })
     }
 }

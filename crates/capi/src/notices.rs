@@ -137,6 +137,7 @@ fn keep(
             OPENUVR_LOG_INFO,
             format!("the video comes by {}", rung.name()),
         ),
+        ClientNotice::Volume(percent) => (OPENUVR_LOG_INFO, format!("sound at {percent} %")),
         ClientNotice::Keys(keys) => (OPENUVR_LOG_INFO, format!("keys by {} now", keys.name())),
         ClientNotice::Showing(size) => {
             (statistics.width, statistics.height) = (size.width, size.height);

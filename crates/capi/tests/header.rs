@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files whose items the header has, in its order.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 18] = [
     "version",
     "enums",
     "error",
@@ -17,11 +17,13 @@ const SOURCES: [&str; 16] = [
     "event",
     "pointer",
     "statistics",
+    "sound_choice",
     "config",
     "host",
     "features",
     "submit",
     "mud",
+    "sound",
     "poll",
 ];
 
@@ -89,6 +91,7 @@ fn generated() -> String {
         "OPENUVR_DEVICE",
         "OPENUVR_INPUT_TO",
         "OPENUVR_SURFACE",
+        "OPENUVR_SOUND",
         "OPENUVR_ERROR",
         "OPENUVR_LOG_LEVEL",
         "OPENUVR_PIXEL_FORMAT",

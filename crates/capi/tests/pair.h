@@ -26,8 +26,8 @@ __attribute__((unused)) static void host_config(struct openuvr_config *config, c
     config->realtime = 0;
 }
 
-/* A MUD that a host lets in, with keys of its own number. */
-__attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr_context *host, const char *folder, int which)
+/* A MUD that a host lets in, with keys of its own number, and its sound, an OPENUVR_SOUND. */
+__attribute__((unused)) static struct openuvr_mud_context *mud_with_sound(struct openuvr_context *host, const char *folder, int which, uint32_t sound)
 {
     struct openuvr_mud_config config = { .size = sizeof config };
     struct openuvr_mud_context *context;
@@ -47,8 +47,15 @@ __attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr
     config.max_width = 4000;
     config.max_height = 3000;
     config.max_bitrate = 9000000;
+    config.sound = sound;
     check(openuvr_open_pairing(host, config.pin, 60) == 0, "nobody is let in");
     check(openuvr_open_mud(&config, &context, NULL, 0) == 0, "no MUD");
     check(openuvr_init_mud_thread(context) == 0, "the MUD does not start");
     return context;
+}
+
+/* The same without sound. */
+__attribute__((unused)) static struct openuvr_mud_context *mud_of(struct openuvr_context *host, const char *folder, int which)
+{
+    return mud_with_sound(host, folder, which, OPENUVR_SOUND_NOWHERE);
 }

@@ -191,6 +191,7 @@ fn start(
         input: ends.input,
         send_input: ends.send_input,
         audio: opened.audio,
+        microphone: opened.microphone,
         clipboard: config.clipboard_display(),
         pads: pads(config)?,
         overlay: config.overlay,
@@ -409,6 +410,8 @@ impl Session {
                 self.recorder.link(SessionId(self.count).into(), rung);
             }
             Notice::Keys(keys) => eprintln!("openuvr client: keys by {} now", keys.name()),
+            Notice::Volume(0) => eprintln!("openuvr client: sound is muted"),
+            Notice::Volume(percent) => eprintln!("openuvr client: sound at {percent} %"),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
             Notice::SourceShown(false) => {
                 eprintln!("openuvr client: the window is hidden at the host; waiting for it");

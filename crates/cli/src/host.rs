@@ -34,6 +34,7 @@ use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::fit::{self, Fit};
 use crate::nearby::{About, Announcer};
+use crate::own_sound::OwnSound;
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use crate::release::{self, Release};
@@ -106,6 +107,9 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
+    if let Some(why) = &stage.sound.silent {
+        eprintln!("openuvr host: {why}");
+    }
     let wishes = read_typed_commands(&scheduler);
     let mut clients = Clients::new("host", recorder);
     let mut lost = 0;
@@ -145,6 +149,7 @@ struct Stage {
     application: Option<Shown>,
     fit: Option<Fit>,
     _display: Option<VirtualDisplay>,
+    sound: OwnSound,
 }
 
 impl Stage {
@@ -156,7 +161,10 @@ impl Stage {
                     eprintln!("openuvr host: --fit has no effect: {why}");
                 })
             });
+            let sound = OwnSound::microphone(&mut config.microphone)?;
+            tell_source(&sound);
             return Ok(Stage {
+                sound,
                 fit: fit.and_then(Result::ok),
                 ..Stage::default()
             });
@@ -165,21 +173,27 @@ impl Stage {
         let name = display.name().to_owned();
         let fit = config.fit.then(|| Fit::with_own(&name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
+        let sound = match words {
+            [] => OwnSound::microphone(&mut config.microphone)?,
+            _ => OwnSound::make(&mut config.sound, &mut config.microphone)?,
+        };
         let application = match words {
             [] => {
                 eprintln!(
                     "openuvr host: the display {name} of {size} is empty: start something on it, as with \
                      DISPLAY={name} xterm"
                 );
+                tell_source(&sound);
                 None
             }
-            words => Some(Shown::start(words, &name)?),
+            words => Some(Shown::start(words, &name, &sound)?),
         };
         config.display = Some(name);
         Ok(Stage {
             application,
             fit,
             _display: Some(display),
+            sound,
         })
     }
 
@@ -204,6 +218,13 @@ impl Stage {
         };
         eprintln!("openuvr host: {} has ended: {status}", application.name());
         run::exit_code(Some(status))
+    }
+}
+
+/// From where an application that we did not start records the player's microphone.
+fn tell_source(sound: &OwnSound) {
+    if let Some(source) = sound.source() {
+        eprintln!("openuvr host: the microphone is the source {source}");
     }
 }
 
@@ -394,7 +415,8 @@ fn start(
         input: Input::Sink(input),
         converter: parts.converter()?,
         encodings: opened.encodings,
-        audio: opened.audio,
+        audio: opened.sounds.audio,
+        microphone: opened.sounds.microphone,
         clipboard: clipboard.map_err(|e| anyhow!("no clipboard: {e}"))?,
         pads: game_pads(config.pads)?,
         scheduler: scheduler.clone(),
@@ -402,7 +424,7 @@ fn start(
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
-    if let Some(why) = opened.silent {
+    if let Some(why) = opened.sounds.silent {
         eprintln!("openuvr host: {why}");
     }
     if let Some((pin, span)) = invitation {

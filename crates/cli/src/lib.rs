@@ -22,6 +22,7 @@ mod fit;
 pub mod host;
 mod measure;
 mod nearby;
+mod own_sound;
 mod realtime;
 mod record;
 mod release;

@@ -19,18 +19,17 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
-use openuvr_media::audio::pulse::NullSink;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, address_in};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
-use openuvr_runtime::sound_choice::SoundChoice;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::{PadsKind, RunConfig};
 use crate::nearby::{About, Announcer};
+use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
 
 use signals::Signals;
@@ -69,15 +68,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         host: (&config.host).into(),
     };
     // As long as the game plays.
-    let (sink, mut silent) = own_sink(&mut order.host);
+    let mut sound = OwnSound::make(&mut order.host.sound, &mut order.host.microphone)?;
     let recorder = Recorder::new(&Options::from(&config.host))?;
     let mut announcer = announcer(&config, &words);
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
     let mut command = launch::command(&words, &library, &socket)?;
-    if let Some(sink) = &sink {
-        command.env("PULSE_SINK", sink.name());
-    }
+    sound.surround(&mut command);
     let pads = game_pads(&config, &library, &socket)?;
     if let Some(pads) = &pads {
         pads.give(&mut command);
@@ -92,7 +89,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             announce(announcer.as_mut(), &config.host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
             hear(&mut clients, line);
-            if let Some(why) = silent.take_if(|_| streams) {
+            if let Some(why) = sound.silent.take_if(|_| streams) {
                 eprintln!("openuvr run: {why}");
             }
         }
@@ -162,24 +159,6 @@ fn game_pads(config: &RunConfig, hook: &Path, socket: &Socket) -> Result<Option<
             Ok(None)
         }
         Err(why) => Err(why.into()),
-    }
-}
-
-/// Where the game plays its sound, for the clients and nobody else, unless another sound was asked for. Without
-/// a sound server there is none; then why.
-fn own_sink(host: &mut Config) -> (Option<NullSink>, Option<String>) {
-    if SoundChoice::parse(&host.sound) != SoundChoice::Auto {
-        return (None, None);
-    }
-    match NullSink::create(None) {
-        Ok(sink) => {
-            host.sound = format!("pulse:{}", sink.name());
-            (Some(sink), None)
-        }
-        Err(why) => {
-            "off".clone_into(&mut host.sound);
-            (None, Some(format!("no sound: {why}")))
-        }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod config;
 mod connect;
 mod ladder;
 mod media;
+mod microphone;
 mod overlay;
 mod pads;
 mod screen;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use openuvr_media::decode;
 use openuvr_media::input_source::pads::mapping::Database;
-use openuvr_media::input_source::{InputSource, SourceEvent};
+use openuvr_media::input_source::{InputSource, SoundWish, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
 use openuvr_net::ladder::Ladder;
 use openuvr_net::{Link as _, LinkError};
@@ -56,7 +57,8 @@ use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
-pub use audio::{AudioSink, OpenPlayback};
+pub use self::microphone::{MicrophoneSource, OpenMicrophone};
+pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
 /// Notices that may wait for the application: a few seconds of reports.
@@ -110,6 +112,8 @@ pub struct ClientSetup {
     pub send_input: bool,
     /// Where sound goes; `None`: nowhere, and the offer asks for none.
     pub audio: Option<AudioSink>,
+    /// The person's microphone; `None`: the offer names none.
+    pub microphone: Option<MicrophoneSource>,
     /// The X display (`:0`; empty: what the environment variable DISPLAY says) whose clipboard the host may
     /// share; `None`: none.
     pub clipboard: Option<String>,
@@ -123,6 +127,9 @@ pub struct ClientSetup {
     /// How urgent the threads are.
     pub scheduler: Scheduler,
 }
+
+/// How much louder or quieter one press makes sound, in per cent of how it comes.
+const VOLUME_STEP: i32 = 10;
 
 /// What `openuvr client` says before the name of a session's link; benches look for it in its messages.
 pub const COMES_BY: &str = "the video comes by ";
@@ -164,6 +171,8 @@ pub enum Notice {
     Report(Report),
     /// How sound is played, about once a second.
     Audio(AudioReport),
+    /// The person changed how loud sound is: per cent, 0 where it is muted.
+    Volume(u32),
     /// The host is silent or gone; it is looked for again.
     Lost(Option<GoodbyeReason>),
     /// It is over.
@@ -197,6 +206,8 @@ struct Shared {
     stop: AtomicBool,
     /// Whether the person wants to see figures over the picture.
     overlay: AtomicBool,
+    /// How loud sound is; `None`: there is none.
+    volume: Option<Arc<Volume>>,
     /// How the host's application reads keys: a [`Keys`].
     keys: AtomicU8,
     /// The size of the window that shows the pictures, as the host is to hear it.
@@ -248,6 +259,19 @@ impl Shared {
             self.to_media.sent();
             self.link.wake();
         }
+    }
+
+    /// Changes how loud sound is, as the person wants it, and tells.
+    fn sound_wish(&self, wish: SoundWish) {
+        let Some(volume) = &self.volume else {
+            return;
+        };
+        let percent = match wish {
+            SoundWish::Mute => volume.toggle_mute().then_some(0),
+            SoundWish::Louder => Some(volume.change(VOLUME_STEP)),
+            SoundWish::Quieter => Some(volume.change(-VOLUME_STEP)),
+        };
+        self.notice(Notice::Volume(percent.unwrap_or_else(|| volume.change(0))));
     }
 
     /// Sends what the person did, now if it is not known when.
@@ -338,6 +362,7 @@ impl ClientRuntime {
             link: setup.link.clone(),
             stop: AtomicBool::new(false),
             overlay: AtomicBool::new(setup.overlay),
+            volume: setup.audio.as_ref().map(|sink| sink.volume.clone()),
             keys: AtomicU8::default(),
             window_size: Mutex::default(),
             clipboard: clipboard::Desk::default(),
@@ -470,6 +495,7 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
                 shared.overlay.fetch_xor(true, Ordering::Relaxed);
                 shared.link.wake();
             }
+            Ok(SourceEvent::Sound(wish)) => shared.sound_wish(wish),
             Ok(SourceEvent::Resized(size)) => resized = Some((size, clock::now())),
             Ok(SourceEvent::Keys(keys)) => shared.notice(Notice::Keys(keys)),
             Ok(SourceEvent::Closed) => {

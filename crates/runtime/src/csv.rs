@@ -2,7 +2,8 @@
 //!
 //! Times are nanoseconds on the clock of the stage's own side: the columns `Captured` and
 //! `Submitted` can't be subtracted. What was not measured is empty. Of sound a row has what the client said
-//! last: latency and play-out delay in nanoseconds, and sample frames concealed until then.
+//! last: latency (median and 99th percentile of its last second), jitter and play-out delay in nanoseconds; sample
+//! frames concealed until then and of the longest concealment, payloads discarded, times that it ran dry.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -22,7 +23,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 19] = [
+const BEHIND: [&str; 24] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -42,6 +43,11 @@ const BEHIND: [&str; 19] = [
     "audio_latency",
     "audio_delay",
     "audio_concealed",
+    "audio_latency_p99",
+    "audio_jitter",
+    "audio_longest_concealment",
+    "audio_discarded",
+    "audio_underruns",
 ];
 
 /// Writes the rows.
@@ -123,6 +129,12 @@ impl Csv {
         optional(out, latency.map(|span| span.as_nanos()))?;
         optional(out, audio.map(|report| report.target.as_nanos()))?;
         optional(out, audio.map(|report| report.concealed))?;
+        let slowest = audio.and_then(|report| report.latency_p99);
+        optional(out, slowest.map(|span| span.as_nanos()))?;
+        optional(out, audio.map(|report| report.jitter.as_nanos()))?;
+        optional(out, audio.map(|report| report.longest_concealment))?;
+        optional(out, audio.map(|report| report.discarded))?;
+        optional(out, audio.map(|report| report.underruns))?;
         writeln!(out)
     }
 

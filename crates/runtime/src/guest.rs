@@ -259,7 +259,7 @@ impl Guest {
             )));
             None
         });
-        if let Some(why) = opened.silent {
+        if let Some(why) = opened.sounds.silent {
             tell(Notice::Trouble(why));
         }
         let pads = config.pads_folder.as_deref().map(pads::game::open);
@@ -281,7 +281,8 @@ impl Guest {
             input,
             converter: Converter::new(),
             encodings: opened.encodings,
-            audio: opened.audio,
+            audio: opened.sounds.audio,
+            microphone: opened.sounds.microphone,
             clipboard,
             pads,
             scheduler: scheduler.clone(),

@@ -20,6 +20,7 @@ mod cursor;
 mod encodings;
 mod inputs;
 mod media;
+mod microphone;
 mod notices;
 mod pads;
 mod pairing_words;
@@ -63,12 +64,14 @@ pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
 pub use self::inputs::{ForApplication, Inputs};
+use self::microphone::Microphone;
 use self::notices::Board;
 pub use self::notices::{Notice, Notices};
 pub use self::subscribe::SubscribeError;
 use crate::clock;
 use crate::handoffs::Site;
 use crate::sched::{self, Scheduler};
+pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
 
 /// Messages that may wait for the media thread: each comes from a subscriber's coming, going or
@@ -108,6 +111,8 @@ pub struct HostSetup {
     pub converter: Converter,
     /// How pictures are encoded, and for whom.
     pub encodings: Encodings,
+    /// Where the player's microphone is heard, if it may be: [`HostPolicy::streams`] offers it.
+    pub microphone: Option<AudioSink>,
     /// The sound that clients may have, if there is any: [`HostPolicy::streams`] offers it.
     pub audio: Option<AudioSource>,
     /// The clipboard that the player shares, if it does.
@@ -398,6 +403,8 @@ impl HostRuntime {
         };
         let audio = setup.audio.map(|source| host.start_audio(source));
         let audio = audio.transpose().map_err(no_thread)?;
+        let (shared, scheduler) = (host.shared.clone(), host.scheduler.clone());
+        let microphone = Microphone::new(shared, scheduler, setup.microphone);
         let clipboard = setup.clipboard.map(|shares| host.start_clipboard(shares));
         let clipboard = clipboard.transpose().map_err(no_thread)?;
         let pads = setup.pads.map(|pads| host.start_pads(pads));
@@ -422,6 +429,7 @@ impl HostRuntime {
                 media_commands,
                 media,
                 audio,
+                microphone,
                 clipboard,
                 pads,
                 ends,

@@ -24,6 +24,8 @@ pub mod machine;
 pub mod recording;
 pub mod sched;
 pub mod sound_choice;
+#[cfg(any(feature = "host", feature = "client"))]
+pub mod sound_player;
 pub mod store;
 mod sys;
 pub mod trust_store;

@@ -43,6 +43,30 @@ impl SoundChoice {
         }
     }
 
+    /// Whether the backend is one of `names`; `own` are the words that name none of them.
+    ///
+    /// # Errors
+    /// One line that lists them all.
+    pub fn check<'a>(
+        &self,
+        own: &[&'a str],
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<(), String> {
+        let SoundChoice::Backend { name, .. } = self else {
+            return Ok(());
+        };
+        let names: Vec<&str> = own.iter().copied().chain(names).collect();
+        match names.contains(&name.as_str()) {
+            true => Ok(()),
+            false => {
+                let names = names.join(", ");
+                Err(format!(
+                    "there is no sound \"{name}\": choose one of {names}"
+                ))
+            }
+        }
+    }
+
     /// What follows if the backend can't be opened for this reason: no sound, because nobody insists on it
     /// (`Ok`), or an error.
     ///
@@ -69,6 +93,16 @@ mod tests {
         assert_eq!(parsed("tone:").backend(), Some(("tone", None)));
         let wav = parsed("wav:/tmp/a:b.wav");
         assert_eq!(wav.backend(), Some(("wav", Some("/tmp/a:b.wav"))));
+    }
+
+    #[test]
+    fn an_unknown_word_lists_all_there_are() {
+        let check =
+            |words| SoundChoice::parse(words).check(&["auto", "off"], ["pulse"].into_iter());
+        assert_eq!(check("auto"), Ok(()));
+        assert_eq!(check("pulse:usual"), Ok(()));
+        let line = check("nonsense").expect_err("it is none");
+        assert!(line.contains("\"nonsense\": choose one of auto, off, pulse"));
     }
 
     #[test]

@@ -316,6 +316,7 @@ impl Rig {
             clipboard: None,
             pads: None,
             audio: None,
+            microphone: None,
             scheduler: config.scheduler(),
         });
         Rig {

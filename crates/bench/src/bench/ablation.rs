@@ -139,6 +139,7 @@ fn measure(
     let stream = rig.stream(&Streamed {
         source: Source::OwnHost,
         cable: cable.as_ref(),
+        impaired: None,
         fps: FPS,
         bitrate: &args.asked.bitrate,
         seconds,

@@ -26,6 +26,8 @@ pub(super) struct Case {
     pub(super) other_cores: f64,
     /// Cores used, by name of the process.
     pub(super) cores: BTreeMap<&'static str, f64>,
+    /// Those of the threads of sound of host and client, where there are such.
+    pub(super) audio_cores: BTreeMap<&'static str, f64>,
     pub(super) loopback_mbps: f64,
     /// What the emulated link was given, both ways, with Ethernet, IP and UDP headers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +88,11 @@ impl Stream {
     pub(super) fn cores(&self) -> f64 {
         let of = |name| self.case.cores.get(name).copied().unwrap_or(0.0);
         of("host") + of("client")
+    }
+
+    /// Cores of one of the processes.
+    pub(super) fn cores_of(&self, name: &str) -> Option<f64> {
+        self.case.cores.get(name).copied()
     }
 
     /// With those of the application, where it is a process of its own.

@@ -16,6 +16,7 @@ pub(super) struct Data {
     pub(super) doors: Value,
     pub(super) handoff: Value,
     pub(super) peers: Value,
+    pub(super) sound: Value,
     /// One for each case.
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
@@ -61,6 +62,7 @@ impl Data {
                 "doors" => data.doors = value,
                 "handoff" => data.handoff = value,
                 "peers" => data.peers = value,
+                "sound" => data.sound = value,
                 "wifi" => data.wifi = value,
                 "jitter" => data.jitter = value,
                 "traffic" => data.traffic = value,
@@ -81,6 +83,7 @@ impl Data {
                 &data.doors,
                 &data.handoff,
                 &data.peers,
+                &data.sound,
                 &data.wifi,
                 &data.jitter,
                 &data.traffic,
@@ -105,6 +108,7 @@ impl Data {
             "doors" => from_ref(&self.doors),
             "handoff" => from_ref(&self.handoff),
             "peers" => from_ref(&self.peers),
+            "sound" => from_ref(&self.sound),
             "link" => &self.link,
             "quality" => &self.quality_files,
             _ => &[],
@@ -126,13 +130,15 @@ impl Data {
 
     pub(super) fn machine(&self) -> Option<&Value> {
         let latency = self.latency.first();
-        let all = latency.into_iter().chain([
+        let others = [
             &self.ablation,
             &self.sync,
             &self.doors,
             &self.handoff,
             &self.peers,
-        ]);
+            &self.sound,
+        ];
+        let all = latency.into_iter().chain(others);
         all.filter_map(|value| value.get("machine")).next()
     }
 }

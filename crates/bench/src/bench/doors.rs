@@ -194,6 +194,7 @@ fn once(
         How::Streamed(source) => runs.streams.push(rig.stream(&Streamed {
             source,
             cable: None,
+            impaired: None,
             fps: FPS,
             bitrate: &args.asked.bitrate,
             seconds,

@@ -16,6 +16,11 @@ pub(crate) struct SoundFigures {
     pub(crate) delay: f64,
     /// Sample frames that were made up since the start.
     pub(crate) concealed: u64,
+    /// Sample frames of the longest time without a payload, concealed and silent.
+    pub(crate) longest: u64,
+    /// Payloads that came too late, and how often the device ran dry.
+    pub(crate) discarded: u64,
+    pub(crate) underruns: u64,
 }
 
 impl SoundFigures {
@@ -31,26 +36,38 @@ impl SoundFigures {
         let names: Vec<&str> = lines.next()?.split(',').collect();
         let place = |name| names.iter().position(|n| *n == name);
         let columns = [
-            place("audio_latency")?,
             place("audio_delay")?,
             place("audio_concealed")?,
+            place("audio_longest_concealment")?,
+            place("audio_discarded")?,
+            place("audio_underruns")?,
         ];
+        let latency = place("audio_latency")?;
         let said = lines.filter_map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
-            let [latency, delay, concealed] = columns.map(|column| fields.get(column));
-            let latency = latency?.parse::<u64>().ok();
-            Some((latency, delay?.parse().ok()?, concealed?.parse().ok()?))
+            let number = |column: usize| fields.get(column)?.parse::<u64>().ok();
+            let [delay, concealed, longest, discarded, underruns] = columns.map(number);
+            let sums = [concealed?, longest?, discarded?, underruns?];
+            Some((number(latency), delay?, sums))
         });
         // Many rows repeat one report.
-        let mut reports: Vec<(Option<u64>, u64, u64)> = said.collect();
+        let mut reports: Vec<(Option<u64>, u64, [u64; 4])> = said.collect();
         reports.dedup();
-        let (_, delay, concealed) = *reports.last()?;
+        let (_, delay, [concealed, longest, discarded, underruns]) = *reports.last()?;
         let latencies = reports.iter().filter_map(|(latency, ..)| *latency);
         Some(SoundFigures {
             latencies: latencies.map(ms).collect(),
             delay: ms(delay),
             concealed,
+            longest,
+            discarded,
+            underruns,
         })
+    }
+
+    /// The longest time without a payload, ms.
+    pub(crate) fn longest_ms(&self) -> f64 {
+        self.longest as f64 / f64::from(RATE) * 1e3
     }
 }
 
@@ -61,11 +78,19 @@ fn ms(nanoseconds: u64) -> f64 {
 impl std::fmt::Display for SoundFigures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match Summary::of(&self.latencies) {
-            Some(s) => write!(f, "sound captured -> heard p50 {:.1} ms", s.p50)?,
+            Some(s) => write!(
+                f,
+                "sound captured -> heard, as the client says: p50 {:.1} ms",
+                s.p50
+            )?,
             None => write!(f, "sound: nothing was played")?,
         }
         let seconds = self.concealed as f64 / f64::from(RATE);
-        write!(f, ", buffer {:.1} ms, {seconds:.2} s concealed", self.delay)
+        write!(f, ", buffer {:.1} ms, {seconds:.2} s concealed", self.delay)?;
+        match self.longest {
+            0 => Ok(()),
+            _ => write!(f, ", longest gap {:.0} ms", self.longest_ms()),
+        }
     }
 }
 
@@ -75,15 +100,18 @@ mod tests {
 
     #[test]
     fn rows_that_repeat_a_report_are_one() {
-        let text = "frame,audio_latency,audio_delay,audio_concealed\n1,,,\n2,,9000000,0\n\
-            3,20000000,9000000,0\n4,20000000,9000000,0\n5,22000000,10000000,4800\n";
+        let text = "frame,audio_latency,audio_delay,audio_concealed,audio_longest_concealment,\
+            audio_discarded,audio_underruns\n1,,,,,,\n2,,9000000,0,0,0,0\n\
+            3,20000000,9000000,0,0,0,0\n4,20000000,9000000,0,0,0,0\n\
+            5,22000000,10000000,4800,720,2,1\n";
         let figures = SoundFigures::parse(text).unwrap();
         assert_eq!(figures.latencies, [20.0, 22.0]);
         assert_eq!((figures.delay, figures.concealed), (10.0, 4800));
+        assert_eq!((figures.discarded, figures.underruns), (2, 1));
         assert!(
             figures
                 .to_string()
-                .ends_with("buffer 10.0 ms, 0.10 s concealed")
+                .ends_with("buffer 10.0 ms, 0.10 s concealed, longest gap 15 ms")
         );
         assert_eq!(SoundFigures::parse("frame,audio_latency\n1,2\n"), None);
     }

@@ -256,6 +256,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
     report.stream = Some(rig.stream(&Streamed {
         source: args.source.into(),
         cable: None,
+        impaired: None,
         fps: setting.fps,
         bitrate: &setting.bitrate,
         seconds,

@@ -14,6 +14,9 @@ use openuvr_runtime::clock;
 /// Ticks a second in `/proc`: USER_HZ, which is 100 on every architecture that we run on.
 const USER_HZ: f64 = 100.0;
 
+/// What the threads of sound are called in host and client.
+const AUDIO_THREAD: &str = "ouvr-audio";
+
 /// The machine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Machine {
@@ -60,6 +63,8 @@ pub(crate) struct Load {
     stolen: u64,
     /// Ticks of each process of our tree.
     own: BTreeMap<u32, u64>,
+    /// Nanoseconds of each such process' thread of sound, where it has one.
+    audio: BTreeMap<u32, u64>,
     loopback_bytes: u64,
 }
 
@@ -72,6 +77,8 @@ pub(crate) struct Used {
     pub(crate) stolen_cores: f64,
     /// Cores used by each process asked for.
     pub(crate) cores: BTreeMap<u32, f64>,
+    /// Cores used by the threads of sound of those that have one.
+    pub(crate) audio_cores: BTreeMap<u32, f64>,
     /// Megabits a second on the loopback device, all traffic of the network namespace.
     pub(crate) loopback_mbps: f64,
 }
@@ -94,14 +101,16 @@ impl Load {
             .filter_map(|&index| fields.get(index))
             .sum();
         let processes = processes();
-        let own = family(&processes, std::process::id())
+        let own: BTreeMap<u32, u64> = family(&processes, std::process::id())
             .into_iter()
             .filter_map(|id| Some((id, processes.get(&id)?.1)))
             .collect();
+        let audio = own.keys().filter_map(|id| Some((*id, audio_ns(*id)?)));
         Load {
             at: clock::now(),
             busy,
             stolen: fields.get(7).copied().unwrap_or(0),
+            audio: audio.collect(),
             own,
             loopback_bytes: loopback_bytes(),
         }
@@ -131,6 +140,12 @@ impl Load {
                 .into_iter()
                 .map(|(id, ticks)| (id, cores(ticks)))
                 .collect(),
+            audio_cores: (self.audio.iter())
+                .filter_map(|(id, ns)| {
+                    let ns = ns.saturating_sub(*earlier.audio.get(id)?);
+                    Some((*id, ns as f64 / 1e9 / seconds))
+                })
+                .collect(),
             loopback_mbps: bytes as f64 * 8.0 / 1e6 / seconds,
         }
     }
@@ -140,6 +155,11 @@ impl Used {
     /// Cores used by this process.
     pub(crate) fn of(&self, id: u32) -> f64 {
         self.cores.get(&id).copied().unwrap_or(0.0)
+    }
+
+    /// Cores used by this process' thread of sound; `None` if it has none.
+    pub(crate) fn of_audio(&self, id: u32) -> Option<f64> {
+        self.audio_cores.get(&id).copied()
     }
 
     /// Cores used by this process and those that it started and that are still there.
@@ -220,6 +240,18 @@ fn split_stat(stat: &str) -> Option<(&str, Vec<&str>)> {
         stat.get(open + 1..close)?,
         stat.get(close + 1..)?.split_whitespace().collect(),
     ))
+}
+
+/// How long a process' thread of sound has run, in nanoseconds (`schedstat`, which is finer than ticks).
+fn audio_ns(id: u32) -> Option<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).ok()?;
+    let mut tasks = tasks.flatten().map(|task| task.path());
+    let audio = tasks.find(|task| {
+        let name = read_to_string(task.join("comm")).unwrap_or_default();
+        name.trim() == AUDIO_THREAD
+    })?;
+    let text = read_to_string(audio.join("schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// Parent and ticks used of every process; children that ended count for the parent that has

@@ -2,6 +2,7 @@
 
 mod ablation;
 mod case;
+pub(crate) mod clicks;
 mod codec;
 mod data;
 mod doors;

@@ -20,7 +20,7 @@ use crate::programs;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, doors.json, peers.json, handoff.json, link.json,
+/// Reads latency.json, ablation.json, sync.json, doors.json, peers.json, handoff.json, link.json, sound.json,
 /// quality*.json and the wifi.json of `openuvr lab wifi --paper`, the jitter.json of `openuvr lab jitter` and the traffic.json
 /// of `openuvr lab traffic`. Each figure of the papers is marked as reproduced, refuted here, undecided, or
 /// not testable here, with the reason, computed from that data. A busy machine decides nothing, and a
@@ -52,6 +52,7 @@ const BENCHES: [(&str, &str, &str); 8] = [
     ("peers", "peers.json", "--out"),
     ("handoff", "handoff.json", "--out"),
     ("link", "link.json", "--json"),
+    ("sound", "sound.json", "--out"),
     ("quality", "quality.json", "--json"),
 ];
 
@@ -167,6 +168,7 @@ fn page(data: &Data) -> Result<String> {
     super::peers::show(data, &mut page);
     sections::handoff(data, &mut page);
     sections::link(data, &mut page);
+    super::sound::show(data, &mut page);
     sections::quality(data, &mut page)?;
     super::wifi::show(data, &mut page);
     super::jitter::show(data, &mut page);

@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_lab::hop::Meter;
+use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 pub(super) use self::peer::{Listens, Peered};
 use super::case::{Case, Sample, Stream};
+use super::emulated::Emulated;
 use super::floor::Copier;
 use super::journey;
 use super::machine::{self, Load};
@@ -37,6 +39,8 @@ use openuvr_runtime::clock;
 const FIRST_FRAME: Duration = Duration::from_secs(15);
 /// How long the last frame that was drawn while it was measured may still be on its way.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// Decides what an emulated link loses: the same in each run.
+const SEED: u64 = 1;
 /// Frames compared for the PSNR; the targets ask for ten at least.
 const COMPARED: usize = 20;
 
@@ -89,6 +93,8 @@ pub(super) struct Streamed<'a> {
     pub(super) source: Source,
     /// Between host and client; `None`: the loopback device.
     pub(super) cable: Option<&'a Cable>,
+    /// What an emulated link between them does to datagrams, each way; `None`: there is none.
+    pub(super) impaired: Option<&'a Impairment>,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
     pub(super) seconds: f64,
@@ -114,6 +120,8 @@ pub(super) struct Rig<'a> {
     times: Option<PathBuf>,
     /// Of the emulated link of what is measured, where there is one.
     meter: Option<Meter>,
+    /// The sound server and its sink by which it clicks.
+    clicks: Option<(String, String)>,
     near: VirtualDisplay,
     far: VirtualDisplay,
 }
@@ -131,6 +139,7 @@ impl<'a> Rig<'a> {
             scene: None,
             times: None,
             meter: None,
+            clicks: None,
             near,
             far,
         })
@@ -139,6 +148,12 @@ impl<'a> Rig<'a> {
     /// Lets the next scene write here how long its frames took, when it ends.
     pub(super) fn keep_times(&mut self, path: &Path) {
         self.times = Some(path.to_owned());
+    }
+
+    /// Lets the next scene flash by itself, and click at the same moment by this sink of the sound server at
+    /// `server`.
+    pub(super) fn click(&mut self, server: &str, sink: &str) {
+        self.clicks = Some((server.to_owned(), sink.to_owned()));
     }
 
     /// How the scene is told what to draw.
@@ -155,7 +170,11 @@ impl<'a> Rig<'a> {
     /// Starts the scene's process, if it does not run.
     fn with_scene(&mut self) -> Result<()> {
         if self.scene.is_none() {
-            self.scene = Some(pair::scene(&self.scene_words())?);
+            let words = self.scene_words();
+            self.scene = Some(match &self.clicks {
+                Some((server, sink)) => pair::clicking_scene(&words, server, sink)?,
+                None => pair::scene(&words)?,
+            });
         }
         Ok(())
     }
@@ -195,10 +214,19 @@ impl<'a> Rig<'a> {
 
     /// Measures a host and a client.
     pub(super) fn stream(&mut self, of: &Streamed<'_>) -> Result<Stream> {
+        // Until the stream has ended.
+        let mut link = None;
         self.stream_by(of, |options| {
-            let pair = match of.cable {
-                Some(cable) => Pair::start_on(options, cable),
-                None => Pair::start(options),
+            let pair = match (of.cable, of.impaired) {
+                (Some(cable), _) => Pair::start_on(options, cable),
+                (None, Some(impaired)) => Pair::start_over(options, |host| {
+                    let courses = [(); 2].map(|()| impaired.clone().into());
+                    let started = Emulated::start(courses, None, host, SEED, true)?;
+                    let listens = started.listens;
+                    link = Some(started);
+                    Ok(listens)
+                }),
+                (None, None) => Pair::start(options),
             };
             Ok((pair?, None))
         })
@@ -365,6 +393,9 @@ impl<'a> Rig<'a> {
                 .chain(&application)
                 .map(|(name, id)| (*name, used.of_family(*id)))
                 .chain(shared.map(|(name, id)| (name, used.of(id))))
+                .collect(),
+            audio_cores: (children.iter())
+                .filter_map(|(name, id)| Some((*name, used.of_audio(*id)?)))
                 .collect(),
             loopback_mbps: used.loopback_mbps,
             carried_mbps: carried

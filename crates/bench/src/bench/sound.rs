@@ -1,29 +1,39 @@
-//! `openuvr bench sound`: how late sound is, and what it costs the picture and the processors.
+//! `openuvr bench sound`: how late sound is, also against the picture, and what it costs the picture and
+//! the processors.
 //!
-//! The same scene streamed with and without sound, in turns. The sound is beeps that `pacat` plays into a
-//! null sink of a sound server of our own; the client plays into another. How late it is, the client says:
-//! from the capture at the host, by the clocks of the session, to when its sound server says that a sample is
-//! heard. Both sinks are null sinks of one server: what a sound card adds is not in it.
+//! The scene clicks and flashes at the same moment. The click goes to a null sink of a sound server of our
+//! own, whose sound the host sends; the client plays into another. Both are recorded here, and the flash is
+//! read from the client's window: what is compared was measured from outside. The same is streamed with and
+//! without sound, in turns, and over links that lose datagrams. What a sound card adds is in none of it.
+
+mod page;
+mod rows;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
+use openuvr_lab::link::{BurstLoss, Impairment};
 
 use super::case::Stream;
-use super::head::{Head, Report, keep};
+use super::clicks::{Ear, Lateness};
+use super::head::{Head, keep};
 use super::heard::SoundFigures;
 use super::rig::{Rig, Source, Streamed};
-use super::stats::{Range, Summary};
 use super::turns::{Asked, Turns};
 use crate::pair::TemporaryDir;
 use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer, sound_words};
+pub(super) use page::show;
+use rows::{LinkRow, Report, Row, Targets};
 
-/// Measure how late sound is, and what it costs.
+/// Measure how late sound is, also against the picture, and what it costs.
 ///
-/// The figures: captured to heard, the buffer, and what was concealed, as the client reports them; drawn to
-/// visible, and cores of host and client together, with and without sound. Medians and ranges over
-/// repetitions that take turns. Needs PulseAudio.
+/// The figures: a click from the host's sink to the client's, and the same less what the flash that was made
+/// with it took to become visible; buffer and concealment, as the client reports them; drawn to
+/// visible, and cores of host and client, with and without sound. Medians and ranges over
+/// repetitions that take turns. Then the same over links that lose 1 % of the datagrams, and 2 % in bursts of
+/// 4. Needs PulseAudio.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("8")))]
 pub(crate) struct Args {
@@ -32,85 +42,83 @@ pub(crate) struct Args {
     /// Milliseconds of a packet of sound: 2.5, 5, 10 or 20
     #[arg(long, value_name = "MS", default_value = "5")]
     sound_frame: String,
+    /// Don't measure links that lose datagrams
+    #[arg(long)]
+    no_loss: bool,
     /// Write sound.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
-/// One way, over its repetitions.
-#[derive(Debug, Serialize)]
-struct Row {
-    name: &'static str,
-    /// Drawn to visible.
-    p50_ms: Option<Range>,
-    p99_ms: Option<Range>,
-    /// Of the frames drawn, displayed whole; the least of the repetitions.
-    whole: Option<f64>,
-    /// Cores of host and client together.
-    cores: Option<Range>,
-    /// Captured to heard: the medians of each second. `None`: without sound.
-    sound_ms: Option<Summary>,
-    /// The last delay aimed at of each repetition.
-    delay_ms: Option<Range>,
-    /// Sample frames that were made up, in all.
-    concealed: Option<u64>,
+/// The links that lose: a name, and what they do.
+const LINKS: [(&str, fn() -> Impairment); 2] =
+    [("1 % lost", single), ("2 % lost in bursts", bursts)];
+
+/// One way, as in a local network with a radio.
+const DELAY: Duration = Duration::from_millis(2);
+
+fn single() -> Impairment {
+    Impairment {
+        delay: DELAY,
+        loss: 0.01,
+        ..Impairment::default()
+    }
+}
+
+/// Bursts of four datagrams on average, of whatever stream they are.
+fn bursts() -> Impairment {
+    Impairment {
+        delay: DELAY,
+        burst: Some(BurstLoss {
+            enter: 0.25 * 0.02 / 0.98,
+            leave: 0.25,
+            loss: 1.0,
+        }),
+        ..Impairment::default()
+    }
+}
+
+/// What was measured of a stream.
+struct Measured {
+    stream: Stream,
+    /// Of its sound, where it has some: by the clicks, and as the client says.
+    lateness: Option<Lateness>,
+    figures: Option<SoundFigures>,
 }
 
 /// Measures, prints, writes.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.asked, 2.5)?;
-    let Turns {
-        repetitions,
-        seconds,
-        ..
-    } = turns;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let dir = TemporaryDir::new()?;
     let server = SoundServer::start(dir.path())?;
-    // In both ways: only what we do with it is what differs.
-    let _player = server.beep()?;
-    let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), &stop)?;
-    let csv = dir.path().join("frames.csv");
-    let mut host_words = sound_words(HOST_SINK).to_vec();
-    host_words.extend(["--sound-frame".to_owned(), args.sound_frame.clone()]);
-    let client_words = sound_words(CLIENT_SINK);
-    let (mut without, mut with, mut figures) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bench = Bench::start(args, turns, &dir, &server, &stop)?;
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let repetitions = turns.repetitions;
     for repetition in 1..=repetitions {
-        for sounds in [false, true] {
+        for (sounds, measured) in [(false, &mut without), (true, &mut with)] {
             let name = name(sounds);
             eprintln!("bench sound: {repetition}/{repetitions} {name}");
-            let off = ["--sound".to_owned(), "off".to_owned()];
-            let (more_host, more_client) = match sounds {
-                true => (&host_words[..], &client_words[..]),
-                false => (&off[..], &off[..]),
-            };
-            let stream = rig.stream(&Streamed {
-                source: Source::Screen,
-                cable: None,
-                fps: args.asked.scene_fps.floor().max(1.0),
-                bitrate: &args.asked.bitrate,
-                seconds,
-                presses: 0,
-                compare: false,
-                dir: dir.path(),
-                csv: &csv,
-                sound: Some(server.address()),
-                more_host,
-                more_client,
-            })?;
-            if sounds {
-                figures.extend(SoundFigures::read(&csv)?);
-                with.push(stream);
-            } else {
-                without.push(stream);
-            }
+            measured.push(bench.stream(sounds, turns.seconds, None)?);
         }
     }
+    let mut links = Vec::new();
+    for (name, impairment) in LINKS.iter().filter(|_| !args.no_loss) {
+        eprintln!("bench sound: {name}");
+        // As long as all repetitions together: losses are rare.
+        let seconds = turns.seconds * f64::from(repetitions);
+        let measured = bench.stream(true, seconds, Some(&impairment()))?;
+        links.push(LinkRow::of(name, &measured));
+    }
+    let streams = without.iter().chain(&with).map(|measured| &measured.stream);
     let report = Report {
-        head: Head::new(&args.asked, turns, without.iter().chain(&with)),
-        ways: vec![row(false, &without, &[]), row(true, &with, &figures)],
+        head: Head::new(&args.asked, turns, streams),
+        targets: Targets::default(),
+        ways: vec![Row::of(name(false), &without), Row::of(name(true), &with)],
+        cost: rows::Cost::of(&without, &with),
+        links,
     };
-    print(&report);
+    report.print();
     if let Some(folder) = &args.out {
         keep(folder, "sound.json", &report)?;
     }
@@ -124,59 +132,85 @@ fn name(sounds: bool) -> &'static str {
     }
 }
 
-fn row(sounds: bool, streams: &[Stream], figures: &[SoundFigures]) -> Row {
-    let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
-        Range::of(&streams.iter().filter_map(of).collect::<Vec<_>>())
-    };
-    let latencies = figures.iter().flat_map(|figures| &figures.latencies);
-    let delays: Vec<f64> = figures.iter().map(|figures| figures.delay).collect();
-    let concealed = figures.iter().map(|figures| figures.concealed);
-    Row {
-        name: name(sounds),
-        p50_ms: range(&|s| Some(s.case.latency_ms?.p50)),
-        p99_ms: range(&|s| Some(s.case.latency_ms?.p99)),
-        whole: (streams.iter())
-            .filter_map(Stream::whole_share)
-            .reduce(f64::min),
-        cores: range(&|s| Some(s.cores())),
-        sound_ms: Summary::of(&latencies.copied().collect::<Vec<_>>()),
-        delay_ms: Range::of(&delays),
-        concealed: (!figures.is_empty()).then(|| concealed.sum()),
-    }
+/// What all streams have in common.
+struct Bench<'a> {
+    args: &'a Args,
+    rig: Rig<'a>,
+    server: &'a SoundServer,
+    dir: &'a TemporaryDir,
 }
 
-fn print(report: &Report<Row>) {
-    report.head.print("sound", "");
-    println!(
-        "\n{:<12} {:>20} {:>7} {:>7} {:>19}",
-        "", "p50 ms (range)", "p99", "whole", "cores (range)"
-    );
-    let in_words = |range: Option<Range>| {
-        range.map_or("nothing came".to_owned(), |range| {
-            format!("{:.2} ({:.2}-{:.2})", range.median, range.min, range.max)
+impl<'a> Bench<'a> {
+    fn start(
+        args: &'a Args,
+        turns: Turns,
+        dir: &'a TemporaryDir,
+        server: &'a SoundServer,
+        stop: &'a AtomicBool,
+    ) -> Result<Bench<'a>> {
+        let mut rig = Rig::start(turns.setup(args.asked.size, args.asked.scene_fps), stop)?;
+        // In both ways: only what we do with it is what differs.
+        rig.click(server.address(), HOST_SINK);
+        Ok(Bench {
+            args,
+            rig,
+            server,
+            dir,
         })
-    };
-    for row in &report.ways {
-        println!(
-            "{:<12} {:>20} {:>7.2} {:>5.0} % {:>19}",
-            row.name,
-            in_words(row.p50_ms),
-            row.p99_ms.map_or(f64::NAN, |range| range.median),
-            row.whole.unwrap_or(f64::NAN) * 100.0,
-            in_words(row.cores)
-        );
     }
-    println!();
-    for row in &report.ways {
-        if let (Some(sound), Some(delay)) = (row.sound_ms, row.delay_ms) {
-            println!(
-                "captured -> heard: p50 {:.1} ms, worst second {:.1} ms, of {} seconds",
-                sound.p50, sound.max, sound.count
-            );
-            println!("buffer:            {:.1} ms", delay.median);
-        }
-        if let Some(concealed) = row.concealed {
-            println!("concealed:         {concealed} sample frames");
-        }
+
+    fn stream(
+        &mut self,
+        sounds: bool,
+        seconds: f64,
+        impaired: Option<&Impairment>,
+    ) -> Result<Measured> {
+        let off = ["--sound".to_owned(), "off".to_owned()].to_vec();
+        let (more_host, more_client) = match sounds {
+            true => {
+                let mut host = sound_words(HOST_SINK).to_vec();
+                host.extend(["--sound-frame".to_owned(), self.args.sound_frame.clone()]);
+                (host, sound_words(CLIENT_SINK).to_vec())
+            }
+            false => (off.clone(), off),
+        };
+        let csv = self.dir.path().join("frames.csv");
+        // In both ways, too: a sink that somebody records works in smaller pieces.
+        let ears = [
+            Ear::start(self.server.address(), HOST_SINK)?,
+            Ear::start(self.server.address(), CLIENT_SINK)?,
+        ];
+        let asked = &self.args.asked;
+        let stream = self.rig.stream(&Streamed {
+            source: Source::Screen,
+            cable: None,
+            impaired,
+            fps: asked.scene_fps.floor().max(1.0),
+            bitrate: &asked.bitrate,
+            seconds,
+            presses: 0,
+            compare: false,
+            dir: self.dir.path(),
+            csv: &csv,
+            sound: Some(self.server.address()),
+            more_host: &more_host,
+            more_client: &more_client,
+        })?;
+        let lateness = sounds.then(|| {
+            let seen: Vec<_> = (stream.case.samples.iter())
+                .map(|sample| sample.sighting)
+                .collect();
+            let [host, client] = ears.each_ref().map(Ear::heard);
+            Lateness::of(&host, &client, &seen, stream.case.window)
+        });
+        let figures = match sounds {
+            true => SoundFigures::read(&csv)?,
+            false => None,
+        };
+        Ok(Measured {
+            stream,
+            lateness,
+            figures,
+        })
     }
 }

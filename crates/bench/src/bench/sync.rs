@@ -90,6 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             streams.push(rig.stream(&Streamed {
                 source: *source,
                 cable: None,
+                impaired: None,
                 // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
                 fps: args.asked.scene_fps.floor().max(1.0),
                 bitrate: &args.asked.bitrate,

@@ -263,6 +263,7 @@ mod tests {
             unreadable: 0,
             other_cores,
             cores: BTreeMap::new(),
+            audio_cores: BTreeMap::new(),
             loopback_mbps: 0.0,
             carried_mbps: None,
             threads: Vec::new(),

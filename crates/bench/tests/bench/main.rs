@@ -286,8 +286,19 @@ fn sound_is_measured_and_the_picture_with_and_without() {
         assert!(way["p50_ms"]["median"].as_f64().unwrap() > 0.0, "{way}");
     }
     assert!(ways[0]["sound_ms"].is_null(), "{}", ways[0]);
-    assert!(ways[1]["sound_ms"]["p50"].as_f64().unwrap() > 0.0);
-    assert!(ways[1]["delay_ms"]["median"].as_f64().unwrap() > 0.0);
+    assert!(ways[0]["host_audio_cores"].is_null(), "{}", ways[0]);
+    for figure in ["/sound_ms/p50", "/reported_ms/p50", "/delay_ms/median"] {
+        let measured = ways[1].pointer(figure).and_then(Value::as_f64);
+        assert!(measured.is_some_and(|ms| ms > 0.0), "{figure}: {}", ways[1]);
+    }
+    assert!(ways[1]["offset_ms"]["count"].as_u64().unwrap() > 0);
+    assert!(ways[1]["host_audio_cores"]["median"].as_f64().unwrap() > 0.0);
+    let links = all["links"].as_array().unwrap();
+    assert_eq!(links.len(), 2);
+    assert!(
+        links.iter().all(|link| link["longest_ms"].is_number()),
+        "{links:?}"
+    );
 }
 
 #[test]

@@ -132,6 +132,10 @@ the last counts. --help says more on each than -h.";
             volume: u32 = "volume", count(0..=200, "per cent"), Default::Is("100");
         }
         "Input" {
+            /// The microphone that a host which allows it hears.
+            /// `off`: none; `on`: the usual one of PulseAudio or PipeWire; `pulse:SOURCE`: that one
+            /// (`pactl list short sources`). Only while you play.
+            microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
             /// Where input comes from.
             /// `x11` is the window; `script` is a file, see `--input-script`; `evdev:` and devices
             /// with commas between, such as evdev:/dev/input/event3,/dev/input/mice, are those
@@ -203,7 +207,8 @@ impl ClientConfig {
             decoder: config.decoder.map(|name| name.0.to_owned()),
             codec: config.codec.map(|name| name.0),
             sound: config.sound.clone(),
-            volume: f32::from(u8::try_from(config.volume).unwrap_or(200)) / 100.0,
+            microphone: config.microphone.clone(),
+            volume: config.volume,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
             wishes: Wishes {

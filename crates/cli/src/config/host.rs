@@ -243,6 +243,10 @@ the last counts. --help says more on each than -h.";
             /// the game plays, which is then heard at the clients alone. `off`: nothing; `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
             /// `tone:440`: a test tone.
             sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
+            /// Where the player's microphone is heard.
+            /// `off`: nowhere, and it is not sent; `on`: at a source of its own, which applications record from
+            /// (with `openuvr run` and `--virtual` without further ado); `pulse:SINK`: it is played there.
+            microphone: String = "microphone", text("SINK", 255), Default::Is("off");
             /// How long a packet of sound is, in milliseconds.
             /// Shorter ones arrive earlier and cost more: 2.5 ms about twice what 10 ms do.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
@@ -501,6 +505,8 @@ impl From<&HostConfig> for Config {
             key_frame_every: config.key_frame_every,
             cursor: config.cursor,
             sound: config.sound.clone(),
+            microphone: config.microphone.clone(),
+            given: None,
             sound_frame: config.sound_frame.0,
             sound_bitrate: config.sound_bitrate.0,
             realtime: config.realtime == Realtime::Auto,

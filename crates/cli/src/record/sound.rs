@@ -20,7 +20,11 @@ pub(super) fn in_words(report: &AudioReport) -> String {
     words += &format!(", buffer {} ms", ms(report.target));
     if report.concealed > 0 {
         let seconds = report.concealed as f64 / RATE;
-        words += &format!(", {seconds:.2} s concealed");
+        let longest = f64::from(report.longest_concealment) / RATE * 1e3;
+        words += &format!(", {seconds:.2} s concealed, longest gap {longest:.0} ms");
+    }
+    if report.discarded > 0 {
+        words += &format!(", {} packets late", report.discarded);
     }
     if report.underruns > 0 {
         words += &format!(", ran dry {} times", report.underruns);
@@ -42,9 +46,10 @@ mod tests {
         assert_eq!(in_words(&report), "sound: nothing is played, buffer 9.0 ms");
         (report.latency, report.latency_p99) = (Some(ms(21)), Some(ms(30)));
         (report.bound, report.concealed) = (Some(Duration::from_micros(150)), 4800);
-        report.underruns = 2;
-        let want =
-            "sound p50 21.0 p99 30.0 ms ±0.1, buffer 9.0 ms, 0.10 s concealed, ran dry 2 times";
+        (report.underruns, report.longest_concealment) = (2, 720);
+        report.discarded = 3;
+        let want = "sound p50 21.0 p99 30.0 ms ±0.1, buffer 9.0 ms, 0.10 s concealed, longest gap 15 ms, \
+                    3 packets late, ran dry 2 times";
         assert_eq!(in_words(&report), want);
     }
 }

@@ -460,7 +460,21 @@ impl Trace {
             )?;
         }
         let delay = ms(report.target);
-        self.counter(&format!("sound buffer of {process}"), now, "ms", delay)
+        self.counter(&format!("sound buffer of {process}"), now, "ms", delay)?;
+        // Both are sums since the session's start.
+        let concealed = json!(report.concealed as f64 / 48.0);
+        let name = format!("sound concealed of {process}");
+        self.counter(&name, now, "ms", concealed)?;
+        let longest = json!(f64::from(report.longest_concealment) / 48.0);
+        let name = format!("sound's longest concealment of {process}");
+        self.counter(&name, now, "ms", longest)?;
+        let late = json!(report.discarded);
+        self.counter(
+            &format!("sound packets late of {process}"),
+            now,
+            "packets",
+            late,
+        )
     }
 
     fn counter(

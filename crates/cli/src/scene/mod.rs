@@ -10,6 +10,7 @@
 
 mod api;
 mod camera;
+mod clicks;
 mod matrix;
 mod room;
 pub(crate) mod source;
@@ -26,6 +27,7 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::units::Size;
 
 use camera::Camera;
+use clicks::Clicks;
 use openuvr_runtime::clock;
 use sys::{Event, Renderer, Window};
 
@@ -66,6 +68,10 @@ pub(crate) struct Args {
     /// display, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
+    /// Click by this device, named as a client's --sound, about three times a second, and flash at the same
+    /// moment
+    #[arg(long, value_name = "DEVICE")]
+    clicks: Option<String>,
     #[command(flatten)]
     api: api::Api,
 }
@@ -93,6 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut way = Way {
         bytes: args.read_back.then(Vec::new),
         stream: api::Stream::start(&args.api, &renderer, window.size())?,
+        clicks: (args.clicks.as_deref()).map(Clicks::start).transpose()?,
     };
     let spent = play(&mut window, &renderer, args, &stop, &mut way);
     // Its clients are told goodbye while the window is still there.
@@ -123,12 +130,16 @@ struct Way {
     /// Where pictures are read to for nothing.
     bytes: Option<Vec<u8>>,
     stream: Option<api::Stream>,
+    clicks: Option<Clicks>,
 }
 
 impl Show for Way {
     fn events(&mut self) -> Vec<Event> {
         let events = self.stream.as_mut().map(api::Stream::events);
-        events.unwrap_or_default()
+        let mut events = events.unwrap_or_default();
+        let flash = self.clicks.as_mut().is_some_and(Clicks::is_due);
+        events.extend(flash.then_some(Event::Press));
+        events
     }
 
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool {
@@ -141,6 +152,10 @@ impl Show for Way {
         if let Some(Err(why)) = given {
             eprintln!("scene: {why}; it goes on without a stream");
             self.stream = None;
+        }
+        if let Some(Err(why)) = self.clicks.as_mut().map(Clicks::shown) {
+            eprintln!("scene: {why}; it goes on without clicks");
+            self.clicks = None;
         }
         window.swap();
         true

@@ -12,6 +12,7 @@ use openuvr_runtime::launch::Application;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::sys;
+use crate::own_sound::OwnSound;
 use crate::run::terminal::Terminal;
 
 /// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
@@ -29,12 +30,12 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Starts `words`, a program and its arguments, on `display`, in a process group of its own: Ctrl-C is
+    /// Starts `words`, a program and its arguments, on `display`, heard by `sound`, in a process group of its own: Ctrl-C is
     /// for the host.
     ///
     /// # Errors
     /// There are no words, or the program can't be started.
-    pub(crate) fn start(words: &[OsString], display: &str) -> Result<Shown> {
+    pub(crate) fn start(words: &[OsString], display: &str, sound: &OwnSound) -> Result<Shown> {
         let [program, arguments @ ..] = words else {
             anyhow::bail!("there is no application to start");
         };
@@ -44,6 +45,7 @@ impl Shown {
             .stdin(Stdio::null())
             .process_group(0);
         surround(&mut command, display);
+        sound.surround(&mut command);
         sys::die_with_parent(&mut command);
         let terminal = Terminal::give(&mut command);
         let name = Path::new(program).file_name().unwrap_or(program);

@@ -49,6 +49,17 @@ fn two_hosts_and_their_muds_live_in_one_process() {
 }
 
 #[test]
+fn sound_that_is_given_is_what_is_taken() {
+    let folder = Folder::new();
+    let program = program(&folder, "tests/sound.c", &["-lm"]);
+    let mut command = command(&program, &folder);
+    command.arg(folder.path());
+    let mut run = Program::start("sound", command);
+    let (status, text) = run.ended();
+    assert!(status.success(), "{status}: {text}");
+}
+
+#[test]
 fn callbacks_find_what_the_header_promises() {
     let folder = Folder::new();
     let program = program(&folder, "tests/callbacks.c", &["-pthread"]);

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clipboard;
 mod games;
 #[path = "../input/hand.rs"]
 #[allow(dead_code, reason = "the tests of input do more with it")]

@@ -1,60 +1,19 @@
 //! The clipboard between the displays of a host and its clients, with the programs that people copy and
 //! paste with.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-
 use crate::rig::Rig;
-use crate::support::{Display, Program, eventually, skip};
+use crate::support::clipboard::{can_copy, copy, copy_text, paste, pasted, xclip};
+use crate::support::{Display, Program};
 
 /// What is never pasted anywhere else.
 const SECRET: &str = "not for the other side";
 
 /// Two displays, if there is a program that copies.
 fn rig() -> Option<Rig> {
-    if Command::new("xclip").arg("-version").output().is_err() {
-        skip("xclip is not installed");
-        return None;
+    match can_copy() {
+        true => Rig::new("320x240", "640x480"),
+        false => None,
     }
-    Rig::new("320x240", "640x480")
-}
-
-fn xclip(at: &Display, words: &[&str]) -> Command {
-    let mut command = Command::new("xclip");
-    command.args(["-display", &at.name, "-selection", "clipboard"]);
-    command.args(words).stderr(Stdio::null());
-    command
-}
-
-/// Somebody copies `content`; xclip goes on in the background as its owner, until it is replaced or its
-/// display ends.
-fn copy(at: &Display, kind: &str, content: &[u8]) {
-    let mut child = xclip(at, &["-in", "-t", kind])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("it is installed");
-    let mut input = child.stdin.take().expect("piped");
-    input.write_all(content).expect("it reads");
-    drop(input);
-    assert!(child.wait().expect("ours").success());
-}
-
-fn copy_text(at: &Display, text: &str) {
-    copy(at, "UTF8_STRING", text.as_bytes());
-}
-
-/// What somebody pastes; empty if there is nothing.
-fn paste(at: &Display) -> Vec<u8> {
-    let output = xclip(at, &["-out", "-t", "UTF8_STRING"]).output();
-    output.expect("it is installed").stdout
-}
-
-/// Waits until `text` is what is pasted; what was pasted before it.
-fn pasted(at: &Display, text: &str) {
-    eventually("it can be pasted", || {
-        (paste(at) == text.as_bytes()).then_some(())
-    });
 }
 
 #[test]

@@ -13,9 +13,11 @@
     reason = "each test binary needs another part of it"
 )]
 
+pub(crate) mod clipboard;
 pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
+pub(crate) mod pipewire;
 pub(crate) mod process;
 #[path = "../../../media/tests/pulse_server/mod.rs"]
 pub(crate) mod pulse_server;

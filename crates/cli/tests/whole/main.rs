@@ -11,6 +11,7 @@ mod hostile;
 mod links;
 mod loss;
 mod messages;
+mod microphone;
 mod namespaces;
 mod nearby;
 mod odd;

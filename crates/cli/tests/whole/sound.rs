@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::support::pipewire::PipeWire;
 use crate::support::pulse_server::PulseServer;
 use crate::support::sound::{
     LEVEL, Player, Recorder, from_first_to_last, levels, samples, silent_frames, tenths_at,
@@ -146,6 +147,23 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
     assert!(said.contains("sound p50"), "{said}");
     let late = rows(&client.csv, "audio_latency");
     assert!(late.iter().any(|row| !row.is_empty()), "latency is known");
+}
+
+#[test]
+fn what_pipewire_plays_is_heard_as_well() {
+    let Some(server) = PipeWire::start() else {
+        return;
+    };
+    let words = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &words);
+    let client = Listener::join(&host, "client", &host.address(), &[]);
+    let _player = Player::start(&server.address, "usual", PITCH);
+    client.hears(PITCH, LEVEL, 20);
+    let all = samples(&client.heard);
+    assert_eq!(tenths_at(&all, OTHER, LEVEL), 0);
+    let tone = from_first_to_last(&all);
+    let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
+    assert!(right * 10 >= tenths * 7, "{right} of {tenths} tenths");
 }
 
 #[test]

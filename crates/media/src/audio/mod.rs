@@ -9,22 +9,21 @@
 //!
 //! A new backend is one file with one [`CaptureBackend`] or [`PlaybackBackend`] and one line in a table.
 
+pub mod application;
+mod blocks;
 pub mod goertzel;
 pub mod null;
 pub mod opus;
 pub mod pulse;
 pub mod render;
 pub mod resample;
-#[cfg(feature = "host")]
 mod timeline;
 pub mod tone;
-#[cfg(feature = "client")]
 mod wait;
 pub mod wav;
 
 use std::time::Duration;
 
-#[cfg(feature = "host")]
 use openuvr_proto::time::Instant;
 
 use crate::waker::WakerError;
@@ -38,15 +37,12 @@ pub const RATE: u32 = 48_000;
 pub const CHANNELS: usize = 2;
 
 /// The captures, best first.
-#[cfg(feature = "host")]
 pub static CAPTURES: &[CaptureBackend] = &[pulse::CAPTURE, tone::BACKEND];
 
 /// The playbacks, best first.
-#[cfg(feature = "client")]
 pub static PLAYBACKS: &[PlaybackBackend] = &[pulse::PLAYBACK, wav::BACKEND, null::BACKEND];
 
 /// A source of sound, owned by one thread, which calls it often enough: every block.
-#[cfg(feature = "host")]
 pub trait AudioCapture: Send {
     /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`: without
     /// end). Time never stands still: where the source gives nothing, because nothing plays or because it
@@ -69,7 +65,6 @@ pub trait AudioCapture: Send {
 }
 
 /// What [`AudioCapture::read`] returned for.
-#[cfg(feature = "host")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AudioEvent {
     /// The block is full, and its first sample was captured then.
@@ -79,7 +74,6 @@ pub enum AudioEvent {
 }
 
 /// What a capture has counted, in sample frames.
-#[cfg(feature = "host")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CaptureCounters {
     /// Silence that stands for what the source did not give.
@@ -89,7 +83,6 @@ pub struct CaptureCounters {
 }
 
 /// What plays sound, owned by one thread, which calls it often enough: every few milliseconds.
-#[cfg(feature = "client")]
 pub trait AudioPlayback: Send {
     /// How much of what was written is not played yet.
     ///
@@ -117,7 +110,6 @@ pub trait AudioPlayback: Send {
 }
 
 /// How full a playback is.
-#[cfg(feature = "client")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
     /// In so long all that was written is with the device for good, and the next sample must be there: what
@@ -150,7 +142,6 @@ impl Default for Settings {
 }
 
 /// A capture that can be asked for by name.
-#[cfg(feature = "host")]
 #[derive(Clone, Copy)]
 pub struct CaptureBackend {
     /// The name on the command line.
@@ -162,7 +153,6 @@ pub struct CaptureBackend {
 }
 
 /// A playback that can be asked for by name.
-#[cfg(feature = "client")]
 #[derive(Clone, Copy)]
 pub struct PlaybackBackend {
     /// The name on the command line.
@@ -178,7 +168,6 @@ pub struct PlaybackBackend {
 /// # Errors
 /// [`AudioError`] if there is none of that name (the text lists those there are), or if it can't be
 /// opened.
-#[cfg(feature = "host")]
 pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapture>, AudioError> {
     let names = || CAPTURES.iter().map(|backend| backend.name);
     let backend = CAPTURES.iter().find(|backend| backend.name == name);
@@ -191,7 +180,6 @@ pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapt
 /// # Errors
 /// [`AudioError`] if there is none of that name (the text lists those there are), or if it can't be
 /// opened.
-#[cfg(feature = "client")]
 pub fn open_playback(
     name: &str,
     settings: &Settings,
@@ -249,7 +237,6 @@ mod tests {
         assert_eq!(frames_in(duration_of(1)), 1, "rounded, not cut");
     }
 
-    #[cfg(all(feature = "host", feature = "client"))]
     #[test]
     fn an_unknown_name_lists_those_there_are() {
         let settings = Settings::default();

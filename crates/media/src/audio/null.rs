@@ -1,5 +1,4 @@
 //! A playback that nobody hears: it takes samples at the clock's pace and forgets them.
-#![cfg(feature = "client")]
 
 use std::time::Duration;
 

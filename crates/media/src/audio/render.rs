@@ -1,6 +1,5 @@
 //! From what the jitter buffer says to the samples that are written: decoded, concealed or silent,
 //! without a click between them, and resampled. Not when: the jitter buffer says that.
-#![cfg(feature = "client")]
 
 use openuvr_proto::recv::jitter_buffer::Next;
 
@@ -90,7 +89,6 @@ impl Renderer {
 }
 
 #[cfg(test)]
-#[cfg(feature = "host")]
 mod tests {
     use openuvr_proto::time::PeerInstant;
 

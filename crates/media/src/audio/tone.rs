@@ -2,20 +2,15 @@
 //!
 //! It is no stand-in for an application in measurements: its samples were never in a sound server.
 
-#[cfg(feature = "host")]
 use std::time::Duration;
 
-#[cfg(feature = "host")]
 use openuvr_proto::time::Instant;
 
-#[cfg(feature = "host")]
 use super::{AudioCapture, AudioError, AudioEvent, CaptureBackend, Settings, duration_of};
 use super::{CHANNELS, RATE};
-#[cfg(feature = "host")]
 use crate::clock;
 
 /// The line in the table.
-#[cfg(feature = "host")]
 pub const BACKEND: CaptureBackend = CaptureBackend {
     name: "tone",
     about: "a test tone; the device is its pitch in Hz, 20 to 20000 [default: 440]",
@@ -30,7 +25,6 @@ pub const AMPLITUDE: f64 = 0.25;
 
 /// How many sample frames a capture that was called late makes up for: a second, as of a sound server
 /// (guess). What is older is skipped.
-#[cfg(feature = "host")]
 const LATE: usize = RATE as usize;
 
 /// A sine of one pitch, the same in both channels.
@@ -65,7 +59,6 @@ impl Sine {
     }
 
     /// Goes on by so many sample frames unheard.
-    #[cfg(feature = "host")]
     fn skip(&mut self, frames: usize) {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let turns = self.step * frames as f64;
@@ -74,7 +67,6 @@ impl Sine {
 }
 
 /// The test tone.
-#[cfg(feature = "host")]
 #[derive(Debug)]
 pub struct Tone {
     sine: Sine,
@@ -82,7 +74,6 @@ pub struct Tone {
     next: Instant,
 }
 
-#[cfg(feature = "host")]
 impl Tone {
     /// A tone whose first sample is captured now.
     ///
@@ -104,7 +95,6 @@ impl Tone {
     }
 }
 
-#[cfg(feature = "host")]
 impl AudioCapture for Tone {
     fn read(
         &mut self,
@@ -132,7 +122,7 @@ impl AudioCapture for Tone {
     }
 }
 
-#[cfg(all(test, feature = "host"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -2,7 +2,6 @@
 //!
 //! The header says how long the file is, and is written anew when the playback is dropped; until then, and
 //! if the program is killed, it says the longest length, which players take as "to the end".
-#![cfg(feature = "client")]
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};

@@ -36,6 +36,8 @@ pub enum SourceEvent {
     Sampled(InputEvent, Instant),
     /// The person wants the figures over the picture shown, or hidden again.
     ToggleOverlay,
+    /// The person wants to hear the host's sound otherwise.
+    Sound(SoundWish),
     /// From now on keys are told like this, because the person said so.
     Keys(Keys),
     /// The window has lost the focus, behind an [`InputEvent::ReleaseAll`], or has it back: what does not come
@@ -47,6 +49,17 @@ pub enum SourceEvent {
     Closed,
     /// The time is over.
     TimedOut,
+}
+
+/// What a person wants of the sound that is heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SoundWish {
+    /// None, or again as before.
+    Mute,
+    /// A step louder.
+    Louder,
+    /// A step quieter.
+    Quieter,
 }
 
 /// A source that can be asked for by name. (The input of a window comes with its surface:

@@ -282,6 +282,7 @@ mod tests {
                 SourceEvent::Closed => return Ok(events),
                 SourceEvent::TimedOut
                 | SourceEvent::ToggleOverlay
+                | SourceEvent::Sound(_)
                 | SourceEvent::Keys(_)
                 | SourceEvent::Resized(_)
                 | SourceEvent::Focused(_)

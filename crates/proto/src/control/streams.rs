@@ -45,6 +45,17 @@ pub const HOST_AUDIO: StreamOffer = StreamOffer {
     views: 0,
 };
 
+/// The sound of a client's microphone: the second stream of sound, because the first goes the other way.
+pub const MICROPHONE: StreamOffer = StreamOffer {
+    stream: StreamId {
+        kind: StreamKind::Audio,
+        number: 1,
+    },
+    to_client: false,
+    to_host: true,
+    ..HOST_AUDIO
+};
+
 /// A stream that both sides carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {

@@ -7,6 +7,7 @@ use crate::control::negotiate::{Offer, Refusal, Role};
 use crate::control::streams::Grant;
 use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
 use crate::input::inbox::Arrived;
+use crate::recv::uplink::UplinkReceiver;
 use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::trace::FrameRecord;
@@ -33,6 +34,8 @@ pub enum HostEvent {
         streams: Vec<Grant>,
         /// Makes the senders of its streams: the one owner of its media key.
         media: Box<MediaSender>,
+        /// Receives what it streams to the host, if it was granted anything of that.
+        uplink: Option<Box<UplinkReceiver>>,
     },
     /// A new subscriber that is no session: it takes frames from the next key frame on.
     OtherSubscribed {

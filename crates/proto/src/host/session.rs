@@ -11,6 +11,7 @@ use crate::control::path::Paths;
 use crate::control::plane::{ControlEvent, ControlPlane};
 use crate::id::{PathId, SessionId};
 use crate::input::inbox::Inbox;
+use crate::recv::uplink::UplinkReceiver;
 use crate::send::plane::MediaSender;
 use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, Message};
@@ -79,6 +80,8 @@ pub(super) struct Session {
     pub(super) began: Instant,
     pub(super) plane: ControlPlane,
     pub(super) media: Option<Box<MediaSender>>,
+    /// What it may stream to us comes through this.
+    pub(super) uplink: Option<Box<UplinkReceiver>>,
     /// Whether it was granted a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
@@ -113,6 +116,7 @@ impl Session {
             began: now,
             plane: ControlPlane::new(now, established, Direction::HostToClient),
             media: Some(Box::new(MediaSender::new(established))),
+            uplink: Some(Box::new(UplinkReceiver::new(established))),
             joined: false,
             inbox: Inbox::default(),
             shape_due: false,

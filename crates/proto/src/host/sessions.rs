@@ -164,6 +164,10 @@ impl Host {
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;
         session.plane.queue(&self.cursor.moved());
+        let mut uplink = session.uplink.take();
+        if let Some(uplink) = &mut uplink {
+            uplink.granted(&streams);
+        }
         if let Some(media) = session.media.take() {
             self.events.push_back(HostEvent::Subscribed {
                 session: session.id,
@@ -174,6 +178,7 @@ impl Host {
                 offer: Box::new(offer),
                 streams,
                 media,
+                uplink: uplink.filter(|uplink| uplink.is_open()),
             });
         }
     }

@@ -116,7 +116,8 @@ pub struct JitterCounters {
     pub played: u64,
     /// Samples that were concealed.
     pub concealed: u64,
-    /// The most of them without a payload between, in samples.
+    /// The most without a payload between, in samples: what was concealed, and the silence behind it where
+    /// more was missing than is concealed.
     pub longest_concealment: u32,
     /// Samples of silence.
     pub silence: u64,
@@ -172,6 +173,10 @@ pub struct JitterBuffer {
     /// Since the last payload: samples that were concealed, and those of them that took nobody's place.
     concealed: u32,
     inserted: u32,
+    /// … and all that were heard in the place of payloads, silence too.
+    lacking: u32,
+    /// When the device had played all that there was, and how long the sender had paused until then.
+    dry: Option<(i64, i64)>,
     /// What the device said last.
     block: i64,
     target: f64,
@@ -347,6 +352,7 @@ impl JitterBuffer {
                 self.error = real(excess);
             }
             return if whole {
+                self.resume(now, dry_in);
                 self.play(excess)
             } else {
                 self.conceal_missing()
@@ -376,6 +382,26 @@ impl JitterBuffer {
         // The delay did not change, what is aimed at did.
         self.error -= target - self.target;
         self.target = target;
+    }
+
+    /// A payload is played behind all that the device has: if it had run dry, the silence is counted, unless
+    /// the sender paused.
+    fn resume(&mut self, now: Instant, dry_in: i64) {
+        if let Some((dry, paused)) = self.dry.take()
+            && paused == self.paused
+        {
+            let silent = now.0.saturating_add(dry_in).saturating_sub(dry).max(0);
+            let samples = i128::from(silent) * i128::from(RATE) / 1_000_000_000;
+            self.lack(u32::try_from(samples).unwrap_or(u32::MAX));
+        }
+        self.lacking = 0;
+    }
+
+    /// So many samples are heard in the place of payloads.
+    fn lack(&mut self, samples: u32) {
+        self.lacking = self.lacking.saturating_add(samples);
+        let longest = &mut self.counters.longest_concealment;
+        *longest = (*longest).max(self.lacking);
     }
 
     fn play(&mut self, excess: i64) -> Next<'_> {
@@ -414,6 +440,7 @@ impl JitterBuffer {
             return self.conceal(part);
         }
         self.counters.silence += u64::from(part);
+        self.lack(part);
         Next::Silence { samples: part }
     }
 
@@ -427,8 +454,7 @@ impl JitterBuffer {
     fn conceal(&mut self, samples: u32) -> Next<'_> {
         self.concealed += samples;
         self.counters.concealed += u64::from(samples);
-        let longest = &mut self.counters.longest_concealment;
-        *longest = (*longest).max(self.concealed);
+        self.lack(samples);
         Next::Conceal {
             samples: u16::try_from(samples).unwrap_or(MAX_SAMPLES),
         }
@@ -448,6 +474,7 @@ impl JitterBuffer {
         if part == 0 {
             self.playing = false;
             (self.concealed, self.inserted) = (0, 0);
+            self.dry = Some((now.0.saturating_add(dry_in), self.paused));
             return Next::Wait(None);
         }
         self.inserted += part;
@@ -485,6 +512,7 @@ impl JitterBuffer {
         }
         self.playing = false;
         (self.concealed, self.inserted, self.error) = (0, 0, 0.0);
+        (self.lacking, self.dry) = (0, None);
     }
 
     /// Panics if an invariant does not hold: for tests and fuzzing.

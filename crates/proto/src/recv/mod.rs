@@ -9,3 +9,4 @@ pub mod plane;
 pub mod reassemble;
 mod repair;
 pub mod timed;
+pub mod uplink;

@@ -17,16 +17,22 @@ pub struct MediaSender {
 }
 
 impl MediaSender {
-    /// The owner of a session's media key. There must be only one.
+    /// The host's owner of a session's media key. There must be only one.
     #[must_use]
     pub fn new(established: &Established) -> MediaSender {
+        MediaSender::of(established, Direction::HostToClient)
+    }
+
+    /// The client's: what it streams to its host has a key of its own. There must be only one.
+    #[must_use]
+    pub fn of_client(established: &Established) -> MediaSender {
+        MediaSender::of(established, Direction::ClientToHost)
+    }
+
+    fn of(established: &Established, direction: Direction) -> MediaSender {
+        let (secret, session) = (&established.secret, established.session);
         MediaSender {
-            sealer: Sealer::new(
-                &established.secret,
-                established.session,
-                Direction::HostToClient,
-                Plane::Media,
-            ),
+            sealer: Sealer::new(secret, session, direction, Plane::Media),
         }
     }
 

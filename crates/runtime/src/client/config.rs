@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use openuvr_media::audio::{self, render::Renderer};
+use openuvr_media::audio::{self, AudioPlayback, application::Taken, render::Renderer};
 use openuvr_media::codec::Codec;
 use openuvr_media::decode;
 use openuvr_net::address::{address_of, path_of, path_of_station, station_of};
@@ -17,10 +17,10 @@ use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::control::streams::HOST_AUDIO;
+use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE};
 use openuvr_proto::id::PathId;
 
-use super::{AudioSink, Target};
+use super::{AudioSink, MicrophoneSource, Target, Volume};
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
 use crate::sched::Scheduler;
@@ -59,8 +59,13 @@ pub struct Config {
     /// Where sound goes, in the words of [`SoundChoice`]: `auto`, `off`, or a backend of
     /// [`openuvr_media::audio::PLAYBACKS`] and its device.
     pub sound: String,
-    /// By what samples are multiplied, 0 to 2: 1 leaves them as they are.
-    pub volume: f32,
+    /// The person's microphone: `off`, `on` (the usual one), or a backend of
+    /// [`openuvr_media::audio::CAPTURES`] and its device.
+    pub microphone: String,
+    /// The application of this process takes the sound; [`Config::sound`] is not looked at then.
+    pub taken: Option<Taken>,
+    /// How loud it is, in per cent, 0 to [`Volume::LOUDEST`]: 100 leaves samples as they are.
+    pub volume: u32,
     /// The software and its version, for the host's log.
     pub software: String,
     /// Whether threads ask for real-time scheduling.
@@ -87,7 +92,9 @@ impl Config {
             only_decoder: false,
             codec: None,
             sound: "auto".into(),
-            volume: 1.0,
+            microphone: "off".into(),
+            taken: None,
+            volume: 100,
             software: format!("openuvr {}", env!("CARGO_PKG_VERSION")),
             realtime: true,
             pin_cores: BTreeSet::new(),
@@ -125,6 +132,8 @@ pub struct Opened {
     pub only: Option<Rung>,
     /// Where sound goes.
     pub audio: Option<AudioSink>,
+    /// The person's microphone.
+    pub microphone: Option<MicrophoneSource>,
     /// Why it goes nowhere, where it could.
     pub silent: Option<String>,
 }
@@ -168,6 +177,7 @@ impl Config {
         let hosts = HostStore::open(&dir).map_err(|e| e.to_string())?;
         let (link, only, paths) = reach(&self.host, self.link)?;
         let (audio, silent) = self.audio(&paths)?;
+        let microphone = self.microphone()?;
         let (decodable, unusable) = decodable(decoder, self.only_decoder)?;
         let codecs = match self.codec {
             None => decodable,
@@ -194,13 +204,20 @@ impl Config {
                 name,
                 software: self.software.clone(),
                 wishes: self.wishes,
-                streams: Vec::from_iter(audio.is_some().then_some(HOST_AUDIO)),
+                streams: [
+                    audio.is_some().then_some(HOST_AUDIO),
+                    microphone.is_some().then_some(MICROPHONE),
+                ]
+                .into_iter()
+                .flatten()
+                .collect(),
             },
             decoder: decoder.copied(),
             unusable,
             link: Arc::new(link),
             only,
             audio,
+            microphone,
             silent,
         })
     }
@@ -210,10 +227,19 @@ impl Config {
     /// A host on this machine records what this machine plays: to play that again would be heard again, and so
     /// on without end.
     fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
-        if !(0.0..=2.0).contains(&self.volume) {
-            return Err(format!("volume: {} must be 0 to 2", self.volume));
+        if self.volume > Volume::LOUDEST {
+            let (volume, loudest) = (self.volume, Volume::LOUDEST);
+            return Err(format!("volume: {volume} per cent must be 0 to {loudest}"));
+        }
+        let volume = Arc::new(Volume::new(self.volume));
+        if let Some(taken) = self.taken.clone() {
+            Renderer::open().map_err(|why| why.to_string())?;
+            let open = Box::new(move || Ok(Box::new(taken.playback()) as Box<dyn AudioPlayback>));
+            return Ok((Some(AudioSink { open, volume }), None));
         }
         let choice = SoundChoice::parse(&self.sound);
+        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
+        choice.check(&["auto", "off"], names)?;
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
@@ -239,9 +265,37 @@ impl Config {
         }
         let sink = AudioSink {
             open: Box::new(move || audio::open_playback(&name, &settings)),
-            volume: self.volume,
+            volume,
         };
         Ok((Some(sink), None))
+    }
+
+    /// The person's microphone, if the host may hear it. It is opened once to see whether it can be; nothing of
+    /// that is kept.
+    fn microphone(&self) -> Result<Option<MicrophoneSource>, String> {
+        let words = match self.microphone.as_str() {
+            // The sound server's name for the usual source: no sink's monitor.
+            "on" => "pulse:@DEFAULT_SOURCE@",
+            "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
+            words => words,
+        };
+        let choice = SoundChoice::parse(words);
+        let names = audio::CAPTURES.iter().map(|backend| backend.name);
+        (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
+        let Some((name, device)) = choice.backend() else {
+            return Ok(None);
+        };
+        let (name, device) = (name.to_owned(), device.map(str::to_owned));
+        let settings = audio::Settings {
+            device,
+            ..audio::Settings::default()
+        };
+        (audio::open_capture(&name, &settings).map(drop))
+            .and_then(|()| audio::opus::version().map(drop))
+            .map_err(|why| format!("microphone: {why}"))?;
+        Ok(Some(MicrophoneSource {
+            open: Box::new(move || audio::open_capture(&name, &settings)),
+        }))
     }
 
     /// How urgent its threads are.

@@ -16,18 +16,20 @@ use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::control::streams::HOST_AUDIO;
+use openuvr_proto::control::streams::{Grant, HOST_AUDIO, MICROPHONE};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::recv::reassemble::Step;
+use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
 
 use self::pictures::Pictures;
-use super::audio::Audio;
+use super::audio;
 use super::connect::{Caller, NoSession, pause, shake_hands};
 use super::ladder::LinkProber;
+use super::microphone::Microphone;
 use super::overlay::{Overlay, OverlayFacts};
 use super::screen::{Screen, Shown};
 use super::search::Search;
@@ -36,6 +38,7 @@ use crate::clock;
 use crate::handoffs::Site;
 use crate::lock::lock;
 use crate::sched;
+use crate::sound_player::SoundPlayer;
 
 /// Between two attempts to find a lost host.
 const RETRY: Duration = Duration::from_millis(500);
@@ -58,7 +61,11 @@ pub(super) struct Media {
     inputs: Vec<JoinHandle<()>>,
     playout: Option<Playout>,
     /// While a session carries sound.
-    audio: Option<Audio>,
+    audio: Option<SoundPlayer>,
+    /// While a session carries the person's microphone.
+    microphone: Option<Microphone>,
+    /// Makes the sender of what this session carries to the host.
+    uplink: Option<MediaSender>,
     prober: Option<LinkProber>,
     /// What stands above the window.
     title: String,
@@ -107,6 +114,8 @@ impl Media {
             inputs: Vec::new(),
             playout: None,
             audio: None,
+            microphone: None,
+            uplink: None,
             prober: None,
             title: String::new(),
             granted: false,
@@ -253,6 +262,7 @@ impl Media {
         *shared = Some(session);
         drop(shared);
         self.playout = Some(Playout::new(established));
+        self.uplink = Some(MediaSender::of_client(established));
         self.screen.reset();
         // A host that wants it says so anew.
         self.screen.relative_mouse(false);
@@ -285,6 +295,10 @@ impl Media {
         if let Some(audio) = self.audio.take() {
             self.setup.audio = audio.end();
         }
+        if let Some(microphone) = self.microphone.take() {
+            self.setup.microphone = microphone.end();
+        }
+        self.uplink = None;
         ended
     }
 
@@ -297,7 +311,24 @@ impl Media {
         // The jitter buffer waits for what is late.
         timed.set_wait(Duration::ZERO);
         if let Some(sink) = self.setup.audio.take() {
-            self.audio = Some(Audio::start(&self.shared, &self.setup.scheduler, sink)?);
+            self.audio = Some(audio::start(&self.shared, &self.setup.scheduler, sink)?);
+        }
+        Ok(())
+    }
+
+    /// Sends the person's microphone, if it was granted and there is one.
+    fn start_microphone(&mut self, grants: &[Grant]) -> std::io::Result<()> {
+        let granted = |grant: &Grant| grant.stream == MICROPHONE.stream && grant.to_host;
+        if !grants.iter().any(granted) || self.microphone.is_some() {
+            return Ok(());
+        }
+        let Some(sender) = self.uplink.as_ref().map(|up| up.timed(MICROPHONE.stream)) else {
+            return Ok(());
+        };
+        if let Some(source) = self.setup.microphone.take() {
+            let (shared, scheduler) = (&self.shared, &self.setup.scheduler);
+            let started = Microphone::start(shared, scheduler, source, sender)?;
+            self.microphone = Some(started);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::audio::opus;
+use openuvr_media::audio::{application::Given, opus};
 use openuvr_media::encode::{self, Backend, Pixels, Rate};
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
@@ -22,7 +22,6 @@ use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::control::streams::HOST_AUDIO;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::input::keys::Keys;
@@ -32,7 +31,8 @@ use openuvr_proto::send::rendition;
 use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
-use super::{AudioSource, CLIPBOARD_WAYS, Encoding, Encodings, codec_of};
+pub use self::sound::Sounds;
+use super::{CLIPBOARD_WAYS, Encoding, Encodings, codec_of};
 use crate::PORT;
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -118,6 +118,12 @@ pub struct Config {
     /// The sound that clients may hear, in the words of [`crate::sound_choice::SoundChoice`]: `auto`, `off`, or
     /// a backend of [`openuvr_media::audio::CAPTURES`] and its device.
     pub sound: String,
+    /// Where the player's microphone is heard: `off`, or a playback and its device, such as `pulse:SINK`.
+    pub microphone: String,
+    /// The sound that clients may hear is what the application of this process gives; [`Config::sound`] is not
+    /// looked at then.
+    #[serde(skip)]
+    pub given: Option<Given>,
     /// How long a payload of sound is, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
     /// Bits per second that sound takes, 16 000 to 510 000, without headers and repetitions.
@@ -168,6 +174,8 @@ impl Default for Config {
             key_frame_every: None,
             cursor: true,
             sound: "auto".into(),
+            microphone: "off".into(),
+            given: None,
             sound_frame: 5_000,
             sound_bitrate: opus::BITRATE.0,
             clipboard: "off".into(),
@@ -195,10 +203,8 @@ pub struct Opened {
     pub policy: HostPolicy,
     /// How pictures are encoded, and for whom.
     pub encodings: Encodings,
-    /// The sound that clients may hear.
-    pub audio: Option<AudioSource>,
-    /// Why there is none, where there could be.
-    pub silent: Option<String>,
+    /// What clients may hear and say.
+    pub sounds: Sounds,
 }
 
 impl Config {
@@ -211,8 +217,8 @@ impl Config {
         let mut policy = self.policy()?;
         let only = self.only()?;
         place_of_one(self.bind)?;
-        let (audio, silent) = self.audio()?;
-        policy.streams.extend(audio.is_some().then_some(HOST_AUDIO));
+        let sounds = self.sounds()?;
+        policy.streams.extend(sounds.streams());
         let pin = match &self.pin {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
             None => None,
@@ -240,8 +246,7 @@ impl Config {
             pairing: pin.map(|pin| (pin, span)),
             policy,
             encodings,
-            audio,
-            silent,
+            sounds,
         })
     }
 

@@ -36,6 +36,7 @@ use openuvr_proto::wire::video::EchoKind;
 use super::ForApplication;
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
+use super::microphone::Microphone;
 use super::pairing_words::pairing_words;
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
@@ -74,6 +75,8 @@ pub(super) struct Control {
     pub(super) media: Waker,
     /// To the audio thread, if there is sound.
     pub(super) audio: Option<SyncSender<AudioCommand>>,
+    /// Where the player's microphone is heard, if it may be.
+    pub(super) microphone: Microphone,
     /// Where what the player copies goes, if it goes anywhere.
     pub(super) clipboard: Option<Inbox>,
     /// The player's game pads, if they are shown.
@@ -219,7 +222,8 @@ impl Control {
                     self.turn(|_| (), now);
                 }
             }
-            Ok(Plane::Media) | Err(_) => {}
+            Ok(Plane::Media) => self.microphone.datagram(now, datagram, self.player),
+            Err(_) => {}
         }
     }
 
@@ -283,6 +287,7 @@ impl Control {
                 offer,
                 streams,
                 media,
+                uplink,
             } => {
                 let path = segmented(path, may);
                 if audio::is_granted(&streams) {
@@ -293,6 +298,7 @@ impl Control {
                         sender,
                     });
                 }
+                self.microphone.add(session, uplink);
                 if role == Role::Player {
                     self.plays(session.into());
                 }
@@ -347,6 +353,7 @@ impl Control {
                 if let Some(session) = subscriber.session() {
                     self.ways.remove(&session);
                     self.command_audio(AudioCommand::Remove(session));
+                    self.microphone.remove(session);
                 }
                 self.shared.others.remove(subscriber);
                 self.plays_no_more(subscriber);

@@ -193,6 +193,7 @@ fn start(name: &str) -> Streaming {
         converter: Converter::new(),
         encodings: opened.encodings,
         audio: None,
+        microphone: None,
         clipboard: None,
         pads: None,
         scheduler: config.scheduler(),

@@ -91,6 +91,7 @@ pub(crate) fn start(
         input,
         send_input: true,
         audio: opened.audio,
+        microphone: opened.microphone,
         clipboard: None,
         pads: None,
         overlay: false,

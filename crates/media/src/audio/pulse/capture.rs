@@ -1,14 +1,12 @@
 //! Records what a sink plays, or a source.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::sys::{self, BufferAttributes, Connection, FRAME, Stream};
 use super::{NAME, bytes};
-use crate::audio::timeline::Timeline;
+use crate::audio::blocks::Blocks;
 use crate::audio::{
-    AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, RATE,
-    Settings, duration_of, frames_in,
+    AudioCapture, AudioError, AudioEvent, CaptureBackend, CaptureCounters, Settings, frames_in,
 };
 use crate::clock;
 
@@ -23,16 +21,10 @@ pub const CAPTURE: CaptureBackend = CaptureBackend {
 /// The monitor of the usual sink, in the words of both servers.
 const USUAL: &str = "@DEFAULT_MONITOR@";
 
-/// What is kept for a caller that does not read: a second, as libpulse keeps for us besides.
-const LONGEST: usize = RATE as usize;
-
 /// Records from one device.
 pub struct Capture {
     stream: Stream,
-    timeline: Timeline,
-    /// What was not read yet.
-    waiting: VecDeque<f32>,
-    counters: CaptureCounters,
+    blocks: Blocks,
 }
 
 impl Capture {
@@ -62,9 +54,7 @@ impl Capture {
         tracing::debug!(device = stream.device(), attributes = ?stream.attributes(), "sound is recorded");
         Ok(Capture {
             stream,
-            timeline: Timeline::new(clock::now()),
-            waiting: VecDeque::new(),
-            counters: CaptureCounters::default(),
+            blocks: Blocks::new(clock::now()),
         })
     }
 
@@ -76,35 +66,13 @@ impl Capture {
 
     /// Takes what the server has sent.
     fn take(&mut self) -> Result<(), AudioError> {
-        let (timeline, waiting) = (&mut self.timeline, &mut self.waiting);
-        let counters = &mut self.counters;
+        let blocks = &mut self.blocks;
         let mut take = |piece: Result<&[u8], usize>| {
             let frames = piece.map_or_else(|missing| missing, |bytes| bytes.len() / FRAME);
-            let place = timeline.arrived(clock::now(), frames);
-            let silence = place.silence.min(LONGEST);
-            waiting.extend(std::iter::repeat_n(0.0, silence * CHANNELS));
-            match piece {
-                Ok(bytes) => waiting.extend(samples(&bytes[place.left_out * FRAME..])),
-                Err(_) => {
-                    let kept = (frames - place.left_out).min(LONGEST);
-                    waiting.extend(std::iter::repeat_n(0.0, kept * CHANNELS));
-                }
-            }
-            counters.silence += place.silence as u64;
-            counters.left_out += place.left_out as u64;
+            blocks.arrived(clock::now(), frames, piece.ok().map(samples));
         };
         while self.stream.piece(&mut take)? {}
         Ok(())
-    }
-
-    fn fill(&mut self) {
-        let silence = self.timeline.overdue(clock::now());
-        let zeros = std::iter::repeat_n(0.0, silence.min(LONGEST) * CHANNELS);
-        self.waiting.extend(zeros);
-        self.counters.silence += silence as u64;
-        let excess = self.waiting.len().saturating_sub(LONGEST * CHANNELS);
-        self.waiting.drain(..excess);
-        self.counters.left_out += (excess / CHANNELS) as u64;
     }
 }
 
@@ -123,30 +91,20 @@ impl AudioCapture for Capture {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         loop {
             self.take()?;
-            self.fill();
-            if self.waiting.len() >= block.len() {
-                let line = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
-                // A sink may render ahead of its time; what is here was captured before now.
-                let captured = line.min(clock::now() - duration_of(block.len() / CHANNELS));
-                let samples = self.waiting.drain(..block.len());
-                block
-                    .iter_mut()
-                    .zip(samples)
-                    .for_each(|(to, from)| *to = from);
+            if let Some(captured) = self.blocks.take(clock::now(), block) {
                 return Ok(AudioEvent::Captured(captured));
             }
             self.stream.check()?;
             if give_up.is_some_and(|give_up| clock::now() >= give_up) {
                 return Ok(AudioEvent::TimedOut);
             }
-            let wanted = (block.len() - self.waiting.len()) / CHANNELS;
-            let due = self.timeline.due(wanted);
+            let due = self.blocks.due(block);
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             self.stream.connection.turn(Some(until))?;
         }
     }
 
     fn counters(&self) -> CaptureCounters {
-        self.counters
+        self.blocks.counters()
     }
 }

@@ -4,24 +4,16 @@
 //! Each capture and each playback has a connection and a main loop of its own, which turns in the calls of the
 //! thread that owns it: what arrives is not handed from one thread to another.
 
-#[cfg(feature = "host")]
 mod capture;
-#[cfg(feature = "host")]
 mod null_sink;
-#[cfg(feature = "client")]
 mod playback;
-#[cfg_attr(
-    not(all(feature = "host", feature = "client")),
-    allow(dead_code, unused_imports, reason = "each side uses a part of it")
-)]
 mod sys;
+mod virtual_microphone;
 
-#[cfg(feature = "host")]
 pub use capture::{CAPTURE, Capture};
-#[cfg(feature = "host")]
 pub use null_sink::NullSink;
-#[cfg(feature = "client")]
 pub use playback::{PLAYBACK, Playback};
+pub use virtual_microphone::VirtualMicrophone;
 
 /// Under which name the server lists us.
 const NAME: &str = "OpenUVR";

@@ -60,6 +60,11 @@ impl NullSink {
         })
     }
 
+    /// By which modules that belong to it are loaded and unloaded.
+    pub(super) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// Its name: the value of `PULSE_SINK`, and the device of the capture that records it.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -289,6 +289,7 @@ impl X11InputSource {
         match own {
             Action::Quit => self.ready.push_back(SourceEvent::Closed),
             Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
+            Action::Sound(wish) => self.ready.push_back(SourceEvent::Sound(wish)),
             Action::FullScreen => {
                 let toggled = self.window.toggle_full_screen(&self.conn);
                 toggled.map_err(|cause| self.gone(&cause))?;

@@ -3,6 +3,7 @@
 
 use openuvr_proto::input::event::KeyCode;
 
+use super::super::SoundWish;
 use crate::keyboard::keymap::{CONTROL, MOD1, SHIFT};
 
 /// What has to be held for all of them.
@@ -16,6 +17,7 @@ pub(super) enum Action {
     Grab,
     Overlay,
     Keys,
+    Sound(SoundWish),
 }
 
 /// A combination.
@@ -25,7 +27,7 @@ pub struct Shortcut {
     pub keys: &'static str,
     /// What it does.
     pub does: &'static str,
-    /// The last of its keys by its place on the keyboard: where US keyboards have the letter.
+    /// The last of its keys by its place on the keyboard: where US keyboards have it.
     code: KeyCode,
     own: Action,
 }
@@ -57,6 +59,24 @@ pub const SHORTCUTS: &[Shortcut] = &[
         own: Action::Overlay,
     },
     Shortcut {
+        keys: "Ctrl+Alt+Shift+M",
+        does: "mute sound, and hear it again",
+        code: KeyCode(50),
+        own: Action::Sound(SoundWish::Mute),
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+Up",
+        does: "louder",
+        code: KeyCode(103),
+        own: Action::Sound(SoundWish::Louder),
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+Down",
+        does: "quieter",
+        code: KeyCode(108),
+        own: Action::Sound(SoundWish::Quieter),
+    },
+    Shortcut {
         keys: "Ctrl+Alt+Shift+Q",
         does: "quit",
         code: KeyCode(16),
@@ -82,7 +102,7 @@ mod tests {
                 .keys
                 .strip_prefix("Ctrl+Alt+Shift+")
                 .expect("all are held");
-            let named = codes::by_name(&format!("KEY_{letter}"));
+            let named = codes::by_name(&format!("KEY_{}", letter.to_uppercase()));
             assert_eq!(named, Some(shortcut.code), "{shortcut:?}");
             assert_eq!(own(shortcut.code), Some(shortcut.own), "each key once");
         }

@@ -614,6 +614,21 @@ fn the_quit_combination_closes() {
 }
 
 #[test]
+fn combinations_mute_sound_and_change_its_volume() {
+    use super::super::SoundWish::{Louder, Mute, Quieter};
+    let Some(mut it) = fixture(&[]) else { return };
+    it.keys(PRESS, &CHORD);
+    for (keycode, wish) in [(58, Mute), (111, Louder), (116, Quieter)] {
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+        let seen = it.seen();
+        assert_eq!(seen.last(), Some(&SourceEvent::Sound(wish)), "{seen:?}");
+    }
+    it.keys(RELEASE, &CHORD);
+    assert_eq!(it.inputs().len(), 3, "none of the three was sent");
+}
+
+#[test]
 fn the_overlay_combination_is_told_and_its_key_is_not() {
     let Some(mut it) = fixture(&[]) else { return };
     it.keys(PRESS, &CHORD);

@@ -25,7 +25,8 @@ pub struct AudioReport {
     pub played: u64,
     /// Sample frames that were concealed, because their payload was lost or late.
     pub concealed: u64,
-    /// Sample frames of the longest concealment.
+    /// Sample frames of the longest concealment, with the silence behind it where more was missing than is
+    /// concealed.
     pub longest_concealment: u32,
     /// How often the device would have run dry.
     pub underruns: u64,

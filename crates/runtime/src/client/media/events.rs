@@ -139,6 +139,10 @@ impl Media {
             let why = format!("no sound: can't start a thread: {e}");
             self.shared.notice(Notice::Trouble(why));
         }
+        if let Err(e) = self.start_microphone(grants) {
+            let why = format!("no microphone: can't start a thread: {e}");
+            self.shared.notice(Notice::Trouble(why));
+        }
     }
 
     /// The host lets text of the clipboard pass these ways from now on.

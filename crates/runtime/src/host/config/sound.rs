@@ -1,25 +1,69 @@
 //! The sound that a host is told to send.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::audio::{self, opus};
+use openuvr_media::audio::{self, opus, render::Renderer};
+use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE, StreamOffer};
 use openuvr_proto::units::Bitrate;
 
-use super::super::AudioSource;
+use super::super::{AudioSink, AudioSource};
 use super::{Config, within};
 use crate::sound_choice::SoundChoice;
+use crate::sound_player::Volume;
+
+/// What clients may hear and say.
+pub struct Sounds {
+    /// The sound that clients may hear.
+    pub audio: Option<AudioSource>,
+    /// Why there is none, where there could be.
+    pub silent: Option<String>,
+    /// Where the player's microphone is heard.
+    pub microphone: Option<AudioSink>,
+}
+
+impl Sounds {
+    /// What the host offers of it.
+    pub(super) fn streams(&self) -> impl Iterator<Item = StreamOffer> + use<> {
+        let heard = self.audio.is_some().then_some(HOST_AUDIO);
+        let spoken = self.microphone.is_some().then_some(MICROPHONE);
+        heard.into_iter().chain(spoken)
+    }
+}
 
 impl Config {
+    /// Opens what it names.
+    pub(super) fn sounds(&self) -> Result<Sounds, String> {
+        let (audio, silent) = self.audio()?;
+        Ok(Sounds {
+            audio,
+            silent,
+            microphone: self.microphone()?,
+        })
+    }
+
     /// The sound, if there is any, and else why not. It is opened once to see whether it can be.
-    pub(super) fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
+    fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
         self.check_audio()?;
+        let bitrate = Bitrate(self.sound_bitrate);
+        if let Some(given) = self.given.clone() {
+            opus::Encoder::open(bitrate, true).map_err(|why| why.to_string())?;
+            let source = AudioSource {
+                frame: self.audio_settings(None).frame,
+                open: Box::new(move || Ok(Box::new(given.capture()))),
+                bitrate,
+            };
+            return Ok((Some(source), None));
+        }
         let choice = SoundChoice::parse(&self.sound);
+        let names = audio::CAPTURES.iter().map(|backend| backend.name);
+        choice.check(&["auto", "off"], names)?;
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
         let (name, settings) = (name.to_owned(), self.audio_settings(device));
         let tried = audio::open_capture(&name, &settings).map(drop);
-        let tried = tried.and_then(|()| opus::Encoder::open(Bitrate(self.sound_bitrate), true));
+        let tried = tried.and_then(|()| opus::Encoder::open(bitrate, true));
         if let Err(why) = tried {
             return choice
                 .without(&why.to_string())
@@ -28,9 +72,31 @@ impl Config {
         let source = AudioSource {
             frame: settings.frame,
             open: Box::new(move || audio::open_capture(&name, &settings)),
-            bitrate: Bitrate(self.sound_bitrate),
+            bitrate,
         };
         Ok((Some(source), None))
+    }
+
+    /// Where the player's microphone is heard, if anywhere. It is opened once to see whether it can be.
+    fn microphone(&self) -> Result<Option<AudioSink>, String> {
+        let choice = match SoundChoice::parse(&self.microphone) {
+            SoundChoice::Auto => {
+                return Err("microphone: auto is no sink: name one, such as pulse:SINK".to_owned());
+            }
+            choice => choice,
+        };
+        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
+        (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
+        let Some((name, device)) = choice.backend() else {
+            return Ok(None);
+        };
+        let (name, settings) = (name.to_owned(), self.audio_settings(device));
+        (Renderer::open().and_then(|_| audio::open_playback(&name, &settings)))
+            .map_err(|why| format!("microphone: {why}"))?;
+        Ok(Some(AudioSink {
+            open: Box::new(move || audio::open_playback(&name, &settings)),
+            volume: Arc::new(Volume::new(100)),
+        }))
     }
 
     fn audio_settings(&self, device: Option<&str>) -> audio::Settings {

@@ -1,0 +1,88 @@
+//! PipeWire of a test's own, with its PulseAudio server and session manager, in a folder; ended when dropped.
+
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use super::{Folder, eventually, skip};
+
+/// A running PipeWire.
+pub(crate) struct PipeWire {
+    programs: Vec<Child>,
+    folder: Folder,
+    /// What `$PULSE_SERVER` would be.
+    pub(crate) address: String,
+}
+
+impl PipeWire {
+    /// Starts one whose usual sink is `usual`, a null sink. `None`, with a word why, if it isn't installed.
+    pub(crate) fn start() -> Option<PipeWire> {
+        let folder = Folder::new();
+        let socket = folder.join("pulse/native");
+        let mut pipewire = PipeWire {
+            programs: Vec::new(),
+            address: format!("unix:{socket}"),
+            folder,
+        };
+        let core = pipewire.folder.join("pipewire-0");
+        pipewire.run(&["pipewire"])?;
+        eventually("PipeWire's socket", || UnixStream::connect(&core).ok());
+        // Without a session manager nothing is linked; it wants a bus, though it needs none.
+        pipewire.run(&["dbus-run-session", "--", "wireplumber"])?;
+        pipewire.run(&["pipewire-pulse"])?;
+        eventually("its PulseAudio server", || {
+            UnixStream::connect(&socket).ok()
+        });
+        pipewire.pactl(&["load-module", "module-null-sink", "sink_name=usual"]);
+        eventually("its sink", || {
+            let sinks = pipewire.pactl(&["list", "short", "sinks"]);
+            sinks.contains("usual").then_some(())
+        });
+        Some(pipewire)
+    }
+
+    fn run(&mut self, words: &[&str]) -> Option<()> {
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .env("XDG_RUNTIME_DIR", self.folder.path())
+            .env("HOME", self.folder.path())
+            .env_remove("DISPLAY")
+            .env_remove("DBUS_SESSION_BUS_ADDRESS")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        match command.spawn() {
+            Ok(child) => self.programs.push(child),
+            Err(why) => {
+                skip(&format!("can't start {}: {why}", words[0]));
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn pactl(&self, words: &[&str]) -> String {
+        let output = Command::new("pactl")
+            .args(words)
+            .env("PULSE_SERVER", &self.address)
+            .env("HOME", self.folder.path())
+            .output()
+            .expect("pactl, of the package pulseaudio-utils");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "pactl {words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for PipeWire {
+    fn drop(&mut self) {
+        for program in self.programs.iter_mut().rev() {
+            // So that dbus-run-session takes what it started with it.
+            let id = i32::try_from(program.id()).ok();
+            if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+            }
+            let _ = program.wait();
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A client's microphone, as a program of the sound server's own records it at the host: which pitch, how loud,
+//! from whom not.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use openuvr_media::audio::{CHANNELS, RATE};
+
+use crate::support::pulse_server::PulseServer;
+use crate::support::sound::{LEVEL, tenths_at};
+use crate::support::{Folder, Host, Program, eventually, openuvr};
+
+const HOST: [&str; 8] = [
+    "--source", "pattern", "--size", "320x200", "--fps", "30", "--sound", "off",
+];
+
+const PITCH: f64 = 500.0;
+const OTHER: f64 = 800.0;
+
+/// What `parec` records from a source in `seconds`, after it has begun to give.
+fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
+    let mut child = Command::new("parec")
+        .args(["--raw", "--format=float32le", "--rate=48000"])
+        .args([
+            "--channels=2",
+            "--latency-msec=20",
+            &format!("--device={source}"),
+        ])
+        .env("PULSE_SERVER", &server.address)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("parec, of the package pulseaudio-utils");
+    let mut bytes = vec![0; seconds * RATE as usize * CHANNELS * 4];
+    let output = child.stdout.as_mut().expect("piped");
+    output.read_exact(&mut bytes).expect("it records");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let sample = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes.chunks_exact(4).map(sample).collect()
+}
+
+fn hears(server: &PulseServer, source: &str, pitch: f64) {
+    let what = format!("more than half of two seconds of {pitch} Hz");
+    eventually(&what, || {
+        let tenths = tenths_at(&recorded(server, source, 2), pitch, LEVEL);
+        (tenths >= 12).then_some(())
+    });
+}
+
+fn speaks(host: &Host, name: &str, pitch: f64, more: &[&str]) -> Program {
+    let microphone = format!("tone:{pitch}");
+    let words = [&["--sound", "off", "--microphone", &microphone][..], more].concat();
+    host.blind(name, &words)
+}
+
+fn is_captured(program: &Program) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", program.id())).expect("it runs");
+    let names = tasks.flatten();
+    let mut names = names.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.any(|name| name.starts_with("ouvr-microphone"))
+}
+
+fn source_of(host: &Host) -> String {
+    let line = host.program.line("the microphone is the source");
+    let name = line.split_whitespace().last().expect("a name");
+    name.to_owned()
+}
+
+#[test]
+fn an_application_records_what_the_player_says() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    let words = [&HOST[..], &["--microphone", "on"]].concat();
+    let mut host = Host::with_sound(&server.address, &["player", "watcher"], &words);
+    let source = source_of(&host);
+    let sources = server.pactl(&["list", "short", "sources"]);
+    assert!(sources.contains(&source), "{sources}");
+    let player = speaks(&host, "player", PITCH, &[]);
+    hears(&server, &source, PITCH);
+    // Of one who only watches nothing is heard.
+    let watcher = speaks(&host, "watcher", OTHER, &["--observe"]);
+    watcher.line("showing");
+    eventually("its microphone", || is_captured(&watcher).then_some(()));
+    let both = recorded(&server, &source, 2);
+    assert_eq!(tenths_at(&both, OTHER, LEVEL), 0);
+    drop(player);
+    host.program.stop();
+    let left = server.pactl(&["list", "short", "modules"]);
+    assert!(!left.contains("openuvr_"), "{left}");
+}
+
+#[test]
+fn nothing_is_captured_for_a_host_that_does_not_ask() {
+    let host = Host::knowing(&["client"], &HOST);
+    let client = speaks(&host, "client", PITCH, &[]);
+    client.line("showing");
+    // What it was granted was said before the first picture.
+    assert!(!is_captured(&client));
+}
+
+#[test]
+fn a_microphone_that_is_not_there_is_one_line() {
+    let folder = Folder::new();
+    let dir = folder.join("keys");
+    for (words, why) in [
+        (
+            ["client", "127.0.0.1:9", "--microphone", "on"],
+            "microphone: no sound server can be reached",
+        ),
+        (
+            ["client", "127.0.0.1:9", "--microphone", "kazoo"],
+            "microphone: there is no sound \"kazoo\": choose one of off, on, pulse",
+        ),
+        (
+            ["host", "--bind=127.0.0.1:0", "--microphone", "on"],
+            "no microphone: no sound server can be reached",
+        ),
+    ] {
+        let more = match words[0] {
+            "host" => &HOST[..],
+            _ => &["--present", "null"],
+        };
+        let command = openuvr(&[&words[..], more, &["--config-dir", &dir]].concat());
+        let line = Program::start(words[0], command).fails_in_one_line();
+        assert!(line.contains(why), "{line}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Sound of applications that make it or play it themselves, in place of a sound server: one gives its samples,
+//! another takes them.
+//!
+//! What is given is a source like any other: where the application gives nothing, time goes on in silence.
+//! What is taken is played as fast as the application takes it: its device is the clock.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::blocks::{Blocks, LONGEST};
+use super::{
+    AudioCapture, AudioError, AudioEvent, AudioPlayback, CHANNELS, CaptureCounters, Level, Waker,
+    duration_of, wait,
+};
+use crate::clock;
+
+/// What an application takes at once, until it is known: the usual period of a device.
+const USUAL: Duration = Duration::from_millis(10);
+
+/// … and at most: nothing is held ready for one that takes more.
+const MOST: Duration = Duration::from_millis(100);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where an application gives what it plays; what it gives goes to whoever captures it.
+#[derive(Clone, Debug, Default)]
+pub struct Given(Arc<(Mutex<Waiting>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    samples: VecDeque<f32>,
+    /// How many capture it: what is given while nobody does is heard by nobody.
+    captures: usize,
+}
+
+impl Given {
+    /// Gives samples (sample frames times [`CHANNELS`]; a rest is left out), which begin to be heard now. From
+    /// any thread; returns at once. The sample frames that were taken: all, or none while nobody listens.
+    /// Of what nobody takes within a second the oldest is lost.
+    pub fn give(&self, samples: &[f32]) -> usize {
+        let frames = samples.len() / CHANNELS;
+        let mut waiting = lock(&self.0.0);
+        if waiting.captures == 0 {
+            return 0;
+        }
+        let newest = samples.len().saturating_sub(LONGEST * CHANNELS);
+        waiting.samples.extend(&samples[newest..frames * CHANNELS]);
+        let excess = waiting.samples.len().saturating_sub(LONGEST * CHANNELS);
+        waiting.samples.drain(..excess);
+        drop(waiting);
+        self.0.1.notify_all();
+        frames
+    }
+
+    /// Captures it. One at a time: two would each hear a part.
+    #[must_use]
+    pub fn capture(&self) -> GivenCapture {
+        let mut waiting = lock(&self.0.0);
+        waiting.captures += 1;
+        waiting.samples.clear();
+        drop(waiting);
+        GivenCapture {
+            given: self.clone(),
+            blocks: Blocks::new(clock::now()),
+        }
+    }
+}
+
+impl PartialEq for Given {
+    fn eq(&self, other: &Given) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Captures what an application gives.
+pub struct GivenCapture {
+    given: Given,
+    blocks: Blocks,
+}
+
+impl Drop for GivenCapture {
+    fn drop(&mut self) {
+        lock(&self.given.0.0).captures -= 1;
+    }
+}
+
+impl AudioCapture for GivenCapture {
+    fn read(
+        &mut self,
+        block: &mut [f32],
+        timeout: Option<Duration>,
+    ) -> Result<AudioEvent, AudioError> {
+        let give_up = timeout.map(|timeout| clock::now() + timeout);
+        let (waiting, came) = &*self.given.0;
+        let mut waiting = lock(waiting);
+        loop {
+            let now = clock::now();
+            let frames = waiting.samples.len() / CHANNELS;
+            if frames > 0 {
+                let samples = waiting.samples.drain(..);
+                self.blocks.arrived(now, frames, Some(samples));
+            }
+            if let Some(captured) = self.blocks.take(now, block) {
+                return Ok(AudioEvent::Captured(captured));
+            }
+            if give_up.is_some_and(|give_up| now >= give_up) {
+                return Ok(AudioEvent::TimedOut);
+            }
+            let due = self.blocks.due(block);
+            let until = give_up.map_or(due, |give_up| give_up.min(due));
+            let span = until.since(now).max(Duration::from_micros(100));
+            let woken = came.wait_timeout(waiting, span);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn counters(&self) -> CaptureCounters {
+        self.blocks.counters()
+    }
+}
+
+/// From where an application takes what it is to play.
+#[derive(Clone, Debug)]
+pub struct Taken(Arc<Shelf>);
+
+#[derive(Debug)]
+struct Shelf {
+    ready: Mutex<Ready>,
+    waker: Waker,
+}
+
+#[derive(Debug)]
+struct Ready {
+    samples: VecDeque<f32>,
+    /// What the application took at once, at most.
+    block: Duration,
+}
+
+impl Taken {
+    /// One from which nothing was taken yet.
+    ///
+    /// # Errors
+    /// [`AudioError`] if this process has no file descriptor left.
+    pub fn new() -> Result<Taken, AudioError> {
+        Ok(Taken(Arc::new(Shelf {
+            ready: Mutex::new(Ready {
+                samples: VecDeque::new(),
+                block: USUAL,
+            }),
+            waker: Waker::new()?,
+        })))
+    }
+
+    /// Fills `samples` (sample frames times [`CHANNELS`]) with what comes next, and the rest with silence. From
+    /// any thread; returns at once. The sample frames that are no such rest.
+    pub fn take(&self, samples: &mut [f32]) -> usize {
+        let mut ready = lock(&self.0.ready);
+        let there = samples.len().min(ready.samples.len());
+        let frames = there / CHANNELS;
+        for (to, from) in samples
+            .iter_mut()
+            .zip(ready.samples.drain(..frames * CHANNELS))
+        {
+            *to = from;
+        }
+        samples[frames * CHANNELS..].fill(0.0);
+        let block = duration_of(samples.len() / CHANNELS).min(MOST);
+        ready.block = ready.block.max(block);
+        drop(ready);
+        // There is room again.
+        self.0.waker.wake();
+        frames
+    }
+
+    /// A playback whose samples it gives.
+    #[must_use]
+    pub fn playback(&self) -> TakenPlayback {
+        lock(&self.0.ready).samples.clear();
+        TakenPlayback(self.clone())
+    }
+}
+
+impl PartialEq for Taken {
+    fn eq(&self, other: &Taken) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Plays to an application.
+pub struct TakenPlayback(Taken);
+
+impl AudioPlayback for TakenPlayback {
+    fn level(&mut self) -> Result<Level, AudioError> {
+        let ready = lock(&self.0.0.ready);
+        let left = duration_of(ready.samples.len() / CHANNELS);
+        Ok(Level {
+            dry_in: left,
+            heard_in: Some(left),
+            block: ready.block,
+        })
+    }
+
+    fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
+        let mut ready = lock(&self.0.0.ready);
+        ready.samples.extend(samples);
+        let excess = ready.samples.len().saturating_sub(LONGEST * CHANNELS);
+        ready.samples.drain(..excess);
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
+        wait::until(
+            timeout.map(|timeout| clock::now() + timeout),
+            &self.0.0.waker,
+        )
+    }
+
+    fn waker(&self) -> Waker {
+        self.0.0.waker.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_while_somebody_captures_comes_out() {
+        let given = Given::default();
+        let ramp: Vec<f32> = (0..480 * CHANNELS).map(|n| n as f32 / 1000.0).collect();
+        assert_eq!(given.give(&ramp), 0, "nobody listens");
+        let mut capture = given.capture();
+        assert_eq!(given.give(&ramp), 480);
+        let mut heard = Vec::new();
+        let mut block = [0.0; 240 * CHANNELS];
+        // Silence from the beginning until then may come before it.
+        while heard.iter().filter(|sample| **sample > 0.9).count() < 50 {
+            let event = capture.read(&mut block, Some(Duration::from_secs(5)));
+            assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");
+            heard.extend_from_slice(&block);
+        }
+        let begin = heard.windows(2).position(|pair| pair == [0.0, 0.001]);
+        let begin = begin.expect("the ramp's first samples");
+        assert_eq!(heard[begin..begin + ramp.len()], ramp);
+        drop(capture);
+        assert_eq!(given.give(&ramp), 0);
+    }
+
+    #[test]
+    fn where_nothing_is_given_time_goes_on_in_silence() {
+        let mut capture = Given::default().capture();
+        let mut block = [1.0; 240 * CHANNELS];
+        let event = capture.read(&mut block, Some(Duration::from_secs(5)));
+        assert!(matches!(event, Ok(AudioEvent::Captured(_))), "{event:?}");
+        assert!(block.iter().all(|sample| *sample == 0.0));
+        assert!(capture.counters().silence >= 240);
+    }
+
+    #[test]
+    fn what_is_taken_is_what_was_written_and_then_silence() {
+        let taken = Taken::new().unwrap();
+        let mut playback = taken.playback();
+        playback.write(&[0.5; 100 * CHANNELS]).unwrap();
+        assert_eq!(playback.level().unwrap().dry_in, duration_of(100));
+        let mut samples = [1.0; 960 * CHANNELS];
+        assert_eq!(taken.take(&mut samples), 100);
+        assert!(samples[..100 * CHANNELS].iter().all(|s| *s == 0.5));
+        assert!(samples[100 * CHANNELS..].iter().all(|s| *s == 0.0));
+        let level = playback.level().unwrap();
+        assert_eq!(
+            (level.dry_in, level.block),
+            (Duration::ZERO, duration_of(960))
+        );
+        assert!(
+            playback.wait(Some(Duration::ZERO)).unwrap(),
+            "there is room"
+        );
+        // Of one that nobody takes from a second is kept.
+        playback.write(&vec![0.1; 2 * LONGEST * CHANNELS]).unwrap();
+        assert_eq!(playback.level().unwrap().dry_in, Duration::from_secs(1));
+    }
+}

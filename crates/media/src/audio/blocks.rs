@@ -1,0 +1,85 @@
+//! From pieces of samples, as a source gives them, to blocks of a fixed length with the time of their capture;
+//! silence where nothing came.
+
+use std::collections::VecDeque;
+
+use openuvr_proto::time::Instant;
+
+use super::timeline::Timeline;
+use super::{CHANNELS, CaptureCounters, RATE, duration_of};
+
+/// What is kept for a caller that does not read: a second.
+pub(super) const LONGEST: usize = RATE as usize;
+
+/// Samples that came and were not read yet.
+pub(super) struct Blocks {
+    timeline: Timeline,
+    waiting: VecDeque<f32>,
+    counters: CaptureCounters,
+}
+
+impl Blocks {
+    /// Of a source that begins at `now`.
+    pub(super) fn new(now: Instant) -> Blocks {
+        Blocks {
+            timeline: Timeline::new(now),
+            waiting: VecDeque::new(),
+            counters: CaptureCounters::default(),
+        }
+    }
+
+    /// `frames` sample frames came at `now`; without samples they are known to be missing.
+    pub(super) fn arrived(
+        &mut self,
+        now: Instant,
+        frames: usize,
+        samples: Option<impl Iterator<Item = f32>>,
+    ) {
+        let place = self.timeline.arrived(now, frames);
+        self.silence(place.silence);
+        match samples {
+            Some(samples) => (self.waiting).extend(samples.skip(place.left_out * CHANNELS)),
+            None => {
+                let kept = (frames - place.left_out).min(LONGEST);
+                let zeros = std::iter::repeat_n(0.0, kept * CHANNELS);
+                self.waiting.extend(zeros);
+            }
+        }
+        self.counters.left_out += place.left_out as u64;
+    }
+
+    fn silence(&mut self, frames: usize) {
+        let zeros = std::iter::repeat_n(0.0, frames.min(LONGEST) * CHANNELS);
+        self.waiting.extend(zeros);
+        self.counters.silence += frames as u64;
+    }
+
+    /// Fills `block` if there is enough at `now`, with silence for what should have come; when its first sample
+    /// was captured.
+    pub(super) fn take(&mut self, now: Instant, block: &mut [f32]) -> Option<Instant> {
+        let overdue = self.timeline.overdue(now);
+        self.silence(overdue);
+        let excess = self.waiting.len().saturating_sub(LONGEST * CHANNELS);
+        self.waiting.drain(..excess);
+        self.counters.left_out += (excess / CHANNELS) as u64;
+        if self.waiting.len() < block.len() {
+            return None;
+        }
+        let line = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
+        // A source may render ahead of its time; what is here was captured before now.
+        let captured = line.min(now - duration_of(block.len() / CHANNELS));
+        let samples = self.waiting.drain(..block.len());
+        (block.iter_mut().zip(samples)).for_each(|(to, from)| *to = from);
+        Some(captured)
+    }
+
+    /// When a block of this length is there if nothing comes: silence.
+    pub(super) fn due(&self, block: &[f32]) -> Instant {
+        let wanted = block.len().saturating_sub(self.waiting.len()) / CHANNELS;
+        self.timeline.due(wanted)
+    }
+
+    pub(super) fn counters(&self) -> CaptureCounters {
+        self.counters
+    }
+}

@@ -1,0 +1,66 @@
+//! A source of our own: what is played to its sink, an application records as from a microphone.
+
+use super::NullSink;
+use crate::audio::{AudioError, RATE};
+
+const MODULE: &str = "module-remap-source";
+
+/// A microphone that exists as long as this value. An application records from it when it is started with the
+/// environment variable `PULSE_SOURCE` set to its name.
+pub struct VirtualMicrophone {
+    sink: NullSink,
+    source: String,
+    module: Option<u32>,
+}
+
+impl VirtualMicrophone {
+    /// Makes one in `server` (`None`: `$PULSE_SERVER`, or that of this session).
+    ///
+    /// # Errors
+    /// [`AudioError`] if there is no libpulse or no server, or if it refuses.
+    pub fn create(server: Option<&str>) -> Result<VirtualMicrophone, AudioError> {
+        let mut sink = NullSink::create(server)?;
+        let monitor = format!("{}.monitor", sink.name());
+        // Many programs list no monitors: they would play back what they record.
+        let source = format!("{}_microphone", sink.name());
+        let argument = format!(
+            "master={monitor} source_name={source} format=float32le rate={RATE} channels=2 \
+             source_properties=device.description=OpenUVR_microphone"
+        );
+        let (source, module) = match sink.connection().load_module(MODULE, &argument) {
+            Ok(module) => (source, Some(module)),
+            Err(why) => {
+                tracing::debug!("the microphone is a monitor: {why}");
+                (monitor, None)
+            }
+        };
+        Ok(VirtualMicrophone {
+            sink,
+            source,
+            module,
+        })
+    }
+
+    /// The name of the sink: what is played there is recorded.
+    #[must_use]
+    pub fn sink(&self) -> &str {
+        self.sink.name()
+    }
+
+    /// The name of the source: the value of `PULSE_SOURCE`.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+impl Drop for VirtualMicrophone {
+    fn drop(&mut self) {
+        // Before its master, which goes with the sink.
+        if let Some(module) = self.module
+            && let Err(error) = self.sink.connection().unload_module(module)
+        {
+            tracing::debug!("the microphone {} was not removed: {error}", self.source);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A client's microphone at the host: what the player says is played into a sink, from which an application
+//! records.
+//!
+//! The control thread opens its datagrams and puts its payloads into a jitter buffer; a player like the
+//! client's plays them. Of clients that only watch nothing is played. The sink is open while a session that
+//! may speak is there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use openuvr_proto::control::streams::MICROPHONE;
+use openuvr_proto::id::{SessionId, SubscriberId};
+use openuvr_proto::recv::jitter_buffer::{JitterCounters, JitterStatus};
+use openuvr_proto::recv::uplink::UplinkReceiver;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::wire::header::Header;
+
+use super::{Notice, Shared};
+use crate::sched::Scheduler;
+use crate::sound_player::{Audience, AudioSink, SoundPlayer};
+
+/// Where clients' microphones are heard; belongs to the control thread.
+pub(super) struct Microphone {
+    shared: Arc<Shared>,
+    scheduler: Scheduler,
+    /// While nobody speaks.
+    sink: Option<AudioSink>,
+    player: Option<SoundPlayer>,
+    uplinks: HashMap<SessionId, Box<UplinkReceiver>>,
+    /// Whose payloads are in the jitter buffer.
+    speaks: Option<SessionId>,
+}
+
+impl Microphone {
+    /// Without a sink no session was granted a microphone.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        scheduler: Scheduler,
+        sink: Option<AudioSink>,
+    ) -> Microphone {
+        Microphone {
+            shared,
+            scheduler,
+            sink,
+            player: None,
+            uplinks: HashMap::new(),
+            speaks: None,
+        }
+    }
+
+    /// A session begins; what it streams to the host comes by `uplink`, if it was granted anything.
+    pub(super) fn add(&mut self, session: SessionId, uplink: Option<Box<UplinkReceiver>>) {
+        let Some(mut uplink) = uplink else { return };
+        if let Some(timed) = uplink.timed(MICROPHONE.stream) {
+            // The jitter buffer waits for what is late.
+            timed.set_wait(std::time::Duration::ZERO);
+        }
+        self.uplinks.insert(session, uplink);
+        if self.player.is_some() {
+            return;
+        }
+        let Some(sink) = self.sink.take() else {
+            return;
+        };
+        let application = Application(self.shared.clone());
+        match SoundPlayer::start(&self.scheduler, SITE, sink, Box::new(application), ()) {
+            Ok(player) => self.player = Some(player),
+            Err(why) => {
+                let why = format!("no microphone: there is no thread for it ({why})");
+                self.shared.notice(Notice::Trouble(why));
+            }
+        }
+    }
+
+    /// A session is over.
+    pub(super) fn remove(&mut self, session: SessionId) {
+        self.uplinks.remove(&session);
+        self.speaks.take_if(|speaks| *speaks == session);
+        if self.uplinks.is_empty()
+            && let Some(player) = self.player.take()
+        {
+            self.sink = player.end();
+        }
+    }
+
+    /// Takes a datagram of the media plane in: what is refused is forged, repeated or absurd, and never was.
+    pub(super) fn datagram(&mut self, now: Instant, datagram: &[u8], plays: Option<SubscriberId>) {
+        let Ok((header, _)) = Header::parse(datagram) else {
+            return;
+        };
+        let session = header.session();
+        let Some(uplink) = self.uplinks.get_mut(&session) else {
+            return;
+        };
+        if uplink.handle_datagram(now, datagram).is_err() {
+            return;
+        }
+        let Some(timed) = uplink.timed(MICROPHONE.stream) else {
+            return;
+        };
+        if plays != Some(session.into()) {
+            while timed.poll(now).is_some() {}
+            return;
+        }
+        let Some(player) = &self.player else { return };
+        if self.speaks.replace(session) != Some(session) {
+            player.forget();
+        }
+        player.receive(now, timed);
+    }
+}
+
+/// The application that records.
+struct Application(Arc<Shared>);
+
+impl Audience for Application {
+    fn stopping(&self) -> bool {
+        self.0.stopping()
+    }
+
+    fn trouble(&self, why: String) {
+        self.0
+            .notice(Notice::Trouble(format!("the microphone: {why}")));
+    }
+
+    fn heard(&mut self, _: Instant, _: PeerInstant, _: Instant) {}
+
+    fn wants_report(&self, _: Instant) -> bool {
+        false
+    }
+
+    fn report(&mut self, _: Instant, _: JitterStatus, _: JitterCounters) {}
+}
