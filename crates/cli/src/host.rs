@@ -2,16 +2,19 @@
 //! tells the person what happens.
 
 mod parts;
+mod web;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use openuvr_gateway::Gateway;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
@@ -94,6 +97,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         host,
         scheduler,
         release,
+        gateway,
         mut announcer,
     } = match start(&config, parts, stage.shows(), &stop) {
         // Who ends the wait for a window knows why there is none.
@@ -117,7 +121,12 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if stage.is_over() {
         host.source_ended();
     }
-    let told = host.stop();
+    // It holds the host.
+    drop(gateway);
+    let told = match Arc::into_inner(host) {
+        Some(host) => host.stop(),
+        None => Vec::new(),
+    };
     // Only now has it released what it held.
     drop(release);
     for notice in told {
@@ -328,7 +337,8 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 
 /// A host that runs, and what goes on with it.
 struct Started {
-    host: HostRuntime,
+    host: Arc<HostRuntime>,
+    gateway: Option<Gateway>,
     scheduler: Scheduler,
     release: Option<Release>,
     announcer: Option<Announcer>,
@@ -383,10 +393,15 @@ fn start(
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    let host = Arc::new(host);
+    let gateway = web::open(config, &host, &scheduler)?;
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.silent {
         eprintln!("openuvr host: {why}");
+    }
+    if let Some(gateway) = &gateway {
+        web::tell(gateway, &config.name);
     }
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
@@ -400,6 +415,7 @@ fn start(
     }
     Ok(Started {
         host,
+        gateway,
         scheduler,
         release,
         announcer,

@@ -33,6 +33,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::ForApplication;
+use super::admit::{Admission, Answer};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::trust::Trust;
@@ -55,6 +56,8 @@ const WAITING: usize = 700;
 /// What the application tells the control thread.
 pub(super) enum Command {
     OpenPairing(Pin, Duration),
+    /// Whether a device that comes through a gateway may come in.
+    Admit(Box<Admission>, Answer),
     /// Where the events of a registered device go; `None`: where all input goes.
     Map(DeviceId, Option<Descriptor>),
 }
@@ -146,6 +149,7 @@ impl Control {
     fn command(&mut self, now: Instant, command: Command) {
         match command {
             Command::OpenPairing(pin, span) => self.handshake.open_pairing(now, pin, span),
+            Command::Admit(admission, answer) => answer(self.admit(now, *admission)),
             Command::Map(device, descriptor) => {
                 let mapped = self.input_devices.map(device, descriptor);
                 self.tell_trouble(mapped);
@@ -247,7 +251,7 @@ impl Control {
     }
 
     /// Tells what happened to the pairing window.
-    fn tell_pairing(&mut self) {
+    pub(super) fn tell_pairing(&mut self) {
         while let Some(event) = self.handshake.poll_event() {
             self.shared.notice(Notice::Pairing(pairing_words(event)));
         }
