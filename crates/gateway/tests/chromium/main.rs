@@ -8,8 +8,12 @@ mod browser;
 mod support;
 
 use browser::{Browser, Tab};
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::units::Size;
-use support::{PIN, Rig};
+use openuvr_runtime::host::Notice;
+use serde_json::json;
+use support::{PIN, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(640, 384);
 
@@ -53,4 +57,158 @@ fn the_page_shows_what_the_host_draws() {
         browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));
         last = browser.run(&tab, "readBarcode()").as_u64().unwrap();
     }
+}
+
+/// Keys by their places, what they type on the layouts us, de and fr, and Linux's numbers for them.
+const KEYS: [(&str, [&str; 3], u16); 6] = [
+    ("KeyQ", ["q", "q", "a"], 16),
+    ("KeyY", ["y", "z", "y"], 21),
+    ("Semicolon", [";", "ö", "m"], 39),
+    ("Digit2", ["2", "2", "é"], 3),
+    ("Minus", ["-", "ß", ")"], 12),
+    ("BracketRight", ["]", "+", "$"], 27),
+];
+
+/// What happens to keys and buttons; pointers also move.
+fn next_press(rig: &Rig) -> InputEvent {
+    loop {
+        let event = rig.input();
+        if !matches!(event, InputEvent::PointerAbsolute { .. }) {
+            return event;
+        }
+    }
+}
+
+#[test]
+fn keys_arrive_letter_for_letter() {
+    let rig = Rig::new("keys", SIZE);
+    let Some(mut browser) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    for layout in 0..3 {
+        for (code, types, number) in KEYS {
+            for pressed in [true, false] {
+                browser.key(&tab, code, types[layout], pressed);
+                let text = types[layout].chars().next().filter(|_| pressed);
+                let code = KeyCode(number);
+                let event = InputEvent::Key {
+                    code,
+                    text,
+                    pressed,
+                };
+                assert_eq!(next_press(&rig), event);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_mouse_points_clicks_and_turns_its_wheel() {
+    let rig = Rig::new("mouse", SIZE);
+    let Some(mut browser) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    let box_ = "(() => { const b = document.querySelector('#video').getBoundingClientRect(); \
+                return [b.left + b.width / 2, b.top + b.height / 2]; })()";
+    let middle = browser.run(&tab, box_);
+    let (x, y) = (&middle[0], &middle[1]);
+    let mut mouse = |kind: &str, more: serde_json::Value| {
+        let mut params = json!({ "type": kind, "x": x, "y": y });
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        browser.call(Some(&tab), "Input.dispatchMouseEvent", &params);
+    };
+    mouse("mouseMoved", json!({}));
+    let InputEvent::PointerAbsolute { x: across, y: down } = rig.input() else {
+        panic!("it did not move");
+    };
+    assert!(
+        across.abs_diff(32768) < 200 && down.abs_diff(32768) < 200,
+        "{across} {down}"
+    );
+    for (kind, pressed) in [("mousePressed", true), ("mouseReleased", false)] {
+        mouse(kind, json!({ "button": "left", "clickCount": 1 }));
+        let button = Button::LEFT;
+        assert_eq!(next_press(&rig), InputEvent::Button { button, pressed });
+    }
+    mouse("mouseWheel", json!({ "deltaX": 0, "deltaY": -100 }));
+    assert_eq!(next_press(&rig), InputEvent::Wheel { dx: 0, dy: 120 });
+}
+
+#[test]
+fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
+    let rig = Rig::new("tab", SIZE);
+    let Some(mut browser) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    browser.key(&tab, "KeyQ", "q", true);
+    let held = next_press(&rig);
+    assert!(
+        matches!(held, InputEvent::Key { pressed: true, .. }),
+        "{held:?}"
+    );
+    browser.close(&tab);
+    assert_eq!(next_press(&rig), InputEvent::ReleaseAll);
+}
+
+#[test]
+fn the_host_learns_what_became_of_each_frame() {
+    let rig = Rig::new("learns", SIZE);
+    let Some(mut browser) = start(&rig) else {
+        return;
+    };
+    log_in(&rig, &mut browser);
+    let mut whole = 0;
+    let mut on_one_clock = 0;
+    while whole < 60 {
+        let Notice::Record(record) = rig.notices.next(TIMEOUT).expect("a record") else {
+            continue;
+        };
+        if record.outcome != Outcome::Displayed(Fidelity::Whole) {
+            continue;
+        }
+        whole += 1;
+        assert!(record.client.submitted.is_some(), "{record:?}");
+        on_one_clock += usize::from(record.client.first_received_here.is_some());
+    }
+    assert!(on_one_clock > 0, "the clocks were never compared");
+}
+
+#[test]
+fn a_browser_comes_back_without_a_pin() {
+    let rig = Rig::new("back", SIZE);
+    let Some(mut browser) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.close(&tab);
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&tab, "document.querySelector('#video').videoWidth > 0");
+    assert_eq!(
+        browser.run(&tab, "document.querySelector('#login').hidden"),
+        json!(true)
+    );
+    // The second tab has the figures.
+    browser.run(&tab, "document.querySelector('#tab-figures').click(); true");
+    browser.until(
+        &tab,
+        "document.querySelector('#figures').innerText.includes('Submitted')",
+    );
 }

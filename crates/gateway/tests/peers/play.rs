@@ -108,7 +108,7 @@ fn one_that_watches_types_nothing_until_it_plays() {
         "what it did as an observer is forgotten"
     );
     // Another takes over.
-    let second = Remote::connected(&Caller { ..again(&rig) }, "");
+    let second = Remote::connected(&again(&rig), "");
     assert_eq!(rig.input(), InputEvent::ReleaseAll);
     assert!(!remote.wait("it watches", role));
     drop(second);
