@@ -2,6 +2,7 @@
 //! tells the person what happens.
 
 mod parts;
+mod rtsp;
 mod web;
 
 use std::ffi::OsString;
@@ -98,6 +99,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         scheduler,
         release,
         gateway,
+        players,
         mut announcer,
     } = match start(&config, parts, stage.shows(), &stop) {
         // Who ends the wait for a window knows why there is none.
@@ -121,8 +123,8 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if stage.is_over() {
         host.source_ended();
     }
-    // It holds the host.
-    drop(gateway);
+    // They hold the host.
+    drop((gateway, players));
     let told = match Arc::into_inner(host) {
         Some(host) => host.stop(),
         None => Vec::new(),
@@ -339,6 +341,7 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 struct Started {
     host: Arc<HostRuntime>,
     gateway: Option<Gateway>,
+    players: Option<rtsp::Players>,
     scheduler: Scheduler,
     release: Option<Release>,
     announcer: Option<Announcer>,
@@ -376,6 +379,7 @@ fn start(
     let mut announcer = announcer(config, shows);
     let fingerprint = opened.identity.public().fingerprint();
     let address = opened.link.local_addr();
+    let sound = opened.audio.is_some();
     let setup = HostSetup {
         policy: opened.policy,
         identity: opened.identity,
@@ -395,6 +399,7 @@ fn start(
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     let host = Arc::new(host);
     let gateway = web::open(config, &host, &scheduler)?;
+    let players = rtsp::open(config, &host, &scheduler, sound)?;
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.silent {
@@ -402,6 +407,9 @@ fn start(
     }
     if let Some(gateway) = &gateway {
         web::tell(gateway, &config.name);
+    }
+    if let Some(players) = &players {
+        rtsp::tell(players, &config.name);
     }
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
@@ -416,6 +424,7 @@ fn start(
     Ok(Started {
         host,
         gateway,
+        players,
         scheduler,
         release,
         announcer,

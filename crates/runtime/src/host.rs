@@ -584,6 +584,8 @@ impl HostRuntime {
 
     fn halt(&mut self) {
         self.cancel();
+        // While nobody listens the audio thread waits for commands, and none can come now.
+        self.audio = None;
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();

@@ -247,6 +247,17 @@ the last counts. --help says more on each than -h.";
             /// The key of that certificate, in PEM form.
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
         }
+        "Video players" {
+            /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer, recorders.
+            /// They get the same H.264 as all others, and the sound, not encrypted. Alone it means [::]:8554.
+            /// docs/clients.md has command lines of players that show it soon.
+            rtsp: Option<SocketAddr> = "rtsp", optional(address_or("[::]:8554")),
+                Default::Unset("no video players");
+            /// What the URL must contain: 8 to 64 letters, digits, - and _.
+            /// Whoever knows it may watch.
+            rtsp_token: Option<String> = "rtsp-token", optional(text("TOKEN", 64)),
+                Default::Unset("one that the host makes and keeps");
+        }
         "Sound" {
             /// What clients hear.
             /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; with `openuvr run` what
@@ -423,6 +434,9 @@ impl HostConfig {
             }
             () if self.web.is_none() && self.web_cert.is_some() => {
                 "web-cert and web-key are the page's: they need web"
+            }
+            () if self.rtsp.is_none() && self.rtsp_token.is_some() => {
+                "rtsp-token is of the URL for video players: it needs rtsp"
             }
             () => return self.encoding_agrees(),
         };

@@ -18,6 +18,7 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
+use openuvr_runtime::sched::Scheduler;
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -132,6 +133,15 @@ impl Rig {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.gateway.address()
+    }
+
+    /// As the host's threads are scheduled.
+    pub(crate) fn scheduler(&self) -> Scheduler {
+        Config {
+            realtime: false,
+            ..Config::default()
+        }
+        .scheduler()
     }
 
     /// The next thing that reaches the application.
