@@ -25,6 +25,7 @@ mod metrics;
 pub mod packetise;
 mod pages;
 mod peer;
+mod response;
 mod server;
 mod shared;
 pub mod signalling;

@@ -7,6 +7,7 @@ mod track;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ pub(crate) enum OfferRefused {
 pub(crate) struct Peer {
     state: Mutex<State>,
     socket: Arc<UdpSocket>,
+    /// The newest frame of which something left; 0: none.
+    pub(crate) newest: AtomicU32,
     /// There is something for the gateway's thread: an event, or an earlier timeout.
     pub(crate) woken: Notify,
 }
@@ -148,6 +151,7 @@ impl Peer {
         let peer = Peer {
             state: Mutex::new(state),
             socket,
+            newest: AtomicU32::new(0),
             woken: Notify::new(),
         };
         Ok((peer, answer))

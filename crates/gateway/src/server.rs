@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::http::{self, Ends};
-use crate::shared::Shared;
+use crate::http;
+use crate::shared::{Ends, Shared};
 use crate::tls::Tls;
 
 /// TCP connections at a time: a page takes up to six, and a WebSocket.

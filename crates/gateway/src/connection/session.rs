@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::negotiate::{Role, WatchReason};
@@ -58,8 +59,6 @@ pub(super) struct Session {
     waiting: VecDeque<Arrived>,
     /// The newest frame that the page reported on.
     reported: FrameId,
-    /// The newest frame that it displayed whole.
-    good: FrameId,
     clock_at: Instant,
     heard: Instant,
     /// The reliable channel is open.
@@ -107,7 +106,6 @@ impl Session {
             inbox: Inbox::default(),
             waiting: VecDeque::new(),
             reported: FrameId::NONE,
-            good: FrameId::NONE,
             clock_at: Instant::now(),
             heard: Instant::now(),
             told_open: false,
@@ -151,7 +149,7 @@ impl Session {
                 let wish = Feedback::KeyFrame {
                     // A browser decodes on from nothing but a key frame.
                     last_good: FrameId::NONE,
-                    newest: self.reported.max(self.good),
+                    newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
                 };
                 shared.host.feedback(self.id, wish);
             }
@@ -229,7 +227,6 @@ impl Session {
         }
         self.reported = report.frame;
         if let Outcome::Displayed(_) = report.outcome {
-            self.good = report.frame;
             shared.counters.shown.add(1);
         }
         shared.host.feedback(self.id, Feedback::Frame(*report));

@@ -7,6 +7,8 @@ mod browser;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use browser::{Browser, Tab};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::trace::{Fidelity, Outcome};
@@ -21,10 +23,14 @@ const SIZE: Size = Size::new(640, 384);
 /// number, or null.
 const BARCODE: &str = include_str!("barcode.js");
 
-/// A browser, if there is one.
-fn start(rig: &Rig) -> Option<Browser> {
+/// One browser at a time: each takes more than a core until its page is there.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A browser, if there is one, and its turn.
+fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match browser::program() {
-        Some(program) => Some(Browser::start(program, &rig.folder.0)),
+        Some(program) => Some((Browser::start(program, &rig.folder.0), turn)),
         None => {
             eprintln!("skipped: install chromium for it, or run ./dev test-web");
             None
@@ -47,7 +53,7 @@ fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
 #[test]
 fn the_page_shows_what_the_host_draws() {
     let rig = Rig::new("shows", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -82,7 +88,7 @@ fn next_press(rig: &Rig) -> InputEvent {
 #[test]
 fn keys_arrive_letter_for_letter() {
     let rig = Rig::new("keys", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -110,7 +116,7 @@ fn keys_arrive_letter_for_letter() {
 #[test]
 fn the_mouse_points_clicks_and_turns_its_wheel() {
     let rig = Rig::new("mouse", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -150,7 +156,7 @@ fn the_mouse_points_clicks_and_turns_its_wheel() {
 #[test]
 fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
     let rig = Rig::new("tab", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -171,7 +177,7 @@ fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
 #[test]
 fn the_host_learns_what_became_of_each_frame() {
     let rig = Rig::new("learns", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     log_in(&rig, &mut browser);
@@ -194,7 +200,7 @@ fn the_host_learns_what_became_of_each_frame() {
 #[test]
 fn a_browser_comes_back_without_a_pin() {
     let rig = Rig::new("back", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);

@@ -25,8 +25,8 @@ pub(crate) enum Arrived {
     Packet(Box<RtpPacket>),
     Control(Vec<u8>),
     Told(Value),
-    ToldBytes(Vec<u8>),
-    Open(ChannelId),
+    ToldBytes,
+    Open,
 }
 
 pub(crate) struct Remote {
@@ -114,7 +114,7 @@ impl Remote {
         };
         let mut open = 0;
         remote.wait("the channels", |arrived| {
-            open += usize::from(matches!(arrived, Arrived::Open(_)));
+            open += usize::from(matches!(arrived, Arrived::Open));
             (open == 2).then_some(())
         });
         remote
@@ -170,12 +170,12 @@ impl Remote {
                 Output::Event(Event::RtpPacket(packet)) => {
                     arrived.push(Arrived::Packet(Box::new(packet)));
                 }
-                Output::Event(Event::ChannelOpen(id, _)) => arrived.push(Arrived::Open(id)),
+                Output::Event(Event::ChannelOpen(..)) => arrived.push(Arrived::Open),
                 Output::Event(Event::ChannelData(data)) if data.id == self.control => {
                     arrived.push(Arrived::Control(data.data));
                 }
                 Output::Event(Event::ChannelData(data)) if data.binary => {
-                    arrived.push(Arrived::ToldBytes(data.data));
+                    arrived.push(Arrived::ToldBytes);
                 }
                 Output::Event(Event::ChannelData(data)) => {
                     arrived.push(Arrived::Told(serde_json::from_slice(&data.data).unwrap()));
