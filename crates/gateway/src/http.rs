@@ -1,7 +1,7 @@
 //! What is asked over HTTPS: the page, a log-in, figures, and the WebSocket of a connection.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -12,6 +12,7 @@ use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::host::{Admission, AdmitRefused};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -25,6 +26,9 @@ use crate::{metrics, pages};
 
 /// Bytes of a log-in at most.
 const MAX_BODY: usize = 4096;
+
+/// How long it may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// What names a visitor's token; the prefix keeps other pages of this machine from setting it.
 const COOKIE: &str = "__Host-openuvr";
@@ -84,8 +88,8 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
     let Some(origin) = own_origin(request.headers()) else {
         return foreign(shared);
     };
-    let body = Limited::new(request.into_body(), MAX_BODY).collect().await;
-    let Ok(body) = body else {
+    let body = Limited::new(request.into_body(), MAX_BODY).collect();
+    let Ok(Ok(body)) = timeout(BODY_WITHIN, body).await else {
         return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
     };
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));

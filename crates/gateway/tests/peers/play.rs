@@ -107,8 +107,10 @@ fn one_that_watches_types_nothing_until_it_plays() {
         key(48, true),
         "what it did as an observer is forgotten"
     );
-    // Another takes over.
-    let second = Remote::connected(&again(&rig), "");
+    // Another comes, waits, and takes over.
+    let mut second = Remote::connected(&again(&rig), "");
+    assert!(!second.wait("the second's role", role));
+    second.tell(&json!({ "type": "role", "play": true, "takeOver": true }));
     assert_eq!(rig.input(), InputEvent::ReleaseAll);
     assert!(!remote.wait("it watches", role));
     drop(second);

@@ -19,10 +19,16 @@ use super::support::TIMEOUT;
 
 const ID: &str = "connection-1";
 
+/// The payload type that `str0m` gives to Opus.
+const OPUS: u8 = 111;
+
 /// What arrived.
 #[derive(Debug)]
 pub(crate) enum Arrived {
+    /// Of video.
     Packet(Box<RtpPacket>),
+    /// Of sound: its time, and how long its payload is.
+    Sound(u32, usize),
     Control(Vec<u8>),
     Told(Value),
     ToldBytes,
@@ -75,6 +81,7 @@ impl Remote {
         let (udp, mut rtc) = offer(h264);
         let mut api = rtc.sdp_api();
         let video = api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
+        api.add_media(MediaKind::Audio, Direction::RecvOnly, None, None, None);
         let control = api.add_channel_with_config(ChannelConfig {
             label: CONTROL_CHANNEL.to_owned(),
             ordered: false,
@@ -166,6 +173,10 @@ impl Remote {
                 Output::Timeout(at) => return at,
                 Output::Transmit(transmit) => {
                     let _ = self.udp.send_to(&transmit.contents, transmit.destination);
+                }
+                Output::Event(Event::RtpPacket(packet)) if *packet.header.payload_type == OPUS => {
+                    let time = packet.header.timestamp;
+                    arrived.push(Arrived::Sound(time, packet.payload.len()));
                 }
                 Output::Event(Event::RtpPacket(packet)) => {
                     arrived.push(Arrived::Packet(Box::new(packet)));
