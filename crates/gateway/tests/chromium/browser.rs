@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Browser {
             .unwrap();
         let commands = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let (said, messages) = channel();
+        let (said, messages) = sync_channel(4096);
         std::thread::spawn(move || {
             for message in answers.split(0).map_while(Result::ok) {
                 let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
