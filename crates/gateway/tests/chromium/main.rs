@@ -27,6 +27,7 @@ const BARCODE: &str = include_str!("barcode.js");
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A browser, if there is one, and its turn.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match browser::program() {
