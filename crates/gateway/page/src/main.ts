@@ -77,13 +77,17 @@ function sendInput() {
 }
 
 function connect() {
+  roleWords = "";
   outbox = new Outbox();
   clock = new HostClock();
   hostNames = new Map();
   frames = newFrames();
   const made = new Link(
     {
-      state: say,
+      state(words) {
+        // Such events come late: what the host says of the role is newer.
+        if (roleWords === "") say(words);
+      },
       video(track) {
         video.srcObject = new MediaStream([track]);
         void video.play().catch(() => undefined);
