@@ -122,10 +122,9 @@ fn again(rig: &Rig) -> Caller {
     let pin = openuvr_proto::control::pairing::Pin::parse(super::support::PIN).unwrap();
     rig.host.open_pairing(pin, TIMEOUT);
     let mut caller = Caller::new(rig);
-    let logged_in = super::support::eventually("pairing is open", || {
+    super::support::eventually("pairing is open", || {
         (caller.log_in(super::support::PIN).status == 200).then_some(())
     });
-    let () = logged_in;
     caller
 }
 

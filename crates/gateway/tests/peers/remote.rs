@@ -69,7 +69,7 @@ impl Remote {
         caller: &Caller,
         query: &str,
         h264: bool,
-    ) -> Result<Remote, (Value, WebSocket<Secure>)> {
+    ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
         let mut socket = caller.websocket(query, &caller.origin()).unwrap();
         say(
             &mut socket,
@@ -95,7 +95,7 @@ impl Remote {
         say(&mut socket, &message);
         let answer = next(&mut socket).unwrap();
         if answer["type"] != "answer" {
-            return Err((answer, socket));
+            return Err(Box::new((answer, socket)));
         }
         assert_eq!(answer["from"], ID);
         let sdp = answer["data"]["sdp"].as_str().unwrap();
@@ -117,7 +117,7 @@ impl Remote {
     pub(crate) fn connected(caller: &Caller, query: &str) -> Remote {
         let mut remote = match Remote::offer(caller, query, true) {
             Ok(remote) => remote,
-            Err((message, _)) => panic!("{message}"),
+            Err(refused) => panic!("{}", refused.0),
         };
         let mut open = 0;
         remote.wait("the channels", |arrived| {
