@@ -219,3 +219,29 @@ fn a_browser_comes_back_without_a_pin() {
         "document.querySelector('#figures').innerText.includes('Submitted')",
     );
 }
+
+/// The loudest frequency that the page plays, in hertz, by Web Audio.
+const PITCH: &str = "(async () => { \
+    const context = new AudioContext(); \
+    const analyser = new AnalyserNode(context, { fftSize: 8192 }); \
+    const heard = document.querySelector('#audio').srcObject; \
+    context.createMediaStreamSource(heard).connect(analyser); \
+    await context.resume(); \
+    await new Promise((done) => setTimeout(done, 500)); \
+    const levels = new Float32Array(analyser.frequencyBinCount); \
+    analyser.getFloatFrequencyData(levels); \
+    await context.close(); \
+    const loudest = levels.indexOf(Math.max(...levels)); \
+    return levels[loudest] > -80 ? (loudest * context.sampleRate) / 8192 : 0; })()";
+
+#[test]
+fn a_tone_is_heard_at_its_pitch() {
+    let rig = Rig::with("tone", SIZE, |config| config.sound = "tone:440".to_owned());
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    // A bin is 5.9 Hz wide.
+    let near = format!("{PITCH}.then((pitch) => Math.abs(pitch - 440) < 8)");
+    browser.until(&tab, &near);
+}
