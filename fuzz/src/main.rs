@@ -7,6 +7,7 @@
 //! What it is not: a test of what the parsers return; that is the unit and property tests' work.
 #![no_main]
 
+mod browsers;
 mod captures;
 mod conversation;
 mod files;
@@ -44,6 +45,9 @@ const TARGETS: &[(&str, Target)] = &[
     ("handshake", handshake::handshake),
     ("hook_lines", files::hook_lines),
     ("trust_files", files::trust_files),
+    ("signalling", browsers::signalling),
+    ("log_in", browsers::log_in),
+    ("packetise", browsers::packetise),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

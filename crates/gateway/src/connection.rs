@@ -15,10 +15,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use self::session::Session;
-use crate::http::Ends;
 use crate::login::Visitor;
 use crate::peer::Peer;
-use crate::shared::Shared;
+use crate::shared::{Ends, Shared};
 use crate::signalling::{Reply, Request};
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;

@@ -1,11 +1,9 @@
 //! What is asked over HTTPS: the page, a log-in, figures, and the WebSocket of a connection.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
@@ -14,32 +12,26 @@ use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::host::{Admission, AdmitRefused};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::connection::{self, Wants};
 use crate::login::Visitor;
-use crate::shared::Shared;
+use crate::response::{Response, json, text};
+use crate::shared::{Ends, Shared};
 use crate::signalling::MAX_MESSAGE;
 use crate::{metrics, pages};
 
 /// Bytes of a log-in at most.
 const MAX_BODY: usize = 4096;
 
+/// How long it may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
 /// What names a visitor's token; the prefix keeps other pages of this machine from setting it.
 const COOKIE: &str = "__Host-openuvr";
-
-pub(crate) type Response = hyper::Response<Full<Bytes>>;
-
-/// Both ends of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    /// Where the browser is.
-    pub(crate) theirs: SocketAddr,
-    /// Where it reached us.
-    pub(crate) ours: SocketAddr,
-}
 
 /// Answers a request.
 pub(crate) async fn answer(
@@ -60,21 +52,6 @@ pub(crate) async fn answer(
         (&Method::GET | &Method::HEAD, path) => pages::page(path),
         _ => text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
     })
-}
-
-pub(crate) fn text(status: StatusCode, content: &str) -> Response {
-    let mut response = hyper::Response::new(Full::new(Bytes::copy_from_slice(content.as_bytes())));
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-fn json(status: StatusCode, value: &serde_json::Value) -> Response {
-    let mut response = text(status, &value.to_string());
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
 }
 
 /// The page's origin, if the request comes from a page of this host: another site's page may not speak for
@@ -111,8 +88,8 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
     let Some(origin) = own_origin(request.headers()) else {
         return foreign(shared);
     };
-    let body = Limited::new(request.into_body(), MAX_BODY).collect().await;
-    let Ok(body) = body else {
+    let body = Limited::new(request.into_body(), MAX_BODY).collect();
+    let Ok(Ok(body)) = timeout(BODY_WITHIN, body).await else {
         return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
     };
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));

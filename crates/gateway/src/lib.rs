@@ -25,6 +25,7 @@ mod metrics;
 pub mod packetise;
 mod pages;
 mod peer;
+mod response;
 pub mod rtsp;
 mod server;
 mod shared;

@@ -4,7 +4,7 @@
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
 
-use crate::http::{Response, text};
+use crate::response::{Response, text};
 
 /// Path, type, content.
 const FILES: [(&str, &str, &str); 3] = [

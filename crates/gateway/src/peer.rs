@@ -1,12 +1,13 @@
-//! One browser's WebRTC connection: `str0m`'s state, fed by three threads under one lock. The subscriber's
-//! thread turns slices into packets and sends them, the audio thread does the same with sound, and the
-//! gateway's thread takes what arrives. So a slice is on the wire without a hand-over to another thread, and
-//! none of the three waits for the network: what a full socket does not take is lost, and asked for again.
+//! One browser's WebRTC connection: `str0m`'s state, fed by two threads under one lock. The subscriber's
+//! thread turns slices into packets and sends them, the gateway's takes what arrives, and sends sound. So a slice
+//! is on the wire without a hand-over to another thread. Neither waits for the network: what a full socket does
+//! not take is lost, and asked for again. No thread that serves our own clients takes the lock.
 
 mod track;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ pub(crate) enum OfferRefused {
 pub(crate) struct Peer {
     state: Mutex<State>,
     socket: Arc<UdpSocket>,
+    /// The newest frame of which something left; 0: none.
+    pub(crate) newest: AtomicU32,
     /// There is something for the gateway's thread: an event, or an earlier timeout.
     pub(crate) woken: Notify,
 }
@@ -148,6 +151,7 @@ impl Peer {
         let peer = Peer {
             state: Mutex::new(state),
             socket,
+            newest: AtomicU32::new(0),
             woken: Notify::new(),
         };
         Ok((peer, answer))
@@ -195,8 +199,8 @@ impl Peer {
         })
     }
 
-    /// Sends a packet of sound; whether there is anybody to send it to.
-    pub(crate) fn sound(&self, sound: &Sound<'_>) -> bool {
+    /// Sends a packet of sound.
+    pub(crate) fn sound(&self, sound: &Sound<'_>) {
         self.with(|state| {
             if let State {
                 rtc,
@@ -206,8 +210,7 @@ impl Peer {
             {
                 track.write_sound(rtc, sound);
             }
-            state.rtc.is_alive()
-        })
+        });
     }
 
     /// Says something that may be lost.

@@ -1,7 +1,7 @@
 //! Who connects: TCP, TLS and HTTP, with a limit in time and number on each step.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -9,15 +9,20 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::http::{self, Ends};
-use crate::shared::Shared;
+use crate::http;
+use crate::shared::{Ends, Shared};
 use crate::tls::Tls;
 
-/// TCP connections at a time: a page takes up to six, and a WebSocket.
+/// TCP connections at a time (a WebSocket counts until it is one): a page takes up to six.
 const TCP_CONNECTIONS: usize = 256;
+
+/// … and from one network, so that who holds all of its own keeps nobody else out.
+const OF_A_NETWORK: usize = 64;
+
+/// How long a connection may take for all its requests.
+const SERVED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
@@ -33,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections for ever.
 pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Tls) {
-    let places = Arc::new(Semaphore::new(TCP_CONNECTIONS));
+    let places = Places::default();
     loop {
         let (stream, theirs) = match listener.accept().await {
             Ok(taken) => taken,
@@ -44,7 +49,7 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Tls) {
             }
         };
         shared.counters.taken.add(1);
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Some(place) = places.take(network(theirs.ip())) else {
             shared.counters.crowded_out.add(1);
             continue;
         };
@@ -76,12 +81,47 @@ async fn serve(
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(secure), service)
-        .with_upgrades()
-        .await;
-    if let Err(e) = served {
+        .with_upgrades();
+    if let Ok(Err(e)) = timeout(SERVED_WITHIN, served).await {
         tracing::debug!(%theirs, "a connection ended: {e}");
     }
     Some(())
+}
+
+/// Who counts as one: an address of IPv4, 64 bits of IPv6.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
+    }
+}
+
+/// Whose connections there are.
+#[derive(Clone, Default)]
+struct Places(Arc<Mutex<Vec<IpAddr>>>);
+
+impl Places {
+    /// One more of this network, until it is dropped; `None`: there are too many.
+    fn take(&self, of: IpAddr) -> Option<Place> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = taken.iter().filter(|other| **other == of).count();
+        if taken.len() >= TCP_CONNECTIONS || same >= OF_A_NETWORK {
+            return None;
+        }
+        taken.push(of);
+        Some(Place(self.clone(), of))
+    }
+}
+
+struct Place(Places, IpAddr);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = taken.iter().position(|of| *of == self.1) {
+            taken.swap_remove(at);
+        }
+    }
 }
 
 /// Takes datagrams for ever.

@@ -15,6 +15,15 @@ const CONNECTIONS: usize = 32;
 /// … and of one device: a few tabs.
 const OF_A_DEVICE: usize = 4;
 
+/// Both ends of a TCP connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// Where the browser is.
+    pub(crate) theirs: SocketAddr,
+    /// Where it reached us.
+    pub(crate) ours: SocketAddr,
+}
+
 /// A number that only grows.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);

@@ -2,6 +2,7 @@
 //! thread that the host gives to each subscriber.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
@@ -67,6 +68,7 @@ impl Subscriber for Slices {
                 captured,
             });
         });
+        (self.peer.newest).store(open.header.frame.0, Ordering::Release);
         let before = self.peer.counters();
         let after = self.peer.video(&packets);
         let sent = clock::now();

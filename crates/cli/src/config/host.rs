@@ -233,7 +233,7 @@ the last counts. --help says more on each than -h.";
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
         }
         "Browsers" {
-            /// Let browsers in: serve a page here, by HTTPS, and media by UDP on the same port.
+            /// Let browsers in: a page by HTTPS, media by UDP on the same port.
             /// A browser plays or watches like a client: it pairs by PIN, is listed by `openuvr devices`,
             /// and gets the same H.264 as all others. Alone it means [::]:4711. docs/clients.md says what
             /// browsers can do.

@@ -111,7 +111,8 @@ export class Link {
     };
     peer.onconnectionstatechange = () => {
       if (peer.connectionState === "failed") this.close("the way to the host broke", true);
-      else this.events.state(peer.connectionState);
+      // What comes behind "connected" the host says.
+      else if (peer.connectionState !== "connected") this.events.state(peer.connectionState);
     };
     await peer.setLocalDescription();
     const sdp = peer.localDescription?.sdp;

@@ -33,6 +33,8 @@ const watch = new URLSearchParams(location.search).get("role") === "watch";
 
 let link: Link | null = null;
 let plays = false;
+/** What the person is told of the role, while nothing else is to be said. */
+let roleWords = "";
 let wantsRelative = false;
 let outbox = new Outbox();
 let clock = new HostClock();
@@ -75,13 +77,17 @@ function sendInput() {
 }
 
 function connect() {
+  roleWords = "";
   outbox = new Outbox();
   clock = new HostClock();
   hostNames = new Map();
   frames = newFrames();
   const made = new Link(
     {
-      state: say,
+      state(words) {
+        // Such events come late: what the host says of the role is newer.
+        if (roleWords === "") say(words);
+      },
       video(track) {
         video.srcObject = new MediaStream([track]);
         void video.play().catch(() => undefined);
@@ -97,7 +103,6 @@ function connect() {
       control: (message) => read(message, heard),
       told,
       open() {
-        say("connected");
         picture.focus({ preventScroll: true });
       },
       closed(why, again) {
@@ -144,7 +149,8 @@ function told(message: string | ArrayBuffer) {
       plays = news.plays;
       roleButton.hidden = false;
       roleButton.textContent = plays ? "Only watch" : "Play";
-      say(plays ? "you play" : (news.why ?? "you watch"));
+      roleWords = plays ? "you play" : (news.why ?? "you watch");
+      say(roleWords);
       break;
     case "refused":
       say(news.why);
@@ -155,7 +161,7 @@ function told(message: string | ArrayBuffer) {
       if (!wantsRelative && document.pointerLockElement) document.exitPointerLock();
       break;
     case "shown":
-      say(news.shown ? "connected" : "the window at the host is hidden");
+      say(news.shown ? roleWords : "the window at the host is hidden");
       break;
     case "decision":
       figures.decided(news.words);

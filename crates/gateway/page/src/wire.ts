@@ -1,5 +1,6 @@
 // Messages of the data channel "control": the bodies of OpenUVR's control datagrams, as
-// crates/proto/src/wire/control.rs has them. crates/gateway/tests/page.rs compares the two.
+// crates/proto/src/wire/control.rs has them. `./dev check page` compares their numbers, the tests in
+// crates/gateway/tests/chromium what comes of them at the host.
 
 export const PING = 1;
 export const PONG = 2;

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::negotiate::{Role, WatchReason};
@@ -34,6 +36,12 @@ const SILENT: Duration = Duration::from_secs(10);
 /// Input that the host has not taken yet, at most: then everything is released.
 const WAITING: usize = 1024;
 
+/// Payloads of sound that may wait for the gateway's thread: 80 ms of the usual ones.
+const SOUND: usize = 16;
+
+/// Wishes for a role in a second.
+const WISHES: u32 = 10;
+
 /// First byte of a message on which of the page's events has which number at the host.
 const INPUT_NUMBERS: u8 = 0xf1;
 
@@ -58,13 +66,17 @@ pub(super) struct Session {
     waiting: VecDeque<Arrived>,
     /// The newest frame that the page reported on.
     reported: FrameId,
-    /// The newest frame that it displayed whole.
-    good: FrameId,
     clock_at: Instant,
     heard: Instant,
     /// The reliable channel is open.
     told_open: bool,
     cursor_serial: u32,
+    /// What it hears, if it takes sound.
+    sound: Option<Receiver<Payload>>,
+    /// Samples of sound until now: Opus counts in samples, whatever clocks say.
+    samples: u64,
+    /// The second that is counted, and the wishes in it.
+    wishes: (Instant, u32),
 }
 
 impl Session {
@@ -96,9 +108,7 @@ impl Session {
             Some(_) => why.to_string(),
             None => "this host makes no H.264".to_owned(),
         })?;
-        if peer.takes_sound() {
-            listen(shared, peer);
-        }
+        let sound = peer.takes_sound().then(|| listen(shared, peer));
         Ok(Session {
             id,
             peer: peer.clone(),
@@ -107,11 +117,13 @@ impl Session {
             inbox: Inbox::default(),
             waiting: VecDeque::new(),
             reported: FrameId::NONE,
-            good: FrameId::NONE,
             clock_at: Instant::now(),
             heard: Instant::now(),
             told_open: false,
             cursor_serial: 0,
+            sound,
+            samples: 0,
+            wishes: (Instant::now(), 0),
         })
     }
 
@@ -128,6 +140,7 @@ impl Session {
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
         self.hand_on(shared);
+        self.pass_sound();
         if now >= self.clock_at {
             self.clock_at = now + CLOCK_EVERY;
             let asked = clock::now().0;
@@ -151,13 +164,16 @@ impl Session {
                 let wish = Feedback::KeyFrame {
                     // A browser decodes on from nothing but a key frame.
                     last_good: FrameId::NONE,
-                    newest: self.reported.max(self.good),
+                    newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
                 };
                 shared.host.feedback(self.id, wish);
             }
             PeerEvent::Link { loss, round_trip } => {
-                self.heard = Instant::now();
-                shared.host.heard_from(self.id);
+                // Without a report it is our own timer that speaks.
+                if loss.is_some() {
+                    self.heard = Instant::now();
+                    shared.host.heard_from(self.id);
+                }
                 if let (Some(rate), Some(round_trip)) = (loss, round_trip) {
                     let loss = Loss { rate, run: 1.0 };
                     let link = LinkState { round_trip, loss };
@@ -165,6 +181,7 @@ impl Session {
                 }
             }
             PeerEvent::Control(body) => self.control(shared, &body),
+            PeerEvent::Told(_) if !self.may_wish() => shared.counters.bad_input.add(1),
             PeerEvent::Told(text) => match serde_json::from_slice(&text) {
                 Ok(Told::Role { play, take_over }) => self.ask_role(shared, play, take_over),
                 Err(_) => shared.counters.bad_input.add(1),
@@ -229,7 +246,6 @@ impl Session {
         }
         self.reported = report.frame;
         if let Outcome::Displayed(_) = report.outcome {
-            self.good = report.frame;
             shared.counters.shown.add(1);
         }
         shared.host.feedback(self.id, Feedback::Frame(*report));
@@ -264,6 +280,28 @@ impl Session {
             message.extend(ours.to_le_bytes());
             self.peer.say(&message);
         }
+    }
+
+    fn pass_sound(&mut self) {
+        let Some(payloads) = &self.sound else { return };
+        for payload in payloads.try_iter().take(SOUND) {
+            self.peer.sound(&Sound {
+                payload: &payload.bytes,
+                captured: payload.captured,
+                samples: self.samples,
+            });
+            self.samples += u64::from(payload.samples);
+        }
+    }
+
+    /// Whether it may wish for something: a person does not press buttons faster.
+    fn may_wish(&mut self) -> bool {
+        let (since, count) = &mut self.wishes;
+        if since.elapsed() >= Duration::from_secs(1) {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count += 1;
+        *count <= WISHES
     }
 
     fn ask_role(&mut self, shared: &Shared, play: bool, take_over: bool) {
@@ -336,22 +374,32 @@ impl Session {
     }
 }
 
-/// Has the browser hear what the host plays, as long as it is there.
-fn listen(shared: &Shared, peer: &Arc<Peer>) {
-    let peer = Arc::downgrade(peer);
-    let mut samples = 0;
+/// A payload of sound on its way from the audio thread, which waits for nobody.
+struct Payload {
+    captured: openuvr_proto::time::Instant,
+    samples: u16,
+    bytes: Vec<u8>,
+}
+
+/// Has the browser hear what the host plays, as long as the result is there.
+fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
+    let (hand_over, payloads) = sync_channel(SOUND);
+    let peer = peer.clone();
     shared.host.listen(move |payload| {
-        let Some(peer) = peer.upgrade() else {
-            return false;
-        };
-        let goes_on = peer.sound(&Sound {
-            payload: payload.bytes,
+        let payload = Payload {
             captured: payload.captured,
-            samples,
-        });
-        samples += u64::from(payload.samples);
-        goes_on
+            samples: payload.samples,
+            bytes: payload.bytes.to_vec(),
+        };
+        // What finds no room is lost: the browser conceals it.
+        let gone = matches!(
+            hand_over.try_send(payload),
+            Err(TrySendError::Disconnected(_))
+        );
+        peer.woken.notify_one();
+        !gone
     });
+    payloads
 }
 
 /// Why the host ended it, in words for the person.

@@ -54,10 +54,12 @@ impl Track {
 
     pub(super) fn write_video(&mut self, rtc: &mut Rtc, packet: &Packet) {
         let time = video_ticks(packet.captured);
-        let mut extensions = ExtensionValues::default();
         // Without it a browser waits up to 20 ms for what may be late.
-        extensions.play_delay_min = Some(MediaTime::ZERO);
-        extensions.play_delay_max = Some(MediaTime::ZERO);
+        let extensions = ExtensionValues {
+            play_delay_min: Some(MediaTime::ZERO),
+            play_delay_max: Some(MediaTime::ZERO),
+            ..ExtensionValues::default()
+        };
         let write = self.packet(packet.payload.clone(), time, packet.captured);
         let write = write
             .marker(packet.last)

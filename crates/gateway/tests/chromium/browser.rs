@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Browser {
             .unwrap();
         let commands = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let (said, messages) = channel();
+        let (said, messages) = sync_channel(4096);
         std::thread::spawn(move || {
             for message in answers.split(0).map_while(Result::ok) {
                 let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
@@ -91,6 +91,12 @@ impl Browser {
 
     /// Does something and waits for its result.
     pub(crate) fn call(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
+        let done = self.attempt(tab, method, params);
+        done.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// The same, where an error is an answer, too.
+    fn attempt(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Result<Value, Value> {
         self.next += 1;
         let id = self.next;
         let mut command = json!({ "id": id, "method": method, "params": params });
@@ -106,29 +112,42 @@ impl Browser {
             let message = self.messages.recv_timeout(left);
             let message = message.unwrap_or_else(|e| panic!("no answer to {method}: {e}"));
             if message["id"] == json!(id) {
-                assert!(message["error"].is_null(), "{method}: {message}");
-                return message["result"].clone();
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
         }
     }
 
     /// The value of a script's last expression; of a promise what it brings.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
+        let value = self.evaluate(tab, script);
+        value.unwrap_or_else(|why| panic!("{script}: {why}"))
+    }
+
+    fn evaluate(&mut self, tab: &Tab, script: &str) -> Result<Value, Value> {
         let params = json!({
             "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
         });
-        let done = self.call(Some(tab), "Runtime.evaluate", &params);
-        assert!(done["exceptionDetails"].is_null(), "{script}: {done}");
-        done["result"]["value"].clone()
+        let done = self.attempt(Some(tab), "Runtime.evaluate", &params)?;
+        match &done["exceptionDetails"] {
+            Value::Null => Ok(done["result"]["value"].clone()),
+            thrown => Err(thrown.clone()),
+        }
     }
 
-    /// Waits until a script's value is true.
+    /// Waits until a script's value is true. A page that is not there yet is waited for, too.
     pub(crate) fn until(&mut self, tab: &Tab, script: &str) {
         let until = Instant::now() + TIMEOUT;
-        while self.run(tab, script) != json!(true) {
+        loop {
+            let last = self.evaluate(tab, script);
+            if last == Ok(json!(true)) {
+                return;
+            }
             if Instant::now() > until {
-                let page = self.run(tab, "document.body.innerText");
-                panic!("it did not come: {script}; the page: {page}");
+                let page = self.evaluate(tab, "document.body.innerText");
+                panic!("it did not come: {script}: {last:?}; the page: {page:?}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -7,6 +7,8 @@ mod browser;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use browser::{Browser, Tab};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::trace::{Fidelity, Outcome};
@@ -21,10 +23,15 @@ const SIZE: Size = Size::new(640, 384);
 /// number, or null.
 const BARCODE: &str = include_str!("barcode.js");
 
-/// A browser, if there is one.
-fn start(rig: &Rig) -> Option<Browser> {
+/// One browser at a time: each takes more than a core until its page is there.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A browser, if there is one, and its turn.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match browser::program() {
-        Some(program) => Some(Browser::start(program, &rig.folder.0)),
+        Some(program) => Some((Browser::start(program, &rig.folder.0), turn)),
         None => {
             eprintln!("skipped: install chromium for it, or run ./dev test-web");
             None
@@ -47,7 +54,7 @@ fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
 #[test]
 fn the_page_shows_what_the_host_draws() {
     let rig = Rig::new("shows", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -82,7 +89,7 @@ fn next_press(rig: &Rig) -> InputEvent {
 #[test]
 fn keys_arrive_letter_for_letter() {
     let rig = Rig::new("keys", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -110,7 +117,7 @@ fn keys_arrive_letter_for_letter() {
 #[test]
 fn the_mouse_points_clicks_and_turns_its_wheel() {
     let rig = Rig::new("mouse", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -150,7 +157,7 @@ fn the_mouse_points_clicks_and_turns_its_wheel() {
 #[test]
 fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
     let rig = Rig::new("tab", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -171,7 +178,7 @@ fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
 #[test]
 fn the_host_learns_what_became_of_each_frame() {
     let rig = Rig::new("learns", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     log_in(&rig, &mut browser);
@@ -194,7 +201,7 @@ fn the_host_learns_what_became_of_each_frame() {
 #[test]
 fn a_browser_comes_back_without_a_pin() {
     let rig = Rig::new("back", SIZE);
-    let Some(mut browser) = start(&rig) else {
+    let Some((mut browser, _turn)) = start(&rig) else {
         return;
     };
     let tab = log_in(&rig, &mut browser);
@@ -211,4 +218,30 @@ fn a_browser_comes_back_without_a_pin() {
         &tab,
         "document.querySelector('#figures').innerText.includes('Submitted')",
     );
+}
+
+/// The loudest frequency that the page plays, in hertz, by Web Audio.
+const PITCH: &str = "(async () => { \
+    const context = new AudioContext(); \
+    const analyser = new AnalyserNode(context, { fftSize: 8192 }); \
+    const heard = document.querySelector('#audio').srcObject; \
+    context.createMediaStreamSource(heard).connect(analyser); \
+    await context.resume(); \
+    await new Promise((done) => setTimeout(done, 500)); \
+    const levels = new Float32Array(analyser.frequencyBinCount); \
+    analyser.getFloatFrequencyData(levels); \
+    await context.close(); \
+    const loudest = levels.indexOf(Math.max(...levels)); \
+    return levels[loudest] > -80 ? (loudest * context.sampleRate) / 8192 : 0; })()";
+
+#[test]
+fn a_tone_is_heard_at_its_pitch() {
+    let rig = Rig::with("tone", SIZE, |config| config.sound = "tone:440".to_owned());
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    // A bin is 5.9 Hz wide.
+    let near = format!("{PITCH}.then((pitch) => Math.abs(pitch - 440) < 8)");
+    browser.until(&tab, &near);
 }

@@ -92,7 +92,8 @@ fn garbage_on_every_port_harms_no_connection() {
 fn a_browser_without_h264_is_told_so() {
     let rig = Rig::new("no-h264", SIZE);
     let caller = Caller::known(&rig);
-    let (answer, mut socket) = Remote::offer(&caller, "", false).err().unwrap();
+    let refused = Remote::offer(&caller, "", false).err().unwrap();
+    let (answer, mut socket) = *refused;
     assert_eq!(answer["type"], "error");
     let why = answer["message"].as_str().unwrap();
     assert!(why.contains("offers no H.264"), "{why}");
@@ -181,5 +182,5 @@ fn half_open_connections_have_a_limit() {
         }));
         figures.ok()
     });
-    assert!(crowded_out >= 100, "{crowded_out}");
+    assert!(crowded_out >= 300, "{crowded_out}");
 }

@@ -162,3 +162,22 @@ fn the_page_is_told_which_frame_has_which_time() {
     let numbers: Vec<u32> = named.values().copied().collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
 }
+
+#[test]
+fn sound_comes_payload_by_payload() {
+    let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let mut times = Vec::new();
+    remote.wait("sound", |arrived| {
+        if let Arrived::Sound(time, length) = arrived {
+            assert!(length > 2, "a tone is no silence: {length}");
+            times.push(time);
+        }
+        (times.len() == 60).then_some(())
+    });
+    // 5 ms of 48 000 samples a second.
+    assert!(
+        times.windows(2).all(|pair| pair[1] == pair[0] + 240),
+        "{times:?}"
+    );
+}

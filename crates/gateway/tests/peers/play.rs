@@ -107,8 +107,10 @@ fn one_that_watches_types_nothing_until_it_plays() {
         key(48, true),
         "what it did as an observer is forgotten"
     );
-    // Another takes over.
-    let second = Remote::connected(&again(&rig), "");
+    // Another comes, waits, and takes over.
+    let mut second = Remote::connected(&again(&rig), "");
+    assert!(!second.wait("the second's role", role));
+    second.tell(&json!({ "type": "role", "play": true, "takeOver": true }));
     assert_eq!(rig.input(), InputEvent::ReleaseAll);
     assert!(!remote.wait("it watches", role));
     drop(second);
@@ -120,10 +122,9 @@ fn again(rig: &Rig) -> Caller {
     let pin = openuvr_proto::control::pairing::Pin::parse(super::support::PIN).unwrap();
     rig.host.open_pairing(pin, TIMEOUT);
     let mut caller = Caller::new(rig);
-    let logged_in = super::support::eventually("pairing is open", || {
+    super::support::eventually("pairing is open", || {
         (caller.log_in(super::support::PIN).status == 200).then_some(())
     });
-    let () = logged_in;
     caller
 }
 

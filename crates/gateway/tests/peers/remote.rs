@@ -19,14 +19,20 @@ use super::support::TIMEOUT;
 
 const ID: &str = "connection-1";
 
+/// The payload type that `str0m` gives to Opus.
+const OPUS: u8 = 111;
+
 /// What arrived.
 #[derive(Debug)]
 pub(crate) enum Arrived {
+    /// Of video.
     Packet(Box<RtpPacket>),
+    /// Of sound: its time, and how long its payload is.
+    Sound(u32, usize),
     Control(Vec<u8>),
     Told(Value),
-    ToldBytes(Vec<u8>),
-    Open(ChannelId),
+    ToldBytes,
+    Open,
 }
 
 pub(crate) struct Remote {
@@ -63,7 +69,7 @@ impl Remote {
         caller: &Caller,
         query: &str,
         h264: bool,
-    ) -> Result<Remote, (Value, WebSocket<Secure>)> {
+    ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
         let mut socket = caller.websocket(query, &caller.origin()).unwrap();
         say(
             &mut socket,
@@ -75,6 +81,7 @@ impl Remote {
         let (udp, mut rtc) = offer(h264);
         let mut api = rtc.sdp_api();
         let video = api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
+        api.add_media(MediaKind::Audio, Direction::RecvOnly, None, None, None);
         let control = api.add_channel_with_config(ChannelConfig {
             label: CONTROL_CHANNEL.to_owned(),
             ordered: false,
@@ -88,7 +95,7 @@ impl Remote {
         say(&mut socket, &message);
         let answer = next(&mut socket).unwrap();
         if answer["type"] != "answer" {
-            return Err((answer, socket));
+            return Err(Box::new((answer, socket)));
         }
         assert_eq!(answer["from"], ID);
         let sdp = answer["data"]["sdp"].as_str().unwrap();
@@ -110,11 +117,11 @@ impl Remote {
     pub(crate) fn connected(caller: &Caller, query: &str) -> Remote {
         let mut remote = match Remote::offer(caller, query, true) {
             Ok(remote) => remote,
-            Err((message, _)) => panic!("{message}"),
+            Err(refused) => panic!("{}", refused.0),
         };
         let mut open = 0;
         remote.wait("the channels", |arrived| {
-            open += usize::from(matches!(arrived, Arrived::Open(_)));
+            open += usize::from(matches!(arrived, Arrived::Open));
             (open == 2).then_some(())
         });
         remote
@@ -167,15 +174,19 @@ impl Remote {
                 Output::Transmit(transmit) => {
                     let _ = self.udp.send_to(&transmit.contents, transmit.destination);
                 }
+                Output::Event(Event::RtpPacket(packet)) if *packet.header.payload_type == OPUS => {
+                    let time = packet.header.timestamp;
+                    arrived.push(Arrived::Sound(time, packet.payload.len()));
+                }
                 Output::Event(Event::RtpPacket(packet)) => {
                     arrived.push(Arrived::Packet(Box::new(packet)));
                 }
-                Output::Event(Event::ChannelOpen(id, _)) => arrived.push(Arrived::Open(id)),
+                Output::Event(Event::ChannelOpen(..)) => arrived.push(Arrived::Open),
                 Output::Event(Event::ChannelData(data)) if data.id == self.control => {
                     arrived.push(Arrived::Control(data.data));
                 }
                 Output::Event(Event::ChannelData(data)) if data.binary => {
-                    arrived.push(Arrived::ToldBytes(data.data));
+                    arrived.push(Arrived::ToldBytes);
                 }
                 Output::Event(Event::ChannelData(data)) => {
                     arrived.push(Arrived::Told(serde_json::from_slice(&data.data).unwrap()));

@@ -3,14 +3,9 @@
 
 use std::net::SocketAddr;
 
-use openuvr_net::address::path_of;
-use openuvr_proto::control::handshake::{DeviceStatus, PinRefused};
-use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
+use openuvr_proto::control::handshake::PinRefused;
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::time::Instant;
-
-use super::Notice;
-use super::control::Control;
 
 /// A device that wants to come in. That it is who it says it is, its gateway has made sure of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,39 +36,3 @@ pub enum AdmitRefused {
 
 /// Hears whether it may: by which name people know it.
 pub(super) type Answer = Box<dyn FnOnce(Result<String, AdmitRefused>) + Send>;
-
-impl Control {
-    pub(super) fn admit(
-        &mut self,
-        now: Instant,
-        admission: Admission,
-    ) -> Result<String, AdmitRefused> {
-        let Admission {
-            key,
-            name,
-            pin,
-            from,
-        } = admission;
-        let standing = self.trust.look()(&ClientId::of(&key));
-        if let Some(pin) = pin.filter(|_| standing != DeviceStatus::Allowed(key)) {
-            let paired = (self.handshake).typed_pin(now, path_of(from), &pin, standing);
-            self.tell_pairing();
-            paired.map_err(AdmitRefused::Pin)?;
-            self.shared.notice(Notice::Paired {
-                name: name.as_str().to_owned(),
-                fingerprint: key.fingerprint(),
-            });
-            let title = name.as_str().to_owned();
-            self.trust.paired(key, name);
-            return Ok(title);
-        }
-        match standing {
-            DeviceStatus::Allowed(known) if known == key => {
-                self.trust.seen(key);
-                Ok(self.trust.joined(key, name.as_str()))
-            }
-            DeviceStatus::Forbidden(_) => Err(AdmitRefused::Forbidden),
-            _ => Err(AdmitRefused::Unknown),
-        }
-    }
-}

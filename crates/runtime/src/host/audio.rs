@@ -194,7 +194,6 @@ impl Audio {
             samples,
             bytes,
         };
-        self.others.retain_mut(|listen| listen(&payload));
         for listener in &mut self.listeners {
             let now = clock::now();
             let sent = (listener.sender).send(now, (captured, samples), bytes, &mut self.out);
@@ -207,6 +206,7 @@ impl Audio {
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
+        self.others.retain_mut(|listen| listen(&payload));
     }
 
     /// Lets each session's payloads be repeated as often as its link asks for.

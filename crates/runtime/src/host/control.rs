@@ -1,6 +1,8 @@
 //! The control thread: everything that arrives from the link, and input on its way to the
 //! application.
 
+mod admit;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -251,7 +253,7 @@ impl Control {
     }
 
     /// Tells what happened to the pairing window.
-    pub(super) fn tell_pairing(&mut self) {
+    fn tell_pairing(&mut self) {
         while let Some(event) = self.handshake.poll_event() {
             self.shared.notice(Notice::Pairing(pairing_words(event)));
         }
