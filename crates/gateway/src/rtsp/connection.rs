@@ -326,19 +326,21 @@ impl Connection<'_> {
         }
         self.heard = Instant::now();
         let Some(id) = self.subscribed else { return };
-        let video = self.tracks[Track::Video as usize].as_ref();
-        let video = video.map(|video| video.stream().ssrc());
+        let Some(video) = &self.tracks[Track::Video as usize] else {
+            return;
+        };
+        let (video, newest) = (video.stream().ssrc(), video.newest());
         for one in heard {
             let feedback = match one {
                 Heard::KeyFrame => Feedback::KeyFrame {
                     last_good: FrameId::NONE,
-                    newest: FrameId::NONE,
+                    newest,
                 },
                 Heard::Report {
                     ssrc,
                     lost,
                     round_trip: Some(round_trip),
-                } if Some(ssrc) == video => {
+                } if ssrc == video => {
                     let loss = Loss {
                         rate: lost,
                         run: 1.0,

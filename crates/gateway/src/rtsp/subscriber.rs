@@ -1,7 +1,7 @@
 //! The host's frames on their way to a video player: each slice becomes packets, which leave at once, in
 //! the thread that the host gives to each subscriber.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::id::FrameId;
@@ -22,6 +22,8 @@ pub(super) struct Delivery {
     pub(super) outlet: Outlet,
     /// The player has paused, or is gone: nothing more leaves.
     pub(super) closed: AtomicBool,
+    /// The newest frame that began to leave; 0: none.
+    newest: AtomicU32,
 }
 
 impl Delivery {
@@ -30,7 +32,13 @@ impl Delivery {
             stream: Mutex::new(stream),
             outlet,
             closed: AtomicBool::new(false),
+            newest: AtomicU32::new(0),
         }
+    }
+
+    /// The newest frame that began to leave.
+    pub(super) fn newest(&self) -> FrameId {
+        FrameId(self.newest.load(Ordering::Relaxed))
     }
 
     pub(super) fn stream(&self) -> MutexGuard<'_, RtpStream> {
@@ -81,6 +89,8 @@ impl Slices {
 
 impl Subscriber for Slices {
     fn begin(&mut self, _: Instant, frame: &Frame) {
+        let newest = frame.header.frame.0;
+        self.video.newest.store(newest, Ordering::Relaxed);
         self.open = Some(Open {
             frame: frame.header.frame,
             captured: Instant(frame.header.captured),
