@@ -21,6 +21,7 @@ CHECKS = [
     "named_paths",
     "stage_words",
     "glossary",
+    "page",
     "test_names",
     "formatting",
     "lints",

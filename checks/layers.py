@@ -13,7 +13,9 @@ ALLOWED = {
     "hook": {"proto", "net", "media", "runtime"},
     "pads": {"media"},
     "terminal": {"proto", "runtime"},
-    "cli": {"proto", "net", "media", "runtime", "terminal"},
+    # The only one with an async runtime: `RUNTIMES` below.
+    "gateway": {"proto", "runtime"},
+    "cli": {"proto", "net", "media", "runtime", "terminal", "gateway"},
     # `cli` is a program, and measured as one. The one exception: `openuvr-bench host` is its host with a
     # part replaced, which no process can do to another (docs/adr/0010).
     "bench": {"proto", "net", "media", "runtime", "lab", "terminal", "cli"},
@@ -22,8 +24,16 @@ ALLOWED = {
 # who attacks.
 TESTED = {
     "cli": {"capi", "hook", "lab", "pads"},
+    "gateway": {"media", "net"},
 }
 PREFIX = "openuvr-"
+# Third-party crates that only one crate may name: no async runtime in a game, or between a slice and its
+# datagram.
+ONLY = {
+    "tokio": "gateway",
+    "hyper": "gateway",
+    "str0m": "gateway",
+}
 
 
 def check():
@@ -34,6 +44,8 @@ def check():
             continue
         for dependency in package["dependencies"]:
             name = dependency["name"]
+            if ONLY.get(name, crate) != crate:
+                yield f"{crate} must not depend on {name}: only {ONLY[name]} may"
             allowed = ALLOWED[crate]
             if dependency["kind"] == "dev":
                 allowed = allowed | TESTED.get(crate, set())

@@ -7,6 +7,7 @@
 //! What it is not: a test of what the parsers return; that is the unit and property tests' work.
 #![no_main]
 
+mod browsers;
 mod captures;
 mod conversation;
 mod files;
@@ -47,6 +48,9 @@ const TARGETS: &[(&str, Target)] = &[
     ("trust_files", files::trust_files),
     ("pad_database", files::pad_database),
     ("pad_requests", files::pad_requests),
+    ("signalling", browsers::signalling),
+    ("log_in", browsers::log_in),
+    ("packetise", browsers::packetise),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

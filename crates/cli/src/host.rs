@@ -2,16 +2,20 @@
 //! tells the person what happens.
 
 mod parts;
+mod rtsp;
+mod web;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use openuvr_gateway::Gateway;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
@@ -98,6 +102,8 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         scheduler,
         recording,
         release,
+        gateway,
+        players,
         mut announcer,
     } = match start(&config, parts, stage.shows(), &stop) {
         // Who ends the wait for a window knows why there is none.
@@ -124,7 +130,12 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if stage.is_over() {
         host.source_ended();
     }
-    let told = host.stop();
+    // They hold the host.
+    drop((gateway, players));
+    let told = match Arc::into_inner(host) {
+        Some(host) => host.stop(),
+        None => Vec::new(),
+    };
     // Only now has it released what it held.
     drop(release);
     for notice in told {
@@ -354,7 +365,9 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 
 /// A host that runs, and what goes on with it.
 struct Started {
-    host: HostRuntime,
+    host: Arc<HostRuntime>,
+    gateway: Option<Gateway>,
+    players: Option<rtsp::Players>,
     scheduler: Scheduler,
     recording: Option<Recording>,
     release: Option<Release>,
@@ -403,6 +416,7 @@ fn start(
     let mut announcer = announcer(config, shows);
     let fingerprint = opened.identity.public().fingerprint();
     let address = opened.link.local_addr();
+    let sound = opened.audio.is_some();
     let setup = HostSetup {
         policy: opened.policy,
         identity: opened.identity,
@@ -422,10 +436,19 @@ fn start(
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    let host = Arc::new(host);
+    let gateway = web::open(config, &host, &scheduler)?;
+    let players = rtsp::open(config, &host, &scheduler, sound)?;
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.silent {
         eprintln!("openuvr host: {why}");
+    }
+    if let Some(gateway) = &gateway {
+        web::tell(gateway, &config.name);
+    }
+    if let Some(players) = &players {
+        rtsp::tell(players, &config.name);
     }
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
@@ -439,6 +462,8 @@ fn start(
     }
     Ok(Started {
         host,
+        gateway,
+        players,
         scheduler,
         recording,
         release,

@@ -12,6 +12,7 @@
 //! The media thread never waits for the control thread but for the lock around the sessions, which
 //! nobody holds across a system call that can block. What overflows is a named drop.
 
+mod admit;
 mod audio;
 mod clipboard;
 pub mod config;
@@ -58,8 +59,9 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
+pub use self::admit::{Admission, AdmitRefused};
 use self::audio::AudioCommand;
-pub use self::audio::{AudioSource, OpenCapture};
+pub use self::audio::{AudioSource, OpenCapture, Payload};
 pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{Encoding, Encodings, SUBPEL_PIXELS, codec_of};
@@ -369,6 +371,8 @@ pub struct HostRuntime {
     /// To the media thread, and what wakes it.
     media_commands: SyncSender<MediaCommand>,
     media: Waker,
+    /// To the audio thread, if there is sound.
+    audio: Option<SyncSender<AudioCommand>>,
     scheduler: Scheduler,
     /// Subscribers beside the sessions until now.
     others: AtomicU32,
@@ -398,6 +402,7 @@ impl HostRuntime {
             commands,
             media_commands: media_commands.clone(),
             media: media.clone(),
+            audio: None,
             scheduler: setup.scheduler,
             others: AtomicU32::new(0),
         };
@@ -405,6 +410,7 @@ impl HostRuntime {
         let audio = audio.transpose().map_err(no_thread)?;
         let (shared, scheduler) = (host.shared.clone(), host.scheduler.clone());
         let microphone = Microphone::new(shared, scheduler, setup.microphone);
+        host.audio.clone_from(&audio);
         let clipboard = setup.clipboard.map(|shares| host.start_clipboard(shares));
         let clipboard = clipboard.transpose().map_err(no_thread)?;
         let pads = setup.pads.map(|pads| host.start_pads(pads));
@@ -535,6 +541,27 @@ impl HostRuntime {
         let _ = self.command(control::Command::OpenPairing(pin, span));
     }
 
+    /// Whether this device may come in through a gateway, by the same list and the same pairing window as
+    /// every client: `answer` is called with it, by the control thread, and must not block.
+    pub fn admit(
+        &self,
+        admission: Admission,
+        answer: impl FnOnce(Result<String, AdmitRefused>) + Send + 'static,
+    ) {
+        // Without room, or a host, `answer` is dropped.
+        let _ = self.command(control::Command::Admit(
+            Box::new(admission),
+            Box::new(answer),
+        ));
+    }
+
+    /// From now on `listener` gets each payload of the host's sound, in the audio thread, until it says
+    /// `false` or the host stops; it must not block. Whether there is sound.
+    pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
+        let command = AudioCommand::Listen(Box::new(listener));
+        (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
+    }
+
     /// The application has ended by itself: when the host stops, the clients are told so, and look for it no
     /// longer.
     pub fn source_ended(&self) {
@@ -606,6 +633,8 @@ impl HostRuntime {
 
     fn halt(&mut self) {
         self.cancel();
+        // While nobody listens the audio thread waits for commands, and none can come now.
+        self.audio = None;
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();

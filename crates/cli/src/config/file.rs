@@ -85,7 +85,9 @@ pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
 fn words(value: &DeValue<'_>, form: Form) -> Option<String> {
     match (value, form) {
         (DeValue::Boolean(yes), Form::Flag) => Some(yes.to_string()),
-        (DeValue::String(text), Form::Text | Form::NumberOrText) => Some(text.to_string()),
+        (DeValue::String(text), Form::Text | Form::NumberOrText | Form::TextOr(_)) => {
+            Some(text.to_string())
+        }
         (DeValue::Integer(number), Form::Number | Form::NumberOrText) => {
             let number = i128::from_str_radix(number.as_str(), number.radix()).ok()?;
             Some(number.to_string())

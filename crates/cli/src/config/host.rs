@@ -21,8 +21,9 @@ use openuvr_runtime::host::config::{BITRATES, Config, REFRESHES, USUAL_FPS, usua
 use tracing::Level;
 
 use super::kind::{
-    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, bitrate, choice,
-    choices, cores, count, flag, number, optional, path, pin, region, size, text, time, window,
+    Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, address_or, bitrate,
+    choice, choices, cores, count, flag, number, optional, path, pin, region, size, text, time,
+    window,
 };
 use super::{
     Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings,
@@ -237,6 +238,32 @@ the last counts. --help says more on each than -h.";
             config_dir: PathBuf = "config-dir", path("FOLDER"),
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
         }
+        "Browsers" {
+            /// Let browsers in: a page by HTTPS, media by UDP on the same port.
+            /// A browser plays or watches like a client: it pairs by PIN, is listed by `openuvr devices`,
+            /// and gets the same H.264 as all others. Alone it means [::]:4711. docs/clients.md says what
+            /// browsers can do.
+            web: Option<SocketAddr> = "web", optional(address_or("[::]:4711")),
+                Default::Unset("no browsers");
+            /// The page's certificate: a chain in PEM form.
+            /// Without it the host makes one for itself, which browsers ask about at the first visit: compare
+            /// the fingerprint that the host shows.
+            web_cert: Option<PathBuf> = "web-cert", optional(path("FILE")),
+                Default::Unset("one that the host makes");
+            /// The key of that certificate, in PEM form.
+            web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
+        }
+        "Video players" {
+            /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer, recorders.
+            /// They get the same H.264 as all others, and the sound, not encrypted. Alone it means [::]:8554.
+            /// docs/clients.md has command lines of players that show it soon.
+            rtsp: Option<SocketAddr> = "rtsp", optional(address_or("[::]:8554")),
+                Default::Unset("no video players");
+            /// What the URL must contain: 8 to 64 letters, digits, - and _.
+            /// Whoever knows it may watch.
+            rtsp_token: Option<String> = "rtsp-token", optional(text("TOKEN", 64)),
+                Default::Unset("one that the host makes and keeps");
+        }
         "Sound" {
             /// What clients hear.
             /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; with `openuvr run` what
@@ -414,6 +441,15 @@ impl HostConfig {
             }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
+            }
+            () if self.web_cert.is_some() != self.web_key.is_some() => {
+                "web-cert and web-key belong together: give both"
+            }
+            () if self.web.is_none() && self.web_cert.is_some() => {
+                "web-cert and web-key are the page's: they need web"
+            }
+            () if self.rtsp.is_none() && self.rtsp_token.is_some() => {
+                "rtsp-token is of the URL for video players: it needs rtsp"
             }
             () => return self.encoding_agrees(),
         };

@@ -44,6 +44,8 @@ pub(super) enum Form {
     Text,
     /// Either.
     NumberOrText,
+    /// A string; as a flag, its name alone means this one.
+    TextOr(&'static str),
 }
 
 /// A value that may be left out.
@@ -371,6 +373,14 @@ pub(super) fn address() -> Kind<SocketAddr> {
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),
         absent: None,
+    }
+}
+
+/// A socket address that goes without saying: the flag alone means `usual`.
+pub(super) fn address_or(usual: &'static str) -> Kind<SocketAddr> {
+    Kind {
+        form: Form::TextOr(usual),
+        ..address()
     }
 }
 

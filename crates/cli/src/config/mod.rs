@@ -274,6 +274,7 @@ impl Setting {
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true"),
+            Form::TextOr(usual) => arg.num_args(0..=1).default_missing_value(usual),
             _ => arg,
         }
     }

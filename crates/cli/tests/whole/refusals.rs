@@ -446,3 +446,34 @@ fn a_link_that_was_late_itself_rejects_its_run() {
         assert_says(&text, &["this run ", verdict]);
     }
 }
+
+#[test]
+fn a_page_that_cannot_be_served_is_said() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let bind = ["--bind", "127.0.0.1:0", "--discoverable=false"];
+    let with = |words: &[&str]| host_fails(&[&PATTERN[..], &bind, words].concat());
+    assert_says(
+        &with(&["--web", &address]),
+        &["--web: can't serve browsers at", &address, "in use"],
+    );
+    assert_says(
+        &with(&["--web", "--web-cert", "/nonexistent.pem"]),
+        &["web-cert and web-key belong together"],
+    );
+    let files = [
+        "--web-cert",
+        "/nonexistent.pem",
+        "--web-key",
+        "/nonexistent.pem",
+    ];
+    let free = "127.0.0.1:0";
+    assert_says(
+        &with(&[&["--web", free][..], &files].concat()),
+        &["/nonexistent.pem", "there is no such file"],
+    );
+    assert_says(
+        &with(&files),
+        &["web-cert and web-key are the page's: they need web"],
+    );
+}

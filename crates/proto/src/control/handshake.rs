@@ -53,7 +53,9 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::client::{ClientHandshake, Trust};
-pub use self::host::{DeviceStatus, HostHandshake, Paired, PairingEvent, Reaction};
+pub use self::host::{
+    DeviceStatus, HostHandshake, Paired, PairingEvent, PinRefused, Reaction, foreign_key,
+};
 pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
 pub use super::pairing::{BadPin, MAX_TRIES, Pin};
 use crate::id::SessionId;

@@ -9,6 +9,7 @@ use super::request::SubscribeRequest;
 use super::roles::Grant;
 use super::{Ending, Host, HostEvent, RELEASE_AFTER};
 use crate::control::clock::ClockMap;
+use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
 use crate::decision::Decision;
@@ -61,6 +62,8 @@ impl Due {
 pub(super) struct Other {
     pub(super) member: Member,
     pub(super) due: Due,
+    /// The device that it runs on, where the host knows it.
+    device: Option<PublicKey>,
     /// Its gateway knows that something is due.
     woken: bool,
     /// The clock of its stamps.
@@ -96,6 +99,7 @@ impl Host {
                 moved: self.cursor.at().is_some(),
                 ..Due::default()
             },
+            device: request.device,
             woken: false,
             clock: ClockMap::default(),
             input: InputSeq::default(),
@@ -148,6 +152,25 @@ impl Host {
             self.others[place].due.ended = Some(reason);
             self.leave(place, Ending::Closed);
         }
+    }
+
+    /// The host ends all on these devices.
+    pub(super) fn dismiss_devices(
+        &mut self,
+        reason: GoodbyeReason,
+        which: impl Fn(&[u8; 32]) -> bool,
+    ) {
+        let here = |other: &&Other| !other.member.is_over();
+        let of = |other: &Other| other.device.is_some_and(|device| which(&device.0));
+        let ends = self.others.iter().filter(here).filter(|other| of(other));
+        let ends: Vec<SubscriberId> = ends.map(|other| other.member.id).collect();
+        if ends.is_empty() {
+            return;
+        }
+        for id in ends {
+            self.dismiss(id, reason);
+        }
+        self.settle_roles();
     }
 
     /// Its frames end, it has no role any more, and the runtime is told.

@@ -1,5 +1,6 @@
 //! What a subscriber that is no OpenUVR session asks a host for.
 
+use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Role, Wishes};
 
 /// What a subscriber asks for that is no session: see [`Offer`](crate::control::negotiate::Offer).
@@ -21,6 +22,9 @@ pub struct SubscribeRequest {
     /// ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)). Of one that does not (a recorder)
     /// frames end as [`Outcome::Left`](crate::trace::Outcome::Left).
     pub reports: bool,
+    /// The device that it runs on, if that is one that the host knows: it loses its place when the device
+    /// is forbidden.
+    pub device: Option<PublicKey>,
 }
 
 impl SubscribeRequest {
@@ -35,6 +39,7 @@ impl SubscribeRequest {
             software: String::new(),
             wishes: Wishes::default(),
             reports: false,
+            device: None,
         }
     }
 }

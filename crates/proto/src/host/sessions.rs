@@ -255,13 +255,14 @@ impl Host {
         }
     }
 
-    /// Ends the sessions that `which` picks by the device's public key, saying why.
+    /// Ends the sessions and other subscribers that `which` picks by the device's public key, saying why.
     pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
         for s in &mut self.sessions {
             if !s.member.is_over() && which(&s.peer) {
                 s.end(reason, Ending::Closed);
             }
         }
+        self.dismiss_devices(reason, which);
     }
 
     /// Replaces what is in `out` by the next datagram to send; where to, if there was one.

@@ -44,6 +44,20 @@ pub struct AudioSource {
     pub bitrate: Bitrate,
 }
 
+/// Sound that is coded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Payload<'a> {
+    /// When its first sample was captured.
+    pub captured: Instant,
+    /// Samples a channel, of 48 000 a second.
+    pub samples: u16,
+    /// An Opus packet.
+    pub bytes: &'a [u8],
+}
+
+/// Takes payloads until it says `false`.
+type Listen = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
+
 /// What the control thread tells the audio thread.
 pub(super) enum AudioCommand {
     Add {
@@ -51,6 +65,8 @@ pub(super) enum AudioCommand {
         path: PathId,
         sender: TimedSender,
     },
+    /// One that is no session; see [`HostRuntime::listen`](super::HostRuntime::listen).
+    Listen(Listen),
     Path(SessionId, PathId),
     Remove(SessionId),
 }
@@ -72,6 +88,7 @@ pub(super) struct Audio {
     source: AudioSource,
     commands: Receiver<AudioCommand>,
     listeners: Vec<Listener>,
+    others: Vec<Listen>,
     /// It was told that there is no sound.
     told: bool,
     losses_at: Instant,
@@ -89,6 +106,7 @@ impl Audio {
             source,
             commands,
             listeners: Vec::new(),
+            others: Vec::new(),
             told: false,
             losses_at: clock::now(),
             out: SendBuf::default(),
@@ -98,7 +116,7 @@ impl Audio {
     /// Until the host stops: then nobody is left to command it.
     pub(super) fn run(mut self) {
         while !self.shared.stopping() {
-            if self.listeners.is_empty() {
+            if self.nobody_listens() {
                 match self.commands.recv() {
                     Ok(command) => self.command(command),
                     Err(_) => return,
@@ -118,8 +136,13 @@ impl Audio {
         }
     }
 
+    fn nobody_listens(&self) -> bool {
+        self.listeners.is_empty() && self.others.is_empty()
+    }
+
     fn command(&mut self, command: AudioCommand) {
         match command {
+            AudioCommand::Listen(listen) => self.others.push(listen),
             AudioCommand::Add {
                 session,
                 path,
@@ -149,7 +172,7 @@ impl Audio {
         // What is decoded is that much older than what was put in.
         let lookahead = i64::from(encoder.lookahead()) * 1_000_000_000 / i64::from(RATE);
         tracing::debug!(frame = ?duration_of(frames), "sound is captured");
-        while !self.shared.stopping() && !self.listeners.is_empty() {
+        while !self.shared.stopping() && !self.nobody_listens() {
             while let Ok(command) = self.commands.try_recv() {
                 self.command(command);
             }
@@ -166,6 +189,11 @@ impl Audio {
     }
 
     fn send(&mut self, captured: Instant, samples: u16, bytes: &[u8]) {
+        let payload = Payload {
+            captured,
+            samples,
+            bytes,
+        };
         for listener in &mut self.listeners {
             let now = clock::now();
             let sent = (listener.sender).send(now, (captured, samples), bytes, &mut self.out);
@@ -178,6 +206,7 @@ impl Audio {
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
+        self.others.retain_mut(|listen| listen(&payload));
     }
 
     /// Lets each session's payloads be repeated as often as its link asks for.

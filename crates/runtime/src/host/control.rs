@@ -1,6 +1,8 @@
 //! The control thread: everything that arrives from the link, and input on its way to the
 //! application.
 
+mod admit;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -34,6 +36,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use openuvr_proto::wire::video::EchoKind;
 
 use super::ForApplication;
+use super::admit::{Admission, Answer};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::microphone::Microphone;
@@ -58,6 +61,8 @@ const WAITING: usize = 700;
 /// What the application tells the control thread.
 pub(super) enum Command {
     OpenPairing(Pin, Duration),
+    /// Whether a device that comes through a gateway may come in.
+    Admit(Box<Admission>, Answer),
     /// Where the events of a registered device go; `None`: where all input goes.
     Map(DeviceId, Option<Descriptor>),
 }
@@ -158,6 +163,7 @@ impl Control {
     fn command(&mut self, now: Instant, command: Command) {
         match command {
             Command::OpenPairing(pin, span) => self.handshake.open_pairing(now, pin, span),
+            Command::Admit(admission, answer) => answer(self.admit(now, *admission)),
             Command::Map(device, descriptor) => {
                 let mapped = self.input_devices.map(device, descriptor);
                 self.tell_trouble(mapped);

@@ -19,6 +19,9 @@ use super::{Notice, Shared};
 use crate::sched::Scheduler;
 use crate::sound_player::{Audience, AudioSink, SoundPlayer};
 
+/// The control thread wakes the player here.
+const SITE: &str = "host-control-to-audio";
+
 /// Where clients' microphones are heard; belongs to the control thread.
 pub(super) struct Microphone {
     shared: Arc<Shared>,

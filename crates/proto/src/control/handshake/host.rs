@@ -2,6 +2,7 @@
 //! nothing believed of one that has not shown its identity.
 
 mod finish;
+mod typed_pin;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,6 +28,8 @@ use crate::control::identity::{
 use crate::control::pairing::{PairingWindow, Pin, PinExchange, SPAKE_MESSAGE, TryDenied};
 use crate::id::{PathId, SessionId};
 use crate::time::Instant;
+
+pub use self::typed_pin::{PinRefused, foreign_key};
 
 /// The handshakes of one host with all its clients. Give it every datagram of the handshake plane;
 /// it answers each at most once, never with more bytes than it got.

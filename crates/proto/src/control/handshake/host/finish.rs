@@ -126,7 +126,12 @@ impl HostHandshake {
     }
 
     /// Counts a try that did not pair, and says so; the last one closes the window.
-    fn count_wrong(&mut self, now: Instant, from: PathId, event: impl Fn(u32) -> PairingEvent) {
+    pub(super) fn count_wrong(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        event: impl Fn(u32) -> PairingEvent,
+    ) {
         let Some(window) = &mut self.window else {
             return;
         };

@@ -1,0 +1,57 @@
+"""The page that is built in is what its source makes, in the same words as the protocol."""
+
+import pathlib
+import re
+import shutil
+import tempfile
+
+import repository
+
+PAGE = pathlib.Path("crates/gateway/page")
+WIRE = pathlib.Path("crates/proto/src/wire/control.rs")
+TRACE = pathlib.Path("crates/proto/src/trace.rs")
+LOGIN = pathlib.Path("crates/gateway/src/login.rs")
+
+
+def check():
+    yield from words()
+    yield from built()
+
+
+def words():
+    """Numbers and names that stand in both languages."""
+    wire = repository.text(PAGE / "src/wire.ts")
+    kinds = dict(re.findall(r"pub\(super\) const (\w+): u8 = (\d+);", repository.text(WIRE)))
+    for name, number in re.findall(r"^export const (\w+) = (\d+);", wire, re.M):
+        if name != "MAX_EVENTS" and kinds.get(name) != number:
+            yield f"{PAGE}/src/wire.ts: {name} is {number}, in {WIRE} it is {kinds.get(name)}"
+    stages = re.search(r"^stages! \{\n(.*?)^\}", repository.text(TRACE), re.M | re.S)[1]
+    stages = re.findall(r"^ +(\w+) (?:Host|Client),$", stages, re.M)
+    number = int(re.search(r"^const SUBMITTED = (\d+);", wire, re.M)[1])
+    if stages[number] != "Submitted":
+        yield f"{PAGE}/src/wire.ts: stage {number} is {stages[number]}, not Submitted"
+    shown = re.search(r"^const STAGES = \[(.*?)\]", repository.text(PAGE / "src/figures.ts"), re.M)
+    for word in re.findall(r'"(\w+)"', shown[1]):
+        if word not in stages:
+            yield f"{PAGE}/src/figures.ts: there is no stage {word}"
+    purpose = re.search(r'PURPOSE: &str = "(.*?)"', repository.text(LOGIN))[1]
+    if f'"{purpose}"' not in repository.text(PAGE / "src/login.ts"):
+        yield f"{PAGE}/src/login.ts: signs for another purpose than {LOGIN}"
+
+
+def built():
+    """Builds the page and compares; without the packages of package.json there is nothing to do it with."""
+    vite = repository.ROOT / PAGE / "node_modules/.bin/vite"
+    if not shutil.which("node") or not vite.exists():
+        print(f"  {PAGE}/dist is not compared: run npm ci in {PAGE} for it")
+        return
+    here = repository.ROOT / PAGE
+    with tempfile.TemporaryDirectory() as folder:
+        yield from repository.passes(str(here / "node_modules/.bin/tsc"), "--noEmit", "-p", str(here))
+        out = ["build", str(here), "--outDir", folder, "--logLevel", "error"]
+        yield from repository.passes(str(vite), *out, "--config", str(here / "vite.config.js"))
+        made = {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+    there = {path.name: path.read_bytes() for path in (here / "dist").iterdir()}
+    for name in sorted(made.keys() | there.keys()):
+        if made.get(name) != there.get(name):
+            yield f"{PAGE}/dist/{name} is not what the source makes: run npm run build in {PAGE}"

@@ -1,0 +1,64 @@
+// The pointer, drawn by the page: it moves without waiting for a picture.
+
+import type { Input } from "./input";
+
+export class Cursor {
+  private hot = { x: 0, y: 0 };
+  private has = false;
+  private serial = 0;
+  /** What the person does here counts more than what the host says of the same a moment later. */
+  private pointedAt = -Infinity;
+
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly area: HTMLElement,
+    private readonly input: Input,
+  ) {}
+
+  /** A new picture: see crates/gateway/src/cursor.rs. */
+  shape(message: ArrayBuffer) {
+    const d = new DataView(message);
+    if (d.byteLength < 8) return;
+    const [width, height] = [d.getUint16(0, true), d.getUint16(2, true)];
+    if (width === 0 || height === 0 || d.byteLength < 8 + 4 * width * height) return;
+    this.hot = { x: d.getUint16(4, true), y: d.getUint16(6, true) };
+    const picture = new ImageData(width, height);
+    for (let i = 0; i < width * height; i++) {
+      const pixel = d.getUint32(8 + 4 * i, true);
+      const alpha = pixel >>> 24;
+      // ImageData wants colours that are not multiplied.
+      const plain = (shift: number) => (alpha === 0 ? 0 : (((pixel >>> shift) & 255) * 255) / alpha);
+      picture.data.set([plain(16), plain(8), plain(0), alpha], 4 * i);
+    }
+    this.canvas.width = width;
+    this.canvas.height = height;
+    this.canvas.getContext("2d")?.putImageData(picture, 0, 0);
+    this.has = true;
+    this.area.style.cursor = "none";
+  }
+
+  /** The person moved it here. */
+  pointed(x: number, y: number) {
+    this.pointedAt = performance.now();
+    this.place({ x, y });
+  }
+
+  /** The host says where it is. */
+  moved(serial: number, at: { x: number; y: number } | null) {
+    if (((serial - this.serial) | 0) <= 0) return;
+    this.serial = serial;
+    if (performance.now() - this.pointedAt > 500) this.place(at);
+  }
+
+  private place(at: { x: number; y: number } | null) {
+    this.canvas.hidden = at === null || !this.has || document.pointerLockElement === this.area;
+    if (at === null) return;
+    const shown = this.input.shown();
+    const box = this.area.getBoundingClientRect();
+    const zoom = 1 / shown.scale;
+    const x = shown.left - box.left + (at.x / 65535) * shown.width - this.hot.x * zoom;
+    const y = shown.top - box.top + (at.y / 65535) * shown.height - this.hot.y * zoom;
+    this.canvas.style.transformOrigin = "0 0";
+    this.canvas.style.transform = `translate(${x}px, ${y}px) scale(${zoom})`;
+  }
+}

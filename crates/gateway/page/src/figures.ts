@@ -1,0 +1,172 @@
+// The overlay and the second tab: where a frame's time goes, and what the link does.
+
+import type { Shown } from "./frames";
+
+/** Stages of a frame in their order; crates/proto/src/trace.rs says what each is. */
+const STAGES = ["FirstSlice", "Encoded", "FirstSent", "LastSent", "Recoverable", "Submitted"];
+
+/** Frames that count: four seconds. */
+const KEPT = 240;
+
+function percentile(sorted: number[], share: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
+}
+
+function milliseconds(value: number | undefined): string {
+  return value === undefined ? "–" : value.toFixed(1);
+}
+
+export class Figures {
+  private frames: Shown[] = [];
+  private decisions: string[] = [];
+  private history: { rate: number; loss: number; latency: number }[] = [];
+  private before: { at: number; bytes: number; lost: number; received: number } | null = null;
+  /** What the newest statistics of the browser say, by name. */
+  private link: Record<string, string> = {};
+
+  constructor(
+    private readonly over: HTMLElement,
+    private readonly tab: HTMLElement,
+  ) {}
+
+  shown(frame: Shown) {
+    this.frames = [...this.frames, frame].slice(-KEPT);
+  }
+
+  decided(words: string) {
+    this.decisions = [`${new Date().toLocaleTimeString()}  ${words}`, ...this.decisions].slice(0, 30);
+  }
+
+  /** Each stage's median and 95th and 99th percentile behind Captured. */
+  rows(): { stage: string; p50?: number; p95?: number; p99?: number }[] {
+    return STAGES.map((stage) => {
+      const all = this.frames.map((frame) => frame.stages[stage]).filter((t) => t !== undefined);
+      all.sort((a, b) => a - b);
+      if (all.length === 0) return { stage };
+      const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(all, share));
+      return { stage, p50, p95, p99 };
+    });
+  }
+
+  motionToPhoton(): number | undefined {
+    const all = this.frames.map((f) => f.motionToPhoton).filter((t) => t !== undefined);
+    all.sort((a, b) => a - b);
+    return all.length === 0 ? undefined : percentile(all, 0.5);
+  }
+
+  /** The browser's own figures, once a second. */
+  statistics(report: RTCStatsReport, now: number) {
+    for (const entry of report.values()) {
+      if (entry.type === "inbound-rtp" && entry.kind === "video") this.video(entry, now);
+      if (entry.type === "candidate-pair" && entry.nominated) {
+        this.link["round trip"] = `${milliseconds(1000 * (entry.currentRoundTripTime ?? 0))} ms`;
+      }
+    }
+  }
+
+  private video(entry: Record<string, number>, now: number) {
+    const { bytesReceived: bytes, packetsLost: lost, packetsReceived: received } = entry;
+    if (this.before) {
+      const seconds = (now - this.before.at) / 1000;
+      const rate = ((bytes - this.before.bytes) * 8) / seconds / 1e6;
+      const gone = Math.max(0, lost - this.before.lost);
+      const came = received - this.before.received;
+      const loss = gone + came === 0 ? 0 : (100 * gone) / (gone + came);
+      const latency = this.rows().find(({ stage }) => stage === "Submitted")?.p50 ?? 0;
+      this.history = [...this.history, { rate, loss, latency }].slice(-120);
+      this.link.rate = `${rate.toFixed(1)} Mb/s`;
+      this.link.loss = `${loss.toFixed(1)} %`;
+    }
+    this.before = { at: now, bytes, lost, received };
+    const perFrame = (total: number, count: number) => milliseconds((1000 * total) / Math.max(1, count));
+    this.link.decode = `${perFrame(entry.totalDecodeTime, entry.framesDecoded)} ms a frame`;
+    this.link["jitter buffer"] = `${perFrame(entry.jitterBufferDelay, entry.jitterBufferEmittedCount)} ms`;
+    for (const name of ["framesDecoded", "framesDropped", "freezeCount", "nackCount", "pliCount"]) {
+      this.link[name] = String(entry[name] ?? 0);
+    }
+  }
+
+  draw(counts: { shown: number; superseded: number; hidden: number }, bound: number | undefined) {
+    const rows = this.rows();
+    if (!this.over.hidden) {
+      const lines = rows.map(
+        ({ stage, p50, p95 }) => `${stage.padEnd(12)}${milliseconds(p50).padStart(7)}${milliseconds(p95).padStart(7)}`,
+      );
+      this.over.textContent = [
+        `${"ms".padEnd(12)}${"p50".padStart(7)}${"p95".padStart(7)}`,
+        ...lines,
+        `motion to photon ${milliseconds(this.motionToPhoton())}`,
+        ...Object.entries(this.link).map(([name, value]) => `${name} ${value}`),
+        this.decisions[0] ?? "",
+      ].join("\n");
+    }
+    if (!this.tab.hidden) this.page(rows, counts, bound);
+  }
+
+  private page(
+    rows: ReturnType<Figures["rows"]>,
+    counts: { shown: number; superseded: number; hidden: number },
+    bound: number | undefined,
+  ) {
+    const cell = (tag: string, words: string) => {
+      const element = document.createElement(tag);
+      element.textContent = words;
+      return element;
+    };
+    const line = (tag: string, words: string[]) => {
+      const row = document.createElement("tr");
+      row.append(...words.map((word) => cell(tag, word)));
+      return row;
+    };
+    const table = (head: string[], lines: string[][]) => {
+      const made = document.createElement("table");
+      made.append(line("th", head), ...lines.map((words) => line("td", words)));
+      return made;
+    };
+    const stages = rows.map(({ stage, p50, p95, p99 }) => [stage, ...[p50, p95, p99].map(milliseconds)]);
+    const chart = document.createElement("canvas");
+    const list = document.createElement("ul");
+    list.append(...this.decisions.map((words) => cell("li", words)));
+    this.tab.replaceChildren(
+      cell("h2", "A frame's way, in milliseconds behind Captured"),
+      table(["stage", "p50", "p95", "p99"], stages),
+      cell("p", `The clocks of host and page agree to ±${milliseconds(bound)} ms. Submitted: handed to the compositor.`),
+      cell("h2", "Rate (blue, Mb/s), loss (red, %), latency to the compositor (green, ms)"),
+      chart,
+      cell("h2", "Link and decoder"),
+      table(["what", "now"], [
+        ...Object.entries(this.link),
+        ["frames shown", String(counts.shown)],
+        ["superseded", String(counts.superseded)],
+        ["in the background", String(counts.hidden)],
+        ["motion to photon, ms", milliseconds(this.motionToPhoton())],
+      ]),
+      cell("h2", "Decisions of the host"),
+      list,
+    );
+    this.chart(chart);
+  }
+
+  private chart(canvas: HTMLCanvasElement) {
+    canvas.width = canvas.clientWidth;
+    canvas.height = canvas.clientHeight;
+    const context = canvas.getContext("2d");
+    if (!context) return;
+    const lines: [string, number[]][] = [
+      ["#6ab0ff", this.history.map(({ rate }) => rate)],
+      ["#ff7a6a", this.history.map(({ loss }) => loss)],
+      ["#7adb8a", this.history.map(({ latency }) => latency)],
+    ];
+    const top = Math.max(10, ...lines.flatMap(([, values]) => values));
+    context.fillStyle = "#999";
+    context.fillText(top.toFixed(0), 2, 10);
+    for (const [colour, values] of lines) {
+      context.strokeStyle = colour;
+      context.beginPath();
+      values.forEach((value, index) => {
+        context.lineTo((index / 119) * canvas.width, canvas.height * (1 - value / top));
+      });
+      context.stroke();
+    }
+  }
+}

@@ -1,0 +1,117 @@
+// What becomes of each frame: the picture that the browser hands to its compositor is matched with the frame
+// that left the host, by its RTP time, and the host is told.
+
+import type { Left, Report } from "./wire";
+
+/** Frames that are waited for, at most: two seconds. */
+const MOST = 120;
+
+/** Each report goes into so many messages, since any may be lost. */
+const REPEATED = 4;
+
+/** A frame that was handed to the compositor, with its stages in milliseconds behind Captured. */
+export interface Shown {
+  frame: number;
+  /** Names and order of crates/proto/src/trace.rs; what was not measured is not here. */
+  stages: Record<string, number>;
+  motionToPhoton?: number;
+  bytes: number;
+}
+
+export interface Clock {
+  /** Host minus page, in milliseconds; undefined before it is known. */
+  offset(): number | undefined;
+  sampledAt(hostNumber: number): number | undefined;
+}
+
+export class Frames {
+  private left = new Map<number, Left>();
+  /** Frames that the host says have left, in order, of which no report was made. */
+  private open: Left[] = [];
+  private newest = 0;
+  private echoed = 0;
+  private recent: Report[] = [];
+  readonly counts = { shown: 0, superseded: 0, hidden: 0 };
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly say: (reports: Report[]) => void,
+    private readonly shown: (shown: Shown) => void,
+  ) {}
+
+  /** They have left; some may have been named before. */
+  heard(frames: Left[]) {
+    for (const left of frames) {
+      if (((left.frame - this.newest) | 0) <= 0) continue;
+      this.newest = left.frame;
+      this.left.set(left.rtpTime, left);
+      this.open.push(left);
+    }
+    if (document.hidden) {
+      // No picture is shown in the background, so that nothing can be said of it.
+      this.counts.hidden += this.open.length;
+      this.report(this.open.map(({ frame }) => ({ frame, outcome: "left", echo: 0 })));
+      this.open = [];
+      this.left.clear();
+    }
+    while (this.open.length > MOST) {
+      const old = this.open.shift();
+      if (old) this.left.delete(old.rtpTime);
+    }
+  }
+
+  /** The browser has handed over a picture. */
+  presented(meta: VideoFrameCallbackMetadata) {
+    const left = meta.rtpTimestamp === undefined ? undefined : this.left.get(meta.rtpTimestamp);
+    if (left === undefined) return;
+    const before = this.open.filter((other) => ((other.frame - left.frame) | 0) < 0);
+    this.open = this.open.filter((other) => ((other.frame - left.frame) | 0) > 0);
+    for (const { rtpTime } of [...before, left]) this.left.delete(rtpTime);
+    const received = meta.receiveTime;
+    const submitted = meta.presentationTime;
+    const news = left.echo !== 0 && left.echo !== this.echoed;
+    const sampled = news ? this.clock.sampledAt(left.echo) : undefined;
+    this.echoed = left.echo;
+    const motionToPhoton = sampled === undefined ? undefined : submitted - sampled;
+    const report: Report = {
+      frame: left.frame,
+      outcome: "displayed",
+      received,
+      submitted,
+      motionToPhoton,
+      // What the host injects, the application may have drawn with or not.
+      echo: left.echo === 0 ? 0 : 1,
+    };
+    this.counts.shown += 1;
+    this.counts.superseded += before.length;
+    const superseded = before.map(({ frame }): Report => ({ frame, outcome: "superseded", echo: 0 }));
+    this.report([...superseded, report]);
+    this.shown({
+      frame: left.frame,
+      stages: this.stages(left, received, submitted),
+      motionToPhoton,
+      bytes: left.bytes,
+    });
+  }
+
+  private stages(left: Left, received: number | undefined, submitted: number) {
+    const stages: Record<string, number> = {
+      FirstSlice: left.firstSlice,
+      Encoded: left.encoded,
+      FirstSent: left.firstSent,
+      LastSent: left.lastSent,
+    };
+    const offset = this.clock.offset();
+    if (offset === undefined) return stages;
+    const behind = (at: number) => at + offset - Number(left.captured) / 1e6;
+    if (received !== undefined) stages.Recoverable = behind(received);
+    stages.Submitted = behind(submitted);
+    return stages;
+  }
+
+  private report(news: Report[]) {
+    // A frame's outcome is said once more with each of the next, oldest first.
+    this.recent = [...this.recent, ...news].slice(-(REPEATED + news.length));
+    for (let at = 0; at < this.recent.length; at += 20) this.say(this.recent.slice(at, at + 20));
+  }
+}

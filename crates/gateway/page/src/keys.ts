@@ -1,0 +1,31 @@
+// Physical keys by their names in UI Events (KeyboardEvent.code), as Linux numbers them
+// (linux/input-event-codes.h): whatever the layout, it is the key in that place.
+
+const rows: [number, string][] = [
+  [1, "Escape Digit1 Digit2 Digit3 Digit4 Digit5 Digit6 Digit7 Digit8 Digit9 Digit0 Minus Equal Backspace"],
+  [15, "Tab KeyQ KeyW KeyE KeyR KeyT KeyY KeyU KeyI KeyO KeyP BracketLeft BracketRight Enter"],
+  [29, "ControlLeft KeyA KeyS KeyD KeyF KeyG KeyH KeyJ KeyK KeyL Semicolon Quote Backquote"],
+  [42, "ShiftLeft Backslash KeyZ KeyX KeyC KeyV KeyB KeyN KeyM Comma Period Slash ShiftRight"],
+  [55, "NumpadMultiply AltLeft Space CapsLock F1 F2 F3 F4 F5 F6 F7 F8 F9 F10 NumLock ScrollLock"],
+  [71, "Numpad7 Numpad8 Numpad9 NumpadSubtract Numpad4 Numpad5 Numpad6 NumpadAdd"],
+  [79, "Numpad1 Numpad2 Numpad3 Numpad0 NumpadDecimal"],
+  [86, "IntlBackslash F11 F12 IntlRo"],
+  [92, "Convert KanaMode NonConvert"],
+  [96, "NumpadEnter ControlRight NumpadDivide PrintScreen AltRight"],
+  [102, "Home ArrowUp PageUp ArrowLeft ArrowRight End ArrowDown PageDown Insert Delete"],
+  [113, "AudioVolumeMute AudioVolumeDown AudioVolumeUp"],
+  [117, "NumpadEqual"],
+  [119, "Pause"],
+  [121, "NumpadComma Lang1 Lang2 IntlYen MetaLeft MetaRight ContextMenu"],
+  [183, "F13 F14 F15 F16 F17 F18 F19 F20 F21 F22 F23 F24"],
+];
+
+const CODES = new Map<string, number>();
+for (const [first, names] of rows) {
+  names.split(" ").forEach((name, index) => CODES.set(name, first + index));
+}
+
+/** The key's number; undefined if Linux has none for it. */
+export function linuxCode(code: string): number | undefined {
+  return CODES.get(code);
+}

@@ -1,0 +1,121 @@
+// The connection to the gateway: a WebSocket for signalling, in the messages of Unity Render Streaming, and
+// WebRTC.
+
+export interface Events {
+  state(words: string): void;
+  /** The tracks are there. */
+  video(track: MediaStreamTrack, receiver: RTCRtpReceiver): void;
+  sound(track: MediaStreamTrack): void;
+  /** What may be lost: see wire.ts. */
+  control(message: ArrayBuffer): void;
+  /** What arrives, and in order: JSON, or a cursor's picture. */
+  told(message: string | ArrayBuffer): void;
+  open(): void;
+  /** It is over; whether another attempt makes sense. */
+  closed(why: string, again: boolean): void;
+}
+
+export class Link {
+  private socket: WebSocket;
+  private peer: RTCPeerConnection | null = null;
+  private control: RTCDataChannel | null = null;
+  private toldChannel: RTCDataChannel | null = null;
+  private readonly id = crypto.randomUUID();
+  private over = false;
+
+  constructor(
+    private readonly events: Events,
+    watch: boolean,
+  ) {
+    const query = `reports${watch ? "&role=watch" : ""}`;
+    this.socket = new WebSocket(`wss://${location.host}/signalling?${query}`);
+    this.socket.onopen = () => this.send({ type: "connect", connectionId: this.id });
+    this.socket.onmessage = (message) => void this.signalled(JSON.parse(message.data));
+    this.socket.onclose = () => this.close("the host closed the connection", true);
+  }
+
+  /** Says something that may be lost. */
+  say(message: Uint8Array<ArrayBuffer>) {
+    if (this.control?.readyState === "open") this.control.send(message);
+  }
+
+  tell(message: object) {
+    if (this.toldChannel?.readyState === "open") this.toldChannel.send(JSON.stringify(message));
+  }
+
+  statistics(): Promise<RTCStatsReport> | null {
+    return this.peer?.getStats() ?? null;
+  }
+
+  close(why: string, again: boolean) {
+    if (this.over) return;
+    this.over = true;
+    this.peer?.close();
+    this.socket.close();
+    this.events.closed(why, again);
+  }
+
+  private send(message: object) {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  private async signalled(message: {
+    type: string;
+    message?: string;
+    connectionId?: string;
+    from?: string;
+    data?: { sdp?: string; candidate?: string; sdpMid?: string; sdpMLineIndex?: number };
+  }) {
+    switch (message.type) {
+      case "connect":
+        await this.offer();
+        break;
+      case "answer":
+        if (message.from === this.id && message.data?.sdp)
+          await this.peer?.setRemoteDescription({ type: "answer", sdp: message.data.sdp });
+        break;
+      case "candidate":
+        if (message.data?.candidate) await this.peer?.addIceCandidate(message.data);
+        break;
+      case "error":
+        this.close(message.message ?? "the host refuses", false);
+        break;
+      case "disconnect":
+        this.close("the host ended the connection", false);
+    }
+  }
+
+  private async offer() {
+    const peer = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
+    this.peer = peer;
+    this.control = peer.createDataChannel("control", { ordered: false, maxRetransmits: 0 });
+    this.control.binaryType = "arraybuffer";
+    this.control.onmessage = (message) => this.events.control(message.data);
+    this.toldChannel = peer.createDataChannel("told");
+    this.toldChannel.binaryType = "arraybuffer";
+    this.toldChannel.onmessage = (message) => this.events.told(message.data);
+    this.toldChannel.onopen = () => this.events.open();
+    peer.addTransceiver("video", { direction: "recvonly" });
+    peer.addTransceiver("audio", { direction: "recvonly" });
+    peer.ontrack = ({ track, receiver }) => {
+      // The browser is to hold nothing back for smoothness.
+      if ("jitterBufferTarget" in receiver) receiver.jitterBufferTarget = 0;
+      if (track.kind === "video") this.events.video(track, receiver);
+      else this.events.sound(track);
+    };
+    peer.onicecandidate = ({ candidate }) => {
+      if (!candidate?.candidate) return;
+      const { candidate: words, sdpMid, sdpMLineIndex } = candidate;
+      const data = { connectionId: this.id, candidate: words, sdpMid, sdpMLineIndex };
+      this.send({ type: "candidate", from: this.id, data });
+    };
+    peer.onconnectionstatechange = () => {
+      if (peer.connectionState === "failed") this.close("the way to the host broke", true);
+      // What comes behind "connected" the host says.
+      else if (peer.connectionState !== "connected") this.events.state(peer.connectionState);
+    };
+    await peer.setLocalDescription();
+    const sdp = peer.localDescription?.sdp;
+    this.send({ type: "offer", from: this.id, data: { connectionId: this.id, sdp } });
+  }
+}

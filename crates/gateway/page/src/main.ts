@@ -1,0 +1,248 @@
+// The page: log in, connect, play.
+
+import { HostClock } from "./clock";
+import { Cursor } from "./cursor";
+import { Figures } from "./figures";
+import { Frames } from "./frames";
+import { Input } from "./input";
+import { Link } from "./link";
+import { host, logIn, usualName } from "./login";
+import { Outbox } from "./outbox";
+import { ping, pong, read, reports } from "./wire";
+
+/** Between two attempts to connect again, in milliseconds. */
+const AGAIN = 2000;
+
+/** What is not acknowledged is sent again after this, in milliseconds. */
+const REPEAT = 20;
+
+/** A player that holds nothing says so now and then, in milliseconds: silence releases everything. */
+const ALIVE = 400;
+
+function byId<T extends HTMLElement>(id: string): T {
+  return document.getElementById(id) as T;
+}
+
+const video = byId<HTMLVideoElement>("video");
+const audio = byId<HTMLAudioElement>("audio");
+const picture = byId("picture");
+const form = byId<HTMLFormElement>("login");
+const state = byId("state");
+const roleButton = byId<HTMLButtonElement>("role");
+const watch = new URLSearchParams(location.search).get("role") === "watch";
+
+let link: Link | null = null;
+let plays = false;
+/** What the person is told of the role, while nothing else is to be said. */
+let roleWords = "";
+let wantsRelative = false;
+let outbox = new Outbox();
+let clock = new HostClock();
+let hostNames = new Map<number, number>();
+let sentAt = 0;
+
+const figures = new Figures(byId("figures-over"), byId("figures"));
+const input = new Input(picture, video, {
+  plays: () => plays,
+  push(event, at) {
+    outbox.push(event, at);
+    sendInput();
+  },
+  pointed: (x, y) => cursor.pointed(x, y),
+});
+const cursor = new Cursor(byId<HTMLCanvasElement>("cursor"), picture, input);
+let frames = newFrames();
+
+function newFrames() {
+  return new Frames(
+    {
+      offset: () => clock.offset(),
+      sampledAt: (number) => {
+        const ours = hostNames.get(number);
+        return ours === undefined ? undefined : outbox.sampledAt(ours);
+      },
+    },
+    (all) => link?.say(reports(all)),
+    (shown) => figures.shown(shown),
+  );
+}
+
+function say(words: string) {
+  state.textContent = words;
+}
+
+function sendInput() {
+  sentAt = performance.now();
+  link?.say(outbox.message());
+}
+
+function connect() {
+  roleWords = "";
+  outbox = new Outbox();
+  clock = new HostClock();
+  hostNames = new Map();
+  frames = newFrames();
+  const made = new Link(
+    {
+      state(words) {
+        // Such events come late: what the host says of the role is newer.
+        if (roleWords === "") say(words);
+      },
+      video(track) {
+        video.srcObject = new MediaStream([track]);
+        void video.play().catch(() => undefined);
+      },
+      sound(track) {
+        // In a stream of its own: the picture does not wait for it.
+        audio.srcObject = new MediaStream([track]);
+        void audio.play().then(
+          () => (byId("sound").hidden = true),
+          () => (byId("sound").hidden = false),
+        );
+      },
+      control: (message) => read(message, heard),
+      told,
+      open() {
+        picture.focus({ preventScroll: true });
+      },
+      closed(why, again) {
+        if (link !== made) return;
+        link = null;
+        plays = false;
+        say(why);
+        if (again) setTimeout(begin, AGAIN, "");
+      },
+    },
+    watch,
+  );
+  link = made;
+}
+
+const heard = {
+  ping(asked: bigint) {
+    const now = performance.now();
+    link?.say(pong(asked, now, performance.now()));
+  },
+  pong(asked: bigint, received: bigint, answered: bigint) {
+    const [t1, t2, t3] = [asked, received, answered].map((at) => Number(at) / 1e6);
+    clock.note(t1, t2, t3, performance.now());
+  },
+  inputSeen(through: number) {
+    outbox.seen(through);
+  },
+  cursorMoved: (serial: number, at: { x: number; y: number } | null) => cursor.moved(serial, at),
+  frames: (left: Parameters<Frames["heard"]>[0]) => frames.heard(left),
+  inputNumbers(page: number, host: number) {
+    hostNames.set(host, page);
+    hostNames.delete(host - 1024);
+  },
+};
+
+function told(message: string | ArrayBuffer) {
+  if (typeof message !== "string") {
+    cursor.shape(message);
+    return;
+  }
+  const news = JSON.parse(message);
+  switch (news.type) {
+    case "role":
+      plays = news.plays;
+      roleButton.hidden = false;
+      roleButton.textContent = plays ? "Only watch" : "Play";
+      roleWords = plays ? "you play" : (news.why ?? "you watch");
+      say(roleWords);
+      break;
+    case "refused":
+      say(news.why);
+      break;
+    case "relative":
+      wantsRelative = news.relative;
+      byId("relative").hidden = !wantsRelative;
+      if (!wantsRelative && document.pointerLockElement) document.exitPointerLock();
+      break;
+    case "shown":
+      say(news.shown ? roleWords : "the window at the host is hidden");
+      break;
+    case "decision":
+      figures.decided(news.words);
+  }
+}
+
+async function begin(pin: string) {
+  const name = byId<HTMLInputElement>("name");
+  if (name.value === "") name.value = localStorage.getItem("name") ?? usualName();
+  let answer: Awaited<ReturnType<typeof logIn>>;
+  try {
+    answer = await logIn(name.value, pin);
+  } catch {
+    say("the host does not answer");
+    setTimeout(begin, AGAIN, "");
+    return;
+  }
+  byId("host").textContent = host;
+  document.title = `${host} – OpenUVR`;
+  if ("refused" in answer) {
+    say("not logged in");
+    // The first refusal only says that a PIN is needed.
+    byId("refused").textContent = pin === "" ? "" : answer.refused;
+    form.hidden = false;
+    byId("pin").focus();
+    return;
+  }
+  localStorage.setItem("name", name.value);
+  form.hidden = true;
+  say(`logged in as ${answer.device}`);
+  connect();
+}
+
+function onPicture(_: number, meta: VideoFrameCallbackMetadata) {
+  frames.presented(meta);
+  video.requestVideoFrameCallback(onPicture);
+}
+
+function select(tab: "play" | "figures") {
+  for (const name of ["play", "figures"] as const) {
+    byId(name).hidden = name !== tab;
+    byId(`tab-${name}`).setAttribute("aria-selected", String(name === tab));
+  }
+  if (tab === "play") picture.focus({ preventScroll: true });
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void begin(byId<HTMLInputElement>("pin").value);
+});
+byId("tab-play").addEventListener("click", () => select("play"));
+byId("tab-figures").addEventListener("click", () => select("figures"));
+byId("full").addEventListener("click", () => void input.full().catch(() => undefined));
+byId("relative").addEventListener("click", () => void input.lock().catch(() => undefined));
+byId("sound").addEventListener("click", () => {
+  void audio.play().then(() => (byId("sound").hidden = true));
+});
+byId("overlay").addEventListener("click", () => {
+  const over = byId("figures-over");
+  over.hidden = !over.hidden;
+  byId("overlay").setAttribute("aria-pressed", String(!over.hidden));
+});
+roleButton.addEventListener("click", () => {
+  link?.tell({ type: "role", play: !plays, takeOver: true });
+  picture.focus({ preventScroll: true });
+});
+picture.addEventListener("click", () => {
+  if (wantsRelative && plays && !document.pointerLockElement) void input.lock().catch(() => undefined);
+});
+
+setInterval(() => {
+  if (!link || !plays) return;
+  const since = performance.now() - sentAt;
+  if ((!outbox.isEmpty() && since >= REPEAT) || since >= ALIVE) sendInput();
+}, REPEAT);
+setInterval(() => {
+  link?.say(ping(performance.now()));
+  const asked = link?.statistics();
+  void asked?.then((report) => figures.statistics(report, performance.now()));
+  figures.draw(frames.counts, clock.bound());
+}, 1000);
+if ("requestVideoFrameCallback" in video) video.requestVideoFrameCallback(onPicture);
+addEventListener("pagehide", () => link?.close("the page was closed", false));
+void begin("");

@@ -1,0 +1,86 @@
+// Input on its way to the host: every event goes into each message until the host has acknowledged it, as
+// crates/proto/src/input/outbox.rs does. A message that is lost or comes late changes nothing.
+
+import { input, MAX_EVENTS, type InputEvent, type Sampled } from "./wire";
+
+/** Events that may wait; beyond that the host has been silent for long, and everything is released. */
+const MOST = 32 * MAX_EVENTS;
+
+/** Sampling times that are kept for motion-to-photon. */
+const SAMPLED = 1024;
+
+export class Outbox {
+  private waiting: Sampled[] = [];
+  private newest = 0;
+  private held: number[] = [];
+  private sampled = new Map<number, number>();
+
+  push(event: InputEvent, at: number) {
+    this.note(event);
+    if (this.merged(event)) return;
+    if (this.waiting.length >= MOST) {
+      this.waiting = [];
+      this.append({ kind: "releaseAll" }, at);
+    }
+    this.append(event, at);
+  }
+
+  /** The host applied all up to this one. */
+  seen(through: number) {
+    const unseen = (this.newest - through) >>> 0;
+    while (this.waiting.length > unseen) this.waiting.shift();
+  }
+
+  isEmpty(): boolean {
+    return this.waiting.length === 0;
+  }
+
+  isPressed(): boolean {
+    return this.held.length > 0;
+  }
+
+  message(): Uint8Array<ArrayBuffer> {
+    const events = this.waiting.slice(0, MAX_EVENTS);
+    const whole = events.length === this.waiting.length;
+    const first = (this.newest - this.waiting.length + 1) >>> 0;
+    return input(first, events, whole ? this.held : null);
+  }
+
+  /** When the event with this number was sampled. */
+  sampledAt(number: number): number | undefined {
+    return this.sampled.get(number);
+  }
+
+  private append(event: InputEvent, at: number) {
+    this.newest = (this.newest + 1) >>> 0;
+    this.waiting.push({ event, at });
+    this.sampled.set(this.newest, at);
+    this.sampled.delete((this.newest - SAMPLED) >>> 0);
+  }
+
+  /** Motion behind what a message takes goes into the motion before it. */
+  private merged(event: InputEvent): boolean {
+    if (this.waiting.length <= MAX_EVENTS) return false;
+    const newest = this.waiting[this.waiting.length - 1];
+    if (event.kind === "absolute" && newest.event.kind === "absolute") {
+      newest.event = event;
+      return true;
+    }
+    if (event.kind === "relative" && newest.event.kind === "relative") {
+      const dx = newest.event.dx + event.dx;
+      const dy = newest.event.dy + event.dy;
+      if (Math.abs(dx) > 32767 || Math.abs(dy) > 32767) return false;
+      newest.event = { kind: "relative", dx, dy };
+      return true;
+    }
+    return false;
+  }
+
+  private note(event: InputEvent) {
+    if (event.kind === "releaseAll") this.held = [];
+    const code = event.kind === "key" ? event.code : event.kind === "button" ? event.button : undefined;
+    if (code === undefined) return;
+    this.held = this.held.filter((other) => other !== code);
+    if ((event as { pressed: boolean }).pressed) this.held.push(code);
+  }
+}

@@ -1,0 +1,243 @@
+// Messages of the data channel "control": the bodies of OpenUVR's control datagrams, as
+// crates/proto/src/wire/control.rs has them. `./dev check page` compares their numbers, the tests in
+// crates/gateway/tests/chromium what comes of them at the host.
+
+export const PING = 1;
+export const PONG = 2;
+export const REPORT = 3;
+export const CURSOR_MOVED = 7;
+export const INPUT = 8;
+export const INPUT_SEEN = 9;
+/** Of the gateway: frames that left, and numbers of input events. */
+export const FRAMES = 0xf0;
+export const INPUT_NUMBERS = 0xf1;
+
+/** Events in a message at most. */
+export const MAX_EVENTS = 48;
+
+export type InputEvent =
+  | { kind: "key"; code: number; text: number; pressed: boolean }
+  | { kind: "absolute"; x: number; y: number }
+  | { kind: "relative"; dx: number; dy: number }
+  | { kind: "button"; button: number; pressed: boolean }
+  | { kind: "wheel"; dx: number; dy: number }
+  | { kind: "releaseAll" };
+
+export interface Sampled {
+  event: InputEvent;
+  /** Milliseconds of the page's clock. */
+  at: number;
+}
+
+/** What became of a frame; times in milliseconds of the page's clock. */
+export interface Report {
+  frame: number;
+  outcome: "displayed" | "superseded" | "left";
+  received?: number;
+  decoded?: number;
+  submitted?: number;
+  motionToPhoton?: number;
+  echo: 0 | 1 | 2;
+}
+
+/** Nanoseconds of the page's clock. */
+export function nanoseconds(milliseconds: number): bigint {
+  return BigInt(Math.round(milliseconds * 1e6));
+}
+
+class Writer {
+  private bytes = new DataView(new ArrayBuffer(2048));
+  private at = 0;
+
+  u8(value: number) {
+    this.bytes.setUint8(this.at, value);
+    this.at += 1;
+    return this;
+  }
+  u16(value: number) {
+    this.bytes.setUint16(this.at, value, true);
+    this.at += 2;
+    return this;
+  }
+  i16(value: number) {
+    this.bytes.setInt16(this.at, value, true);
+    this.at += 2;
+    return this;
+  }
+  u32(value: number) {
+    this.bytes.setUint32(this.at, value, true);
+    this.at += 4;
+    return this;
+  }
+  i64(value: bigint) {
+    this.bytes.setBigInt64(this.at, value, true);
+    this.at += 8;
+    return this;
+  }
+  /** A message of this kind, whose length is known when it is written. */
+  message(kind: number, write: (w: Writer) => void) {
+    this.u8(kind).u16(0);
+    const start = this.at;
+    write(this);
+    this.bytes.setUint16(start - 2, this.at - start, true);
+    return this;
+  }
+  done(): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.bytes.buffer as ArrayBuffer, 0, this.at);
+  }
+}
+
+const NO_SPAN = 0xffffffff;
+
+/** A span of milliseconds in nanoseconds. */
+function span(milliseconds: number | undefined): number {
+  if (milliseconds === undefined || !(milliseconds >= 0)) return NO_SPAN;
+  const nanos = Math.round(milliseconds * 1e6);
+  return nanos < NO_SPAN ? nanos : NO_SPAN;
+}
+
+export function ping(asked: number) {
+  return new Writer().message(PING, (w) => w.i64(nanoseconds(asked))).done();
+}
+
+export function pong(asked: bigint, received: number, answered: number) {
+  const write = (w: Writer) =>
+    w.i64(asked).i64(nanoseconds(received)).i64(nanoseconds(answered));
+  return new Writer().message(PONG, write).done();
+}
+
+/** The events, of which the first has this number, and the keys and buttons that are held after them. */
+export function input(first: number, events: Sampled[], held: number[] | null) {
+  const newest = events.length > 0 ? events[events.length - 1].at : 0;
+  const write = (w: Writer) => {
+    w.u16(0).u32(first).i64(nanoseconds(newest)).u8(events.length);
+    for (const { event, at } of events) {
+      w.u32(span(newest - at));
+      switch (event.kind) {
+        case "key":
+          w.u8(event.pressed ? 1 : 2).u16(event.code).u32(event.text);
+          break;
+        case "absolute":
+          w.u8(3).u16(event.x).u16(event.y);
+          break;
+        case "relative":
+          w.u8(4).i16(event.dx).i16(event.dy);
+          break;
+        case "button":
+          w.u8(event.pressed ? 5 : 6).u16(event.button);
+          break;
+        case "wheel":
+          w.u8(7).i16(event.dx).i16(event.dy);
+          break;
+        case "releaseAll":
+          w.u8(8);
+      }
+    }
+    if (held === null) {
+      w.u8(255);
+      return;
+    }
+    w.u8(held.length);
+    for (const code of held) w.u16(code);
+  };
+  return new Writer().message(INPUT, write).done();
+}
+
+/** Numbers of crates/proto/src/trace.rs and wire/control/report.rs. */
+const SUBMITTED = 14;
+const SUPERSEDED = 16;
+const LEFT = 3;
+const NO_INSTANT = -(2n ** 63n);
+
+export function reports(all: Report[]) {
+  const writer = new Writer();
+  for (const r of all) {
+    writer.message(REPORT, (w) => {
+      w.u8(0).u8(0).u32(r.frame);
+      if (r.outcome === "displayed") w.u8(0).u8(0);
+      else if (r.outcome === "left") w.u8(LEFT).u8(0);
+      else w.u8(SUPERSEDED).u8(SUBMITTED);
+      const base = r.received;
+      w.i64(base === undefined ? NO_INSTANT : nanoseconds(base));
+      const since = (at: number | undefined) =>
+        span(at === undefined || base === undefined ? undefined : at - base);
+      // The page hears of the last datagram alone.
+      w.u32(since(base)).u32(since(r.decoded)).u32(since(r.submitted)).u32(NO_SPAN);
+      w.u32(span(r.motionToPhoton)).u8(r.echo);
+      w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(0);
+    });
+  }
+  return writer.done();
+}
+
+/** A frame that left the host; times in milliseconds of the host's clock, behind its capture. */
+export interface Left {
+  frame: number;
+  rtpTime: number;
+  captured: bigint;
+  firstSlice: number;
+  encoded: number;
+  firstSent: number;
+  lastSent: number;
+  bytes: number;
+  echo: number;
+}
+
+export interface Handler {
+  ping(asked: bigint): void;
+  pong(asked: bigint, received: bigint, answered: bigint): void;
+  inputSeen(through: number): void;
+  cursorMoved(serial: number, at: { x: number; y: number } | null): void;
+  frames(frames: Left[]): void;
+  inputNumbers(page: number, host: number): void;
+}
+
+/** Reads a message from the gateway; kinds that this page does not know are passed over. */
+export function read(message: ArrayBuffer, to: Handler) {
+  const d = new DataView(message);
+  if (d.byteLength === 0) return;
+  const first = d.getUint8(0);
+  if (first === FRAMES) {
+    const frames: Left[] = [];
+    for (let at = 1; at + 40 <= d.byteLength; at += 40) {
+      const micros = (offset: number) => d.getUint32(at + offset, true) / 1000;
+      frames.push({
+        frame: d.getUint32(at, true),
+        rtpTime: d.getUint32(at + 4, true),
+        captured: d.getBigInt64(at + 8, true),
+        firstSlice: micros(16),
+        encoded: micros(20),
+        firstSent: micros(24),
+        lastSent: micros(28),
+        bytes: d.getUint32(at + 32, true),
+        echo: d.getUint32(at + 36, true),
+      });
+    }
+    to.frames(frames);
+    return;
+  }
+  if (first === INPUT_NUMBERS) {
+    if (d.byteLength >= 9) to.inputNumbers(d.getUint32(1, true), d.getUint32(5, true));
+    return;
+  }
+  for (let at = 0; at + 3 <= d.byteLength; ) {
+    const kind = d.getUint8(at);
+    const length = d.getUint16(at + 1, true);
+    const body = at + 3;
+    at = body + length;
+    if (at > d.byteLength) return;
+    if (kind === PING && length >= 8) to.ping(d.getBigInt64(body, true));
+    else if (kind === PONG && length >= 24)
+      to.pong(
+        d.getBigInt64(body, true),
+        d.getBigInt64(body + 8, true),
+        d.getBigInt64(body + 16, true),
+      );
+    else if (kind === INPUT_SEEN && length >= 4) to.inputSeen(d.getUint32(body, true));
+    else if (kind === CURSOR_MOVED && length >= 9) {
+      const inside = d.getUint8(body + 4) !== 0;
+      const place = { x: d.getUint16(body + 5, true), y: d.getUint16(body + 7, true) };
+      to.cursorMoved(d.getUint32(body, true), inside ? place : null);
+    }
+  }
+}

@@ -1,0 +1,273 @@
+//! A browser's connection from its WebSocket's beginning to its end: signalling, then what the page says and
+//! is told while it plays or watches.
+
+mod session;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::time::sleep_until;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+use self::session::Session;
+use crate::login::Visitor;
+use crate::peer::Peer;
+use crate::shared::{Ends, Shared};
+use crate::signalling::{Reply, Request};
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// How long a browser may take from the WebSocket, or from the end of a connection, to an offer.
+const OFFER_WITHIN: Duration = Duration::from_secs(30);
+
+/// … and from the offer until media can flow: ICE gives up within it, too.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Signalling messages in a second: a browser sends a dozen when it connects.
+const A_SECOND: u32 = 100;
+
+/// What the page asks for in the address of its WebSocket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Wants {
+    /// To watch, and not to play.
+    pub(crate) watch: bool,
+    /// It is our page, which says what became of each frame.
+    pub(crate) reports: bool,
+}
+
+impl Wants {
+    pub(crate) fn from_query(query: &str) -> Wants {
+        let has = |word: &str| query.split('&').any(|part| part == word);
+        Wants {
+            watch: has("role=watch"),
+            reports: has("reports"),
+        }
+    }
+}
+
+/// A connection that was offered.
+struct Offered {
+    id: String,
+    peer: Arc<Peer>,
+    since: Instant,
+    session: Option<Session>,
+}
+
+/// Speaks with the browser until it goes.
+pub(crate) async fn serve(
+    mut socket: Socket,
+    visitor: Visitor,
+    wants: Wants,
+    ends: Ends,
+    shared: Arc<Shared>,
+) {
+    let mut connection = Connection {
+        visitor,
+        wants,
+        local: SocketAddr::new(ends.ours.ip().to_canonical(), shared.media_port),
+        shared,
+        offered: None,
+        idle_since: Instant::now(),
+        counted: (Instant::now(), 0),
+    };
+    while let Some(replies) = connection.turn(&mut socket).await {
+        for reply in replies {
+            if socket.send(Message::text(reply)).await.is_err() {
+                break;
+            }
+        }
+    }
+    connection.hang_up();
+    let _ = socket.close(None).await;
+}
+
+struct Connection {
+    visitor: Visitor,
+    wants: Wants,
+    /// Where media reaches this machine, as the browser sees it.
+    local: SocketAddr,
+    shared: Arc<Shared>,
+    offered: Option<Offered>,
+    idle_since: Instant,
+    counted: (Instant, u32),
+}
+
+impl Connection {
+    /// Waits for whatever comes first, and acts on it; what to answer, or `None` at the end.
+    async fn turn(&mut self, socket: &mut Socket) -> Option<Vec<String>> {
+        let Some(offered) = &mut self.offered else {
+            let until = self.idle_since + OFFER_WITHIN;
+            return tokio::select! {
+                message = socket.next() => self.message(message?.ok()?),
+                () = sleep_until(until.into()) => None,
+            };
+        };
+        let (events, next) = offered.peer.poll();
+        let replies = self.happened(events);
+        if replies.as_ref().is_none_or(|replies| !replies.is_empty()) {
+            return replies;
+        }
+        let offered = self.offered.as_mut()?;
+        let session = offered.session.as_ref();
+        let next = session.map_or(next, |session| next.min(session.next_turn()));
+        tokio::select! {
+            message = socket.next() => self.message(message?.ok()?),
+            () = offered.peer.woken.notified() => Some(Vec::new()),
+            () = sleep_until(next.into()) => {
+                offered.peer.tick();
+                Some(Vec::new())
+            }
+        }
+    }
+
+    /// Takes what the browser's connection did.
+    fn happened(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
+        let offered = self.offered.as_mut()?;
+        let mut why = None;
+        for event in events {
+            match &mut offered.session {
+                Some(session) => session.event(&self.shared, event),
+                None if matches!(event, crate::peer::PeerEvent::Connected) => {
+                    let begun =
+                        Session::begin(&self.shared, &offered.peer, &self.visitor, self.wants);
+                    match begun {
+                        Ok(session) => offered.session = Some(session),
+                        Err(refused) => why = Some(refused),
+                    }
+                }
+                // Messages of a data channel come behind it.
+                None => {}
+            }
+        }
+        let late = offered.session.is_none() && offered.since.elapsed() > CONNECTED_WITHIN;
+        if late {
+            why = Some("no way for media was found between browser and host".to_owned());
+        }
+        if let Some(session) = &mut offered.session
+            && let Some(over) = session.turn(&self.shared)
+        {
+            why = Some(over);
+        }
+        if why.is_none() && offered.peer.is_alive() {
+            return Some(Vec::new());
+        }
+        let id = offered.id.clone();
+        self.hang_up();
+        let mut replies = Vec::new();
+        if let Some(message) = &why {
+            replies.push(Reply::Error { message }.to_text());
+        }
+        replies.push(Reply::Disconnect { connection: &id }.to_text());
+        Some(replies)
+    }
+
+    fn message(&mut self, message: Message) -> Option<Vec<String>> {
+        let (since, count) = &mut self.counted;
+        if since.elapsed() >= Duration::from_secs(1) {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count += 1;
+        if *count > A_SECOND {
+            return None;
+        }
+        match message {
+            Message::Text(text) => Some(self.request(&text)),
+            Message::Close(_) => None,
+            // What is no text says nothing; pings are answered below.
+            _ => Some(Vec::new()),
+        }
+    }
+
+    fn request(&mut self, text: &str) -> Vec<String> {
+        let request = match Request::parse(text) {
+            Ok(request) => request,
+            Err(why) => {
+                self.shared.counters.bad_messages.add(1);
+                let message = why.to_string();
+                return vec![Reply::Error { message: &message }.to_text()];
+            }
+        };
+        match request {
+            Request::Connect { connection } => vec![
+                Reply::Connect {
+                    connection: &connection,
+                }
+                .to_text(),
+            ],
+            Request::Offer { connection, sdp } => vec![self.offer(connection, &sdp)],
+            Request::Candidate {
+                connection,
+                candidate,
+            } => {
+                if let Some(offered) = self.offered.as_ref().filter(|o| o.id == connection) {
+                    offered.peer.candidate(&candidate);
+                }
+                Vec::new()
+            }
+            Request::Disconnect { connection } => {
+                if self.offered.as_ref().is_some_and(|o| o.id == connection) {
+                    self.hang_up();
+                }
+                vec![
+                    Reply::Disconnect {
+                        connection: &connection,
+                    }
+                    .to_text(),
+                ]
+            }
+        }
+    }
+
+    fn offer(&mut self, id: String, sdp: &str) -> String {
+        // A WebSocket has one connection at a time.
+        self.hang_up();
+        let answered = Peer::answer(self.shared.media.clone(), self.local, sdp);
+        let (peer, answer) = match answered {
+            Ok(answered) => answered,
+            Err(why) => {
+                self.shared.counters.refused_offers.add(1);
+                let message = why.to_string();
+                return Reply::Error { message: &message }.to_text();
+            }
+        };
+        let peer = Arc::new(peer);
+        self.shared.add(&peer);
+        let reply = Reply::Answer {
+            connection: &id,
+            sdp: &answer,
+        };
+        let reply = reply.to_text();
+        self.offered = Some(Offered {
+            id,
+            peer,
+            since: Instant::now(),
+            session: None,
+        });
+        reply
+    }
+
+    /// Ends what was offered, if anything was.
+    fn hang_up(&mut self) {
+        self.idle_since = Instant::now();
+        let Some(offered) = self.offered.take() else {
+            return;
+        };
+        if let Some(session) = offered.session {
+            session.end(&self.shared);
+        }
+        offered.peer.close();
+        self.shared.remove(&offered.peer);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Also if the gateway stops in the middle.
+        self.hang_up();
+    }
+}

@@ -1,0 +1,414 @@
+//! A browser that plays or watches: what it does goes to the host, what the host tells it to the page.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::host::{InputRefused, SubscribeRequest};
+use openuvr_proto::id::{FrameId, InputSeq, SubscriberId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::inbox::{Arrived, Inbox};
+use openuvr_proto::send::loss::{LinkState, Loss};
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::trace::Outcome;
+use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages, Report};
+use openuvr_runtime::clock;
+use openuvr_runtime::host::codec_of;
+use serde::Deserialize;
+
+use super::Wants;
+use crate::cursor;
+use crate::login::Visitor;
+use crate::peer::{Peer, PeerEvent, Sound};
+use crate::shared::Shared;
+use crate::subscriber::Slices;
+use crate::updates::Updates;
+
+/// How often the page is asked what time it is there.
+const CLOCK_EVERY: Duration = Duration::from_millis(500);
+
+/// One from whom nothing was heard for so long is gone.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// Input that the host has not taken yet, at most: then everything is released.
+const WAITING: usize = 1024;
+
+/// Payloads of sound that may wait for the gateway's thread: 80 ms of the usual ones.
+const SOUND: usize = 16;
+
+/// Wishes for a role in a second.
+const WISHES: u32 = 10;
+
+/// First byte of a message on which of the page's events has which number at the host.
+const INPUT_NUMBERS: u8 = 0xf1;
+
+/// What the page says in [`TOLD_CHANNEL`](crate::peer::TOLD_CHANNEL).
+#[derive(Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+enum Told {
+    /// It wants another role.
+    Role { play: bool, take_over: bool },
+}
+
+pub(super) struct Session {
+    id: SubscriberId,
+    peer: Arc<Peer>,
+    updates: Arc<Updates>,
+    role: (Role, Option<WatchReason>),
+    inbox: Inbox,
+    waiting: VecDeque<Arrived>,
+    /// The newest frame that the page reported on.
+    reported: FrameId,
+    clock_at: Instant,
+    heard: Instant,
+    /// The reliable channel is open.
+    told_open: bool,
+    cursor_serial: u32,
+    /// What it hears, if it takes sound.
+    sound: Option<Receiver<Payload>>,
+    /// Samples of sound until now: Opus counts in samples, whatever clocks say.
+    samples: u64,
+    /// The second that is counted, and the wishes in it.
+    wishes: (Instant, u32),
+}
+
+impl Session {
+    /// Subscribes.
+    ///
+    /// # Errors
+    /// Why not, in words for the person.
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        peer: &Arc<Peer>,
+        visitor: &Visitor,
+        wants: Wants,
+    ) -> Result<Session, String> {
+        let updates = Arc::new(Updates::default());
+        let role = match wants.watch {
+            true => Role::Observer,
+            false => Role::Player,
+        };
+        let request = SubscribeRequest {
+            codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
+            software: "a browser, by WebRTC".to_owned(),
+            reports: wants.reports,
+            device: Some(visitor.device),
+            ..SubscribeRequest::new(role, &visitor.title)
+        };
+        let slices = Slices::new(peer.clone(), updates.clone());
+        let subscribed = shared.host.subscribe(request, Box::new(slices));
+        let (id, grant) = subscribed.map_err(|why| match codec_of("x264") {
+            Some(_) => why.to_string(),
+            None => "this host makes no H.264".to_owned(),
+        })?;
+        let sound = peer.takes_sound().then(|| listen(shared, peer));
+        Ok(Session {
+            id,
+            peer: peer.clone(),
+            updates,
+            role: (grant.role, grant.watching),
+            inbox: Inbox::default(),
+            waiting: VecDeque::new(),
+            reported: FrameId::NONE,
+            clock_at: Instant::now(),
+            heard: Instant::now(),
+            told_open: false,
+            cursor_serial: 0,
+            sound,
+            samples: 0,
+            wishes: (Instant::now(), 0),
+        })
+    }
+
+    pub(super) fn end(self, shared: &Shared) {
+        shared.host.unsubscribe(self.id);
+    }
+
+    /// When [`Session::turn`] is due at the latest.
+    pub(super) fn next_turn(&self) -> Instant {
+        self.clock_at
+    }
+
+    /// What is due; why it is over, if it is.
+    pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
+        let now = Instant::now();
+        self.hand_on(shared);
+        self.pass_sound();
+        if now >= self.clock_at {
+            self.clock_at = now + CLOCK_EVERY;
+            let asked = clock::now().0;
+            self.say(&[Message::Ping { asked }]);
+        }
+        if now.saturating_duration_since(self.heard) > SILENT {
+            return Some("nothing was heard from this page for too long".to_owned());
+        }
+        self.pass_on()
+    }
+
+    pub(super) fn event(&mut self, shared: &Shared, event: PeerEvent) {
+        match event {
+            PeerEvent::Connected => {}
+            PeerEvent::ToldOpen => {
+                self.told_open = true;
+                self.tell_role();
+            }
+            PeerEvent::KeyFrame => {
+                shared.counters.key_frames.add(1);
+                let wish = Feedback::KeyFrame {
+                    // A browser decodes on from nothing but a key frame.
+                    last_good: FrameId::NONE,
+                    newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
+                };
+                shared.host.feedback(self.id, wish);
+            }
+            PeerEvent::Link { loss, round_trip } => {
+                // Without a report it is our own timer that speaks.
+                if loss.is_some() {
+                    self.heard = Instant::now();
+                    shared.host.heard_from(self.id);
+                }
+                if let (Some(rate), Some(round_trip)) = (loss, round_trip) {
+                    let loss = Loss { rate, run: 1.0 };
+                    let link = LinkState { round_trip, loss };
+                    shared.host.feedback(self.id, Feedback::Link(link));
+                }
+            }
+            PeerEvent::Control(body) => self.control(shared, &body),
+            PeerEvent::Told(_) if !self.may_wish() => shared.counters.bad_input.add(1),
+            PeerEvent::Told(text) => match serde_json::from_slice(&text) {
+                Ok(Told::Role { play, take_over }) => self.ask_role(shared, play, take_over),
+                Err(_) => shared.counters.bad_input.add(1),
+            },
+        }
+    }
+
+    /// Takes messages of the same kinds as those of our own client.
+    fn control(&mut self, shared: &Shared, body: &[u8]) {
+        let heard = clock::now();
+        self.heard = Instant::now();
+        shared.host.heard_from(self.id);
+        for message in Messages::new(body) {
+            match message {
+                Ok(Message::Input(batch)) => {
+                    let events = match self.role.0 {
+                        Role::Player => self.inbox.take(&batch),
+                        Role::Observer => {
+                            self.inbox.skip(&batch);
+                            Vec::new()
+                        }
+                    };
+                    self.waiting.extend(events);
+                    self.hand_on(shared);
+                    let through = self.inbox.through();
+                    self.say(&[Message::InputSeen { through }]);
+                }
+                Ok(Message::Report(report)) => self.report(shared, &report),
+                Ok(Message::Ping { asked }) => {
+                    let here =
+                        |at: openuvr_proto::time::Instant| openuvr_proto::time::PeerInstant(at.0);
+                    let pong = Message::Pong {
+                        asked,
+                        received: here(heard),
+                        answered: here(clock::now()),
+                    };
+                    self.say(&[pong]);
+                }
+                Ok(Message::Pong {
+                    asked,
+                    received,
+                    answered,
+                }) => {
+                    let exchange = Feedback::Clock {
+                        asked: openuvr_proto::time::Instant(asked),
+                        received,
+                        answered,
+                        heard,
+                    };
+                    shared.host.feedback(self.id, exchange);
+                }
+                Ok(_) => {}
+                Err(_) => shared.counters.bad_input.add(1),
+            }
+        }
+    }
+
+    /// Each report once: the page repeats the newest, since any message may be lost.
+    fn report(&mut self, shared: &Shared, report: &Report) {
+        if report.frame <= self.reported {
+            return;
+        }
+        self.reported = report.frame;
+        if let Outcome::Displayed(_) = report.outcome {
+            shared.counters.shown.add(1);
+        }
+        shared.host.feedback(self.id, Feedback::Frame(*report));
+    }
+
+    /// Gives the host what it takes of the input.
+    fn hand_on(&mut self, shared: &Shared) {
+        if self.waiting.len() > WAITING {
+            let sampled = self.waiting.back().map(|newest| newest.sampled);
+            self.waiting.clear();
+            self.waiting.extend(sampled.map(|sampled| Arrived {
+                seq: self.inbox.through(),
+                event: InputEvent::ReleaseAll,
+                sampled,
+            }));
+        }
+        let mut newest = None;
+        while let Some(next) = self.waiting.front() {
+            match shared.host.input(self.id, next.event, next.sampled) {
+                Ok(seq) => {
+                    shared.counters.input_events.add(1);
+                    newest = Some((next.seq, seq));
+                }
+                Err(InputRefused::Busy) => break,
+                Err(InputRefused::NotPlayer) => {}
+            }
+            self.waiting.pop_front();
+        }
+        if let Some((InputSeq(theirs), InputSeq(ours))) = newest {
+            let mut message = vec![INPUT_NUMBERS];
+            message.extend(theirs.to_le_bytes());
+            message.extend(ours.to_le_bytes());
+            self.peer.say(&message);
+        }
+    }
+
+    fn pass_sound(&mut self) {
+        let Some(payloads) = &self.sound else { return };
+        for payload in payloads.try_iter().take(SOUND) {
+            self.peer.sound(&Sound {
+                payload: &payload.bytes,
+                captured: payload.captured,
+                samples: self.samples,
+            });
+            self.samples += u64::from(payload.samples);
+        }
+    }
+
+    /// Whether it may wish for something: a person does not press buttons faster.
+    fn may_wish(&mut self) -> bool {
+        let (since, count) = &mut self.wishes;
+        if since.elapsed() >= Duration::from_secs(1) {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count += 1;
+        *count <= WISHES
+    }
+
+    fn ask_role(&mut self, shared: &Shared, play: bool, take_over: bool) {
+        let role = match play {
+            true => Role::Player,
+            false => Role::Observer,
+        };
+        match shared.host.request_role(self.id, role, take_over) {
+            Ok(grant) => self.role = (grant.role, grant.watching),
+            Err(why) => {
+                let why = why.to_string();
+                let text = serde_json::json!({ "type": "refused", "why": why });
+                self.peer.tell(&text.to_string());
+            }
+        }
+        self.tell_role();
+    }
+
+    fn tell_role(&self) {
+        let (role, watching) = self.role;
+        let text = serde_json::json!({
+            "type": "role",
+            "plays": role == Role::Player,
+            "why": watching.map(|why| why.to_string()),
+        });
+        self.peer.tell(&text.to_string());
+    }
+
+    /// Tells the page what the host told us; why it is over, if it is.
+    fn pass_on(&mut self) -> Option<String> {
+        if !self.told_open {
+            return None;
+        }
+        let waiting = self.updates.take();
+        if let Some(role) = waiting.role {
+            self.role = role;
+            self.tell_role();
+        }
+        let mut reads = true;
+        if let Some(shown) = waiting.shown {
+            let text = serde_json::json!({ "type": "shown", "shown": shown });
+            reads &= self.peer.tell(&text.to_string());
+        }
+        if let Some(relative) = waiting.relative {
+            let text = serde_json::json!({ "type": "relative", "relative": relative });
+            reads &= self.peer.tell(&text.to_string());
+        }
+        if let Some(decision) = waiting.decision {
+            let text = serde_json::json!({ "type": "decision", "words": decision });
+            reads &= self.peer.tell(&text.to_string());
+        }
+        if let Some(shape) = waiting.shape {
+            reads &= self.peer.tell_bytes(&cursor::message(&shape));
+        }
+        if let Some(at) = waiting.moved {
+            self.cursor_serial = self.cursor_serial.wrapping_add(1);
+            let serial = self.cursor_serial;
+            self.say(&[Message::CursorMoved { serial, at }]);
+        }
+        if let Some(reason) = waiting.ended {
+            return Some(ended(reason).to_owned());
+        }
+        (!reads).then(|| "this page does not read what it is told".to_owned())
+    }
+
+    fn say(&self, messages: &[Message<'_>]) {
+        let mut body = Vec::new();
+        messages.iter().for_each(|message| message.write(&mut body));
+        self.peer.say(&body);
+    }
+}
+
+/// A payload of sound on its way from the audio thread, which waits for nobody.
+struct Payload {
+    captured: openuvr_proto::time::Instant,
+    samples: u16,
+    bytes: Vec<u8>,
+}
+
+/// Has the browser hear what the host plays, as long as the result is there.
+fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
+    let (hand_over, payloads) = sync_channel(SOUND);
+    let peer = peer.clone();
+    shared.host.listen(move |payload| {
+        let payload = Payload {
+            captured: payload.captured,
+            samples: payload.samples,
+            bytes: payload.bytes.to_vec(),
+        };
+        // What finds no room is lost: the browser conceals it.
+        let gone = matches!(
+            hand_over.try_send(payload),
+            Err(TrySendError::Disconnected(_))
+        );
+        peer.woken.notify_one();
+        !gone
+    });
+    payloads
+}
+
+/// Why the host ended it, in words for the person.
+fn ended(reason: GoodbyeReason) -> &'static str {
+    match reason {
+        GoodbyeReason::Quit => "the host has stopped",
+        GoodbyeReason::SourceEnded => "the application at the host has ended",
+        GoodbyeReason::TakenOver => "another client plays, and none may watch",
+        GoodbyeReason::Forbidden => "the host forbids this device",
+        GoodbyeReason::Failed => "something failed at the host, which says what",
+    }
+}

@@ -1,0 +1,229 @@
+//! What is asked over HTTPS: the page, a log-in, figures, and the WebSocket of a connection.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_runtime::host::{Admission, AdmitRefused};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use crate::connection::{self, Wants};
+use crate::login::Visitor;
+use crate::response::{Response, json, text};
+use crate::shared::{Ends, Shared};
+use crate::signalling::MAX_MESSAGE;
+use crate::{metrics, pages};
+
+/// Bytes of a log-in at most.
+const MAX_BODY: usize = 4096;
+
+/// How long it may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// What names a visitor's token; the prefix keeps other pages of this machine from setting it.
+const COOKIE: &str = "__Host-openuvr";
+
+/// Answers a request.
+pub(crate) async fn answer(
+    shared: Arc<Shared>,
+    ends: Ends,
+    request: Request<Incoming>,
+) -> Result<Response, std::convert::Infallible> {
+    let asks_upgrade = request.headers().contains_key(header::UPGRADE);
+    let path = request.uri().path().to_owned();
+    Ok(match (request.method(), path.as_str()) {
+        // Unity Render Streaming's client asks for it at the root.
+        (&Method::GET, "/" | "/signalling") if asks_upgrade => {
+            upgrade(&shared, ends, request).await
+        }
+        (&Method::GET, "/metrics") => figures(&shared, ends, &request),
+        (&Method::POST, "/login/challenge") => challenge(&shared, &request),
+        (&Method::POST, "/login") => log_in(&shared, ends, request).await,
+        (&Method::GET | &Method::HEAD, path) => pages::page(path),
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
+    })
+}
+
+/// The page's origin, if the request comes from a page of this host: another site's page may not speak for
+/// its visitor here.
+fn own_origin(headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
+    let own = format!("https://{host}");
+    origin.eq_ignore_ascii_case(&own).then_some(own)
+}
+
+fn foreign(shared: &Shared) -> Response {
+    shared.counters.foreign_origins.add(1);
+    text(
+        StatusCode::FORBIDDEN,
+        "only this host's own page may ask for this\n",
+    )
+}
+
+fn challenge(shared: &Shared, request: &Request<Incoming>) -> Response {
+    if own_origin(request.headers()).is_none() {
+        return foreign(shared);
+    }
+    match shared.logins().challenge(Instant::now()) {
+        Some(challenge) => json(
+            StatusCode::OK,
+            &serde_json::json!({ "challenge": challenge, "host": shared.name }),
+        ),
+        None => text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n"),
+    }
+}
+
+async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+    let Some(origin) = own_origin(request.headers()) else {
+        return foreign(shared);
+    };
+    let body = Limited::new(request.into_body(), MAX_BODY).collect();
+    let Ok(Ok(body)) = timeout(BODY_WITHIN, body).await else {
+        return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
+    };
+    let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
+    let checked = shared
+        .logins()
+        .check(Instant::now(), &origin, &body.to_bytes());
+    let login = match checked {
+        Ok(login) => login,
+        Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),
+    };
+    let name = login.name;
+    let admitted = admit(shared, ends, login.device, name.clone(), login.pin).await;
+    let title = match admitted {
+        Ok(title) => title,
+        Err(why) => {
+            shared.counters.refused_logins.add(1);
+            return refused(StatusCode::FORBIDDEN, &why);
+        }
+    };
+    let visitor = Visitor {
+        device: login.device,
+        name,
+        title: title.clone(),
+    };
+    let Some(token) = shared.logins().token(visitor) else {
+        return text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n");
+    };
+    let mut response = json(StatusCode::OK, &serde_json::json!({ "device": title }));
+    let cookie = format!("{COOKIE}={token}; Path=/; Secure; HttpOnly; SameSite=Strict");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Asks the host; the device's name for people, or why not.
+pub(crate) async fn admit(
+    shared: &Shared,
+    ends: Ends,
+    device: PublicKey,
+    name: DeviceName,
+    pin: Option<Pin>,
+) -> Result<String, String> {
+    let (answer, answered) = oneshot::channel::<Result<String, AdmitRefused>>();
+    let admission = Admission {
+        key: device,
+        name,
+        pin,
+        from: ends.theirs,
+    };
+    shared.host.admit(admission, move |admitted| {
+        let _ = answer.send(admitted);
+    });
+    match answered.await {
+        Ok(admitted) => admitted.map_err(|why| why.to_string()),
+        Err(_) => Err("the host is busy or stops: try again".to_owned()),
+    }
+}
+
+/// Whose request it is.
+fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|all| all.split(';'));
+    pairs.find_map(|pair| {
+        let (name, token) = pair.trim().split_once('=')?;
+        (name == COOKIE)
+            .then(|| shared.logins().visitor(token))
+            .flatten()
+    })
+}
+
+fn figures(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
+    let local = ends.theirs.ip().to_canonical().is_loopback();
+    if !local && visitor(shared, request.headers()).is_none() {
+        return text(
+            StatusCode::FORBIDDEN,
+            "figures are for this machine, and for who has logged in\n",
+        );
+    }
+    text(StatusCode::OK, &metrics::text(shared))
+}
+
+async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming>) -> Response {
+    if own_origin(request.headers()).is_none() {
+        return foreign(shared);
+    }
+    let Some(visitor) = visitor(shared, request.headers()) else {
+        return text(StatusCode::UNAUTHORIZED, "log in first\n");
+    };
+    let headers = request.headers();
+    let is_websocket = headers
+        .get(header::UPGRADE)
+        .is_some_and(|kind| kind.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    let (Some(key), true) = (
+        key.map(|key| derive_accept_key(key.as_bytes())),
+        is_websocket,
+    ) else {
+        return text(StatusCode::BAD_REQUEST, "only a WebSocket is spoken here\n");
+    };
+    // The device may have been forbidden since it logged in.
+    let name = visitor.name.clone();
+    if let Err(why) = admit(shared, ends, visitor.device, name, None).await {
+        shared.logins().forget(&visitor.device);
+        return text(StatusCode::UNAUTHORIZED, &why);
+    }
+    let Some(place) = shared.place(&visitor.device) else {
+        return text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "there are as many connections as this host takes: close another page\n",
+        );
+    };
+    let wants = Wants::from_query(request.uri().query().unwrap_or_default());
+    let upgraded = hyper::upgrade::on(&mut request);
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        let Ok(upgraded) = upgraded.await else { return };
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_MESSAGE))
+            .max_frame_size(Some(MAX_MESSAGE))
+            .max_write_buffer_size(4 * MAX_MESSAGE);
+        let io = TokioIo::new(upgraded);
+        let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        connection::serve(socket, visitor, wants, ends, shared).await;
+        drop(place);
+    });
+    let mut response = text(StatusCode::SWITCHING_PROTOCOLS, "");
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_TYPE);
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    if let Ok(key) = HeaderValue::from_str(&key) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    }
+    response
+}

@@ -1,0 +1,172 @@
+//! What lets a browser in: a page over HTTPS, signalling over a WebSocket, and WebRTC.
+//!
+//! ```text
+//!  browser                       gateway                                    host
+//!  page      ◄── HTTPS ──  pages
+//!  log-in    ──────────►   login ─────────────────────────── admit ──────►  devices, PIN window
+//!  signalling ◄─────────►  signalling, connection
+//!  <video>   ◄── RTP ────  peer ◄── packetise ◄── subscriber ◄── slices ──  the player's rendition
+//!  <audio>   ◄── RTP ────  peer ◄──────────────────────────── payloads ──  sound
+//!  input     ── SCTP ───►  peer ──► session ───────────────── input ────►  roles, injection
+//! ```
+//!
+//! The gateway is one subscriber for each browser: nothing is encoded for it, and its frames go through the
+//! thread that each subscriber has, so that the native player waits for nothing here. All else runs in one
+//! more thread, on an async runtime that no other crate has.
+//!
+//! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
+
+mod connection;
+mod cursor;
+mod frames;
+mod http;
+pub mod login;
+mod metrics;
+pub mod packetise;
+mod pages;
+mod peer;
+mod response;
+pub mod rtsp;
+mod server;
+mod shared;
+pub mod signalling;
+mod subscriber;
+mod tls;
+mod updates;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use rustix::net::sockopt;
+use tokio::sync::oneshot;
+
+pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
+use self::shared::Shared;
+pub use self::tls::{Certificate, TlsError};
+
+/// The port of the page, and of media by UDP, if none is named: the one behind the native clients'.
+pub const PORT: u16 = openuvr_runtime::PORT + 1;
+
+/// What the kernel may hold of datagrams each way: two key frames of 1080p (guess).
+const SOCKET_BUFFER: usize = 1 << 20;
+
+/// What a gateway is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// Where browsers reach it: TCP, and UDP with the same port.
+    pub bind: SocketAddr,
+    /// What the page shows itself with.
+    pub certificate: Certificate,
+    /// What the host is called on the page.
+    pub name: String,
+}
+
+/// Why there is no gateway.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The address can't be had.
+    #[error("can't serve browsers at {bind}: {error}")]
+    Bind {
+        /// The address.
+        bind: SocketAddr,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// There is no certificate.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    /// The system gives no thread or no poller.
+    #[error("can't start the gateway: {0}")]
+    Start(std::io::Error),
+}
+
+/// A gateway that runs; dropping it ends it, and all connections through it.
+pub struct Gateway {
+    address: SocketAddr,
+    fingerprint: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Opens the port and starts the thread.
+    ///
+    /// # Errors
+    /// [`GatewayError`]
+    pub fn start(
+        setup: Setup,
+        host: Arc<HostRuntime>,
+        scheduler: &Scheduler,
+    ) -> Result<Gateway, GatewayError> {
+        let tls = tls::open(&setup.certificate)?;
+        let fingerprint = tls.fingerprint.clone();
+        let bind = setup.bind;
+        let failed = |error| GatewayError::Bind { bind, error };
+        let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let media = UdpSocket::bind(address).map_err(failed)?;
+        media.set_nonblocking(true).map_err(failed)?;
+        // Less is not an error: then a burst may be lost, and is asked for again.
+        let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
+        let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
+        let receiving = media.try_clone().map_err(failed)?;
+        let shared = Shared::new(host, setup.name, media).map_err(failed)?;
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(GatewayError::Start)?;
+        let run = move || {
+            runtime.block_on(async move {
+                let shared = Arc::new(shared);
+                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+                    return;
+                };
+                let Ok(receiving) = tokio::net::UdpSocket::from_std(receiving) else {
+                    return;
+                };
+                tokio::spawn(server::take(shared.clone(), listener, tls));
+                tokio::spawn(server::receive(shared, receiving));
+                let _ = stopped.await;
+            });
+            // Tasks are dropped with it: each connection says goodbye.
+            drop(runtime);
+        };
+        let thread = scheduler
+            .spawn(ThreadRole::Background, "ouvr-gateway", run)
+            .map_err(GatewayError::Start)?;
+        Ok(Gateway {
+            address,
+            fingerprint,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it is reached.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// SHA-256 over its certificate, as browsers show it.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}

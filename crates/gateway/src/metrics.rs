@@ -1,0 +1,111 @@
+//! Figures for Prometheus, in its text format 0.0.4.
+
+use std::fmt::Write as _;
+
+use crate::peer::Counters;
+use crate::shared::Shared;
+
+pub(crate) fn text(shared: &Shared) -> String {
+    let c = &shared.counters;
+    let mut sums = Counters::default();
+    let peers = shared.peers();
+    for peer in &peers {
+        let of = peer.counters();
+        sums.datagrams += of.datagrams;
+        sums.bytes += of.bytes;
+        sums.overflowed += of.overflowed;
+        sums.events_lost += of.events_lost;
+    }
+    let mut text = String::new();
+    let mut put = |name: &str, kind: &str, help: &str, value: u64| {
+        let _ = write!(
+            text,
+            "# HELP openuvr_web_{name} {help}\n# TYPE openuvr_web_{name} {kind}\nopenuvr_web_{name} {value}\n"
+        );
+    };
+    let count = peers.len() as u64;
+    put(
+        "connections",
+        "gauge",
+        "Browsers that are connected.",
+        count,
+    );
+    let of_now = "of the connections that are there now";
+    for (name, what, value) in [
+        ("sent_datagrams", "Datagrams sent", sums.datagrams),
+        ("sent_bytes", "Bytes sent", sums.bytes),
+        (
+            "unsent_datagrams",
+            "Datagrams that the socket did not take",
+            sums.overflowed,
+        ),
+        (
+            "lost_events",
+            "Events that were not taken in time",
+            sums.events_lost,
+        ),
+    ] {
+        put(name, "gauge", &format!("{what}, {of_now}."), value);
+    }
+    for (name, help, counter) in [
+        ("tcp_connections_total", "TCP connections taken.", &c.taken),
+        (
+            "tcp_crowded_out_total",
+            "TCP connections closed at once: too many.",
+            &c.crowded_out,
+        ),
+        (
+            "tls_failed_total",
+            "TLS handshakes without an end.",
+            &c.failed_handshakes,
+        ),
+        (
+            "foreign_origins_total",
+            "Requests of other sites' pages.",
+            &c.foreign_origins,
+        ),
+        (
+            "logins_refused_total",
+            "Log-ins that the host refused.",
+            &c.refused_logins,
+        ),
+        (
+            "bad_messages_total",
+            "Signalling messages that were none.",
+            &c.bad_messages,
+        ),
+        (
+            "offers_refused_total",
+            "Offers that could not be answered.",
+            &c.refused_offers,
+        ),
+        (
+            "stray_datagrams_total",
+            "Datagrams of no connection.",
+            &c.stray_datagrams,
+        ),
+        (
+            "bad_input_total",
+            "Messages of data channels that were none.",
+            &c.bad_input,
+        ),
+        (
+            "input_events_total",
+            "Input events applied.",
+            &c.input_events,
+        ),
+        (
+            "key_frames_wanted_total",
+            "Key frames that browsers asked for.",
+            &c.key_frames,
+        ),
+        (
+            "frames_shown_total",
+            "Frames that pages handed to the compositor.",
+            &c.shown,
+        ),
+    ] {
+        put(name, "counter", help, counter.get());
+    }
+    text
+}

@@ -1,0 +1,57 @@
+//! The page, which is part of the program: `page/dist`, built from `page/src` by Vite and checked in, so that
+//! nobody needs Node to build a host.
+
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
+
+use crate::response::{Response, text};
+
+/// Path, type, content.
+const FILES: [(&str, &str, &str); 3] = [
+    (
+        "/",
+        "text/html; charset=utf-8",
+        include_str!("../page/dist/index.html"),
+    ),
+    (
+        "/page.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../page/dist/page.js"),
+    ),
+    (
+        "/page.css",
+        "text/css; charset=utf-8",
+        include_str!("../page/dist/page.css"),
+    ),
+];
+
+/// Everything from here, nothing inline, no frames around it; and the isolation that gives the page a clock
+/// of 5 µs instead of 100.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
+         media-src 'self' blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
+         form-action 'none'",
+    ),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-embedder-policy", "require-corp"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cache-control", "no-cache"),
+];
+
+/// The file at `path`.
+pub(crate) fn page(path: &str) -> Response {
+    let Some((_, kind, content)) = FILES.iter().find(|(of, ..)| *of == path) else {
+        return text(StatusCode::NOT_FOUND, "there is no such page\n");
+    };
+    let mut response = text(StatusCode::OK, content);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

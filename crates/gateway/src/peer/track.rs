@@ -1,0 +1,123 @@
+//! A track of media on its way to a browser: payloads become RTP packets with numbers, times and the wish to
+//! be shown at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openuvr_runtime::clock;
+use str0m::Rtc;
+use str0m::format::{Codec, PayloadParams};
+use str0m::media::{MediaTime, Mid, Pt};
+use str0m::rtp::{ExtensionValues, RtpWrite, SeqNo};
+
+/// Ticks of RTP's clock a second for H.264 (RFC 6184 section 8.2.1).
+const VIDEO_CLOCK: i64 = 90_000;
+
+/// A payload of video.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    /// See [`crate::packetise`].
+    pub(crate) payload: Arc<[u8]>,
+    /// The frame's last.
+    pub(crate) last: bool,
+    /// When the frame was captured.
+    pub(crate) captured: openuvr_proto::time::Instant,
+}
+
+/// A payload of sound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sound<'a> {
+    pub(crate) payload: &'a [u8],
+    pub(crate) captured: openuvr_proto::time::Instant,
+    /// Samples before it, since the beginning: Opus counts in samples, whatever clocks say.
+    pub(crate) samples: u64,
+}
+
+pub(super) struct Track {
+    pub(super) mid: Mid,
+    pt: Pt,
+    /// Number of the next packet.
+    seq: u64,
+}
+
+impl Track {
+    /// The track `mid`, in the best format that both have; `None` if there is none.
+    pub(super) fn of(rtc: &Rtc, mid: Mid) -> Option<Track> {
+        let media = rtc.media(mid)?;
+        let theirs = media.remote_pts();
+        let ours = rtc.codec_config().params().iter();
+        let shared = ours.filter(|params| theirs.contains(&params.pt()));
+        let best = shared.filter_map(|params| Some((rank(params)?, params.pt())));
+        let (_, pt) = best.max_by_key(|(rank, _)| *rank)?;
+        Some(Track { mid, pt, seq: 1 })
+    }
+
+    pub(super) fn write_video(&mut self, rtc: &mut Rtc, packet: &Packet) {
+        let time = video_ticks(packet.captured);
+        // Without it a browser waits up to 20 ms for what may be late.
+        let extensions = ExtensionValues {
+            play_delay_min: Some(MediaTime::ZERO),
+            play_delay_max: Some(MediaTime::ZERO),
+            ..ExtensionValues::default()
+        };
+        let write = self.packet(packet.payload.clone(), time, packet.captured);
+        let write = write
+            .marker(packet.last)
+            .ext_vals(extensions)
+            .nackable(true);
+        self.write(rtc, write);
+    }
+
+    pub(super) fn write_sound(&mut self, rtc: &mut Rtc, sound: &Sound<'_>) {
+        // It wraps, as RTP's times do.
+        #[allow(clippy::cast_possible_truncation)]
+        let time = sound.samples as u32;
+        let write = self.packet(sound.payload, time, sound.captured);
+        self.write(rtc, write.nackable(true));
+    }
+
+    fn packet(
+        &mut self,
+        payload: impl Into<Arc<[u8]>>,
+        time: u32,
+        at: openuvr_proto::time::Instant,
+    ) -> RtpWrite {
+        let ago = clock::now().since(at).min(Duration::from_secs(10));
+        let now = Instant::now();
+        let wallclock = now.checked_sub(ago).unwrap_or(now);
+        RtpWrite::new(self.pt, SeqNo::from(self.seq), time, wallclock, payload)
+    }
+
+    fn write(&mut self, rtc: &mut Rtc, write: RtpWrite) {
+        if let Some(stream) = rtc.direct_api().stream_tx_by_mid(self.mid, None) {
+            stream.write_rtp(write);
+            self.seq += 1;
+        }
+    }
+}
+
+/// How well a format suits; `None`: not at all.
+fn rank(params: &PayloadParams) -> Option<u8> {
+    let spec = params.spec();
+    match spec.codec {
+        Codec::Opus => Some(0),
+        Codec::H264 if spec.format.packetization_mode == Some(1) => {
+            // Constrained baseline, then baseline, is nearest to what our encoders make.
+            let profile = spec.format.profile_level_id.unwrap_or(0) >> 8;
+            Some(match profile {
+                0x42e0 => 2,
+                0x4200 => 1,
+                _ => 0,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A moment in the ticks of a video's RTP clock: of 32 bits, and wrapping.
+pub(crate) fn video_ticks(at: openuvr_proto::time::Instant) -> u32 {
+    let ticks = i128::from(at.0) * i128::from(VIDEO_CLOCK) / 1_000_000_000;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let wrapped = ticks as u32;
+    wrapped
+}

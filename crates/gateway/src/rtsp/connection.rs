@@ -1,0 +1,404 @@
+//! One player's connection: its requests, what it says by RTCP, and the sender reports that it gets.
+
+use std::io::{self, Read as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use aws_lc_rs::rand;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::send::loss::{LinkState, Loss};
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_runtime::clock;
+use openuvr_runtime::host::codec_of;
+use openuvr_runtime::sched::ThreadRole;
+use rtsp_types::{Request, Response, StatusCode, Version};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::description::{AUDIO, AUDIO_RATE, VIDEO, VIDEO_RATE};
+use super::outlet::{Outlet, UdpPair, Writer};
+use super::reports::{Heard, parse};
+use super::requests::{Received, Requests};
+use super::session::{Act, MediaPorts, Session, TIMEOUT, TRACKS, Track};
+use super::stream::{Beginning, RtpStream, ntp};
+use super::subscriber::{Delivery, Slices};
+use super::transport::Transport;
+use super::{LOOK_EVERY, Served};
+
+/// Who has not begun to play by then was no player.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often a player learns how the tracks' clocks belong together. Less often is usual (RFC 3550 section
+/// 6.2 has 5 s), but until the first report sound and picture don't fit.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// How the player is called at the host until it has said what it is.
+const UNNAMED: &str = "a video player";
+
+/// A connection that goes on.
+struct Connection<'a> {
+    served: &'a Served,
+    from: SocketAddr,
+    here: SocketAddr,
+    stream: TcpStream,
+    writer: Writer,
+    requests: Requests,
+    session: Session,
+    tracks: [Option<Arc<Delivery>>; 2],
+    subscribed: Option<SubscriberId>,
+    ended: Arc<AtomicBool>,
+    /// What the player says that it is.
+    software: String,
+    heard: Instant,
+    report_at: Instant,
+}
+
+/// Serves a player until it goes, is silent for too long, or the server ends.
+pub(super) fn serve(served: &Served, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    // Not inherited from the listener on every system.
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(LOOK_EVERY))?;
+    let here = stream.local_addr()?;
+    let (writer, write) = Writer::new(stream.try_clone()?);
+    let writes = (served.scheduler).spawn(ThreadRole::Background, "ouvr-rtsp-out", write)?;
+    let setup = &served.setup;
+    let session = Session::new(
+        setup.token.clone(),
+        &setup.name,
+        setup.sound,
+        here.ip().to_canonical(),
+        u64::from_ne_bytes(random()?),
+    );
+    let mut connection = Connection {
+        served,
+        from,
+        here,
+        stream,
+        writer,
+        requests: Requests::default(),
+        session,
+        tracks: [None, None],
+        subscribed: None,
+        ended: Arc::new(AtomicBool::new(false)),
+        software: UNNAMED.to_owned(),
+        heard: Instant::now(),
+        report_at: Instant::now(),
+    };
+    let result = connection.run();
+    connection.pause();
+    if !connection.writer.finish() {
+        // A player that does not read does not keep us.
+        let _ = connection.stream.shutdown(std::net::Shutdown::Both);
+    }
+    let _ = writes.join();
+    result
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let filled = rand::fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    Ok(bytes)
+}
+
+impl Connection<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        let began = Instant::now();
+        while !self.served.stopping() {
+            self.wait();
+            if !self.take_requests()? {
+                return Ok(());
+            }
+            self.take_reports();
+            let now = Instant::now();
+            let (silent, playing) = (now - self.heard, self.session.is_playing());
+            if playing && self.ended.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if !playing && silent > PATIENCE
+                || now - began > PATIENCE && self.tracks.iter().all(Option::is_none)
+            {
+                return Err(io::Error::other("it did not begin to play"));
+            }
+            // In a connection that takes packets the player is there.
+            let by_udp = self
+                .session
+                .transport(Track::Video)
+                .is_some_and(|t| matches!(t, Transport::Udp { .. }));
+            if by_udp && silent > Duration::from_secs(TIMEOUT) {
+                return Err(io::Error::other("nothing was heard of it for too long"));
+            }
+            if playing && now >= self.report_at {
+                self.report_at = now + REPORT_EVERY;
+                self.send_reports();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for anything from the player.
+    fn wait(&self) {
+        let mut polled = vec![PollFd::new(&self.stream, PollFlags::IN)];
+        for track in self.tracks.iter().flatten() {
+            if let Outlet::Udp(pair) = &track.outlet {
+                polled.push(PollFd::new(&pair.rtcp, PollFlags::IN));
+            }
+        }
+        let timeout = Timespec::try_from(LOOK_EVERY).ok();
+        let _ = poll(&mut polled, timeout.as_ref());
+    }
+
+    /// What came by the connection; whether it goes on.
+    fn take_requests(&mut self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if poll(&mut polled, Some(&now))? == 0 {
+            return Ok(true);
+        }
+        let mut bytes = [0; 4096];
+        let length = match self.stream.read(&mut bytes) {
+            Ok(0) => return Ok(false),
+            Ok(length) => length,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        };
+        self.heard = Instant::now();
+        self.requests.put(&bytes[..length]);
+        loop {
+            match self.requests.next() {
+                Ok(None) => return Ok(true),
+                Ok(Some(Received::Request(request))) => {
+                    if !self.request(&request)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(Some(Received::Packet { channel, bytes })) => self.packet(channel, &bytes),
+                Err(error) => {
+                    let answer = Response::builder(Version::V1_0, StatusCode::BadRequest);
+                    self.say(&answer.build(Vec::new()))?;
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+        }
+    }
+
+    /// Answers a request and does what it asks for; whether the connection goes on.
+    fn request(&mut self, request: &Request<Vec<u8>>) -> io::Result<bool> {
+        if let Some(agent) = request.header(&rtsp_types::headers::USER_AGENT) {
+            // It is shown in a terminal.
+            self.software = agent
+                .as_str()
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(64)
+                .collect();
+        }
+        let (tracks, writer) = (&mut self.tracks, &self.writer);
+        let (here, from) = (self.here, self.from);
+        let mut open =
+            |track: Track, transport: Transport| match open(track, transport, here, from, writer) {
+                Ok((delivery, ports)) => {
+                    tracks[track as usize] = Some(Arc::new(delivery));
+                    Some(ports)
+                }
+                Err(error) => {
+                    tracing::warn!(%from, %error, "no ports for a video player");
+                    None
+                }
+            };
+        let (mut response, act) = self.session.answer(request, &mut open);
+        if act == Act::Play
+            && let Err(why) = self.play()
+        {
+            tracing::warn!(from = %self.from, why, "a video player is refused");
+            response.set_status(StatusCode::ServiceUnavailable);
+            response.set_reason_phrase(why);
+            self.say(&response)?;
+            return Ok(false);
+        }
+        if act == Act::Pause {
+            self.pause();
+        }
+        self.say(&response)?;
+        Ok(act != Act::End)
+    }
+
+    fn say(&self, response: &Response<Vec<u8>>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        response.write(&mut bytes).map_err(io::Error::other)?;
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.writer.put(bytes).map_err(gone)
+    }
+
+    /// Subscribes; why not, in words for a line.
+    fn play(&mut self) -> Result<(), String> {
+        if self.subscribed.is_some() {
+            return Ok(());
+        }
+        for track in self.tracks.iter().flatten() {
+            track.closed.store(false, Ordering::Relaxed);
+        }
+        if let Some(sound) = &self.tracks[Track::Audio as usize] {
+            let sound = sound.clone();
+            self.served.host.listen(move |payload| {
+                let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
+                sent != super::outlet::Sent::Gone
+            });
+        }
+        let Some(video) = &self.tracks[Track::Video as usize] else {
+            return Ok(());
+        };
+        let Some(codec) = codec_of("x264") else {
+            return Err("this host makes no H.264".to_owned());
+        };
+        let title = format!("{} at {}", UNNAMED, self.from.ip().to_canonical());
+        let request = SubscribeRequest {
+            codecs: 1 << codec,
+            software: self.software.clone(),
+            ..SubscribeRequest::new(Role::Observer, &title)
+        };
+        self.ended.store(false, Ordering::Relaxed);
+        let slices = Slices::new(video.clone(), self.ended.clone());
+        let subscribed = self.served.host.subscribe(request, Box::new(slices));
+        let (id, _) = subscribed.map_err(|why| why.to_string())?;
+        self.subscribed = Some(id);
+        Ok(())
+    }
+
+    fn pause(&mut self) {
+        for track in self.tracks.iter().flatten() {
+            track.closed.store(true, Ordering::Relaxed);
+        }
+        if let Some(id) = self.subscribed.take() {
+            self.served.host.unsubscribe(id);
+        }
+    }
+
+    /// A packet between the requests: RTCP in a channel that is for it.
+    fn packet(&mut self, channel: u8, bytes: &[u8]) {
+        let known = TRACKS.iter().any(|track| {
+            matches!(self.session.transport(*track), Some(Transport::Interleaved { rtcp, .. }) if rtcp == channel)
+        });
+        if known {
+            self.rtcp(bytes);
+        }
+    }
+
+    /// What came by UDP.
+    fn take_reports(&mut self) {
+        let mut bytes = [0; 1500];
+        for track in TRACKS {
+            let Some(delivery) = self.tracks[track as usize].clone() else {
+                continue;
+            };
+            let Outlet::Udp(pair) = &delivery.outlet else {
+                continue;
+            };
+            // So many in one go at most, that a flood does not keep requests waiting.
+            for _ in 0..16 {
+                match pair.rtcp.recv(&mut bytes) {
+                    Ok(length) => self.rtcp(&bytes[..length]),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    fn rtcp(&mut self, bytes: &[u8]) {
+        let mut heard = Vec::new();
+        parse(bytes, ntp(SystemTime::now()), |one| heard.push(one));
+        if heard.is_empty() {
+            return;
+        }
+        self.heard = Instant::now();
+        let Some(id) = self.subscribed else { return };
+        let Some(video) = &self.tracks[Track::Video as usize] else {
+            return;
+        };
+        let (video, newest) = (video.stream().ssrc(), video.newest());
+        for one in heard {
+            let feedback = match one {
+                Heard::KeyFrame => Feedback::KeyFrame {
+                    last_good: FrameId::NONE,
+                    newest,
+                },
+                Heard::Report {
+                    ssrc,
+                    lost,
+                    round_trip: Some(round_trip),
+                } if ssrc == video => {
+                    let loss = Loss {
+                        rate: lost,
+                        run: 1.0,
+                    };
+                    Feedback::Link(LinkState { round_trip, loss })
+                }
+                Heard::Report { .. } => continue,
+            };
+            self.served.host.feedback(id, feedback);
+        }
+    }
+
+    fn send_reports(&mut self) {
+        for track in self.tracks.iter().flatten() {
+            let name = &self.served.setup.name;
+            let report = track.stream().report(clock::now(), SystemTime::now(), name);
+            if let Some(report) = report {
+                track.outlet.rtcp(&report);
+            }
+        }
+    }
+}
+
+/// Makes ready for a track.
+fn open(
+    track: Track,
+    transport: Transport,
+    here: SocketAddr,
+    from: SocketAddr,
+    writer: &Writer,
+) -> io::Result<(Delivery, MediaPorts)> {
+    let [a, b, c, d, e, f, g, h, i, j] = random()?;
+    let from_where = Beginning {
+        ssrc: u32::from_ne_bytes([a, b, c, d]),
+        sequence: u16::from_ne_bytes([e, f]),
+        offset: u32::from_ne_bytes([g, h, i, j]),
+    };
+    let (payload_type, rate) = match track {
+        Track::Video => (VIDEO, VIDEO_RATE),
+        Track::Audio => (AUDIO, AUDIO_RATE),
+    };
+    let (outlet, server) = match transport {
+        Transport::Udp { rtp, rtcp, .. } => {
+            // Where the requests come from, never where a header says: nobody is sent what he did not ask for.
+            let pair = UdpPair::open(here.ip(), from.ip(), (rtp, rtcp))?;
+            let ports = pair.ports()?;
+            (Outlet::Udp(pair), ports)
+        }
+        Transport::Interleaved { rtp, rtcp, .. } => {
+            let writer = writer.clone();
+            (Outlet::Interleaved { rtp, rtcp, writer }, (0, 0))
+        }
+    };
+    let ports = MediaPorts {
+        server,
+        ssrc: from_where.ssrc,
+        sequence: from_where.sequence,
+    };
+    let stream = RtpStream::new(payload_type, rate, from_where);
+    Ok((Delivery::new(stream, outlet), ports))
+}

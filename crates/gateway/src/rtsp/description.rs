@@ -1,0 +1,114 @@
+//! What a player is told of the streams before it takes them: SDP (RFC 8866).
+
+use std::net::IpAddr;
+
+use sdp_types::{Attribute, Connection, Media, Origin, Session, Time};
+
+/// Payload types, of those that mean what the description says (RFC 3551 section 3).
+pub(super) const VIDEO: u8 = 96;
+pub(super) const AUDIO: u8 = 97;
+
+/// The clock of RTP for video (RFC 6184 section 8.2.1) and for Opus (RFC 7587 section 4.1), in Hz.
+pub(super) const VIDEO_RATE: u32 = 90_000;
+pub(super) const AUDIO_RATE: u32 = 48_000;
+
+/// The description of a host called `name` at `address`.
+///
+/// What a decoder must know of H.264 is not in it, since it may change with the picture's size: it stands in
+/// front of each key frame.
+pub(super) fn describe(name: &str, address: IpAddr, id: u64, sound: bool) -> Vec<u8> {
+    let flag = |name: &str| Attribute::new(name);
+    let value = |name: &str, value: &str| Attribute::with_value(name, value);
+    let media = |kind: &str, payload: u8, attributes: Vec<Attribute>| Media {
+        media: kind.to_owned(),
+        port: 0,
+        num_ports: None,
+        // With feedback, so that players say when they have lost a picture (RFC 4585).
+        proto: "RTP/AVPF".to_owned(),
+        fmt: payload.to_string(),
+        media_title: None,
+        connections: Vec::new(),
+        bandwidths: Vec::new(),
+        key: None,
+        attributes,
+    };
+    let mut medias = vec![media(
+        "video",
+        VIDEO,
+        vec![
+            value("rtpmap", &format!("{VIDEO} H264/{VIDEO_RATE}")),
+            value("fmtp", &format!("{VIDEO} packetization-mode=1")),
+            value("rtcp-fb", &format!("{VIDEO} nack pli")),
+            value("rtcp-fb", &format!("{VIDEO} ccm fir")),
+            value("control", "video"),
+        ],
+    )];
+    if sound {
+        medias.push(media(
+            "audio",
+            AUDIO,
+            vec![
+                value("rtpmap", &format!("{AUDIO} opus/{AUDIO_RATE}/2")),
+                value("fmtp", &format!("{AUDIO} sprop-stereo=1")),
+                value("control", "audio"),
+            ],
+        ));
+    }
+    // A line of SDP ends where the line ends.
+    let title: String = name.chars().filter(|c| !c.is_control()).collect();
+    let session = Session {
+        origin: Origin::with_ip_addr(id, 1, address),
+        session_name: if title.is_empty() {
+            "OpenUVR".to_owned()
+        } else {
+            title
+        },
+        session_description: None,
+        uri: None,
+        emails: Vec::new(),
+        phones: Vec::new(),
+        connection: Some(Connection::from_ip_addr(match address {
+            IpAddr::V4(_) => IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+        })),
+        bandwidths: Vec::new(),
+        times: vec![Time::new(0, 0)],
+        time_zones: Vec::new(),
+        key: None,
+        attributes: vec![
+            flag("recvonly"),
+            value("control", "*"),
+            value("range", "npt=now-"),
+        ],
+        medias,
+    };
+    let mut text = Vec::new();
+    // Into memory: it can't fail.
+    let _ = session.write(&mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_reads_back_with_both_tracks() {
+        let address = "192.0.2.7".parse().unwrap();
+        let text = describe("a host\r\nm=evil", address, 7, true);
+        let read = Session::parse(&text).unwrap();
+        assert_eq!(read.session_name, "a hostm=evil");
+        let tracks: Vec<&str> = read.medias.iter().map(|media| &media.media[..]).collect();
+        assert_eq!(tracks, ["video", "audio"]);
+        let map = |at: usize| read.medias[at].get_first_attribute_value("rtpmap").unwrap();
+        assert_eq!(map(0), Some("96 H264/90000"));
+        assert_eq!(map(1), Some("97 opus/48000/2"));
+        assert_eq!(
+            Session::parse(&describe("", address, 7, false))
+                .unwrap()
+                .medias
+                .len(),
+            1
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! What lets video players in: RTSP 1.0 (RFC 2326), RTP (RFC 3550) and H.264 and Opus in it (RFC 6184,
+//! RFC 7587). A player watches: it has no way to send input.
+//!
+//! ```text
+//!  player                        gateway                                   host
+//!  RTSP    ◄── TCP ───►  connection ── requests ── session
+//!  RTP     ◄── UDP ────  outlet ◄── stream ◄── packetise ◄── slices ────  a rendition in H.264
+//!          ◄── or TCP ─          ◄── stream ◄──────────────── payloads ─  sound
+//!  RTCP    ─── either ►  reports ───────────────────────────── feedback ►  key frames, by the observers' budget
+//! ```
+//!
+//! No async runtime: each connection has two threads, since few players watch one host. Whoever knows the
+//! [`Token`] may watch; it is a part of the URL, because that is what every player can be given. Nothing
+//! is encrypted (`docs/clients.md`).
+
+mod connection;
+mod description;
+mod outlet;
+mod reports;
+mod requests;
+mod session;
+mod stream;
+mod subscriber;
+mod token;
+mod transport;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::sched::{Scheduler, ThreadRole};
+
+pub use self::reports::{Heard, parse as parse_reports};
+pub use self::requests::{Received, Requests};
+pub use self::session::{Act, MediaPorts, Session, Track};
+pub use self::token::{Token, TokenError};
+pub use self::transport::{Transport, choose as choose_transport};
+
+/// The port, if none is named: what RFC 2326's is for those who may not have 554.
+pub const PORT: u16 = 8554;
+
+/// Connections at a time, in all …
+const CONNECTIONS: usize = 16;
+/// … and from one address: a player and its recorder, twice.
+const OF_AN_ADDRESS: usize = 4;
+
+/// How often a thread that waits looks whether the server ends.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a server is to be.
+#[derive(Clone, Debug)]
+pub struct RtspSetup {
+    /// Where players reach it, by TCP.
+    pub bind: SocketAddr,
+    /// What a URL must contain.
+    pub token: Token,
+    /// What the host is called, in players' titles.
+    pub name: String,
+    /// The host has sound.
+    pub sound: bool,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum RtspError {
+    /// The address can't be had.
+    #[error("can't serve video players at {bind}: {error}")]
+    Bind {
+        /// The address.
+        bind: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The system gives no thread.
+    #[error("can't start a thread for video players: {0}")]
+    Thread(io::Error),
+}
+
+/// Serves until it is dropped, which ends all connections.
+pub struct RtspServer {
+    address: SocketAddr,
+    served: Arc<Served>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all connections share.
+struct Served {
+    host: Arc<HostRuntime>,
+    setup: RtspSetup,
+    scheduler: Scheduler,
+    stopping: AtomicBool,
+    /// How many connections each address has.
+    places: Mutex<HashMap<IpAddr, usize>>,
+}
+
+impl RtspServer {
+    /// Listens, and serves `host` in threads of its own.
+    ///
+    /// # Errors
+    /// [`RtspError`]
+    pub fn start(
+        setup: RtspSetup,
+        host: Arc<HostRuntime>,
+        scheduler: &Scheduler,
+    ) -> Result<RtspServer, RtspError> {
+        let bind = setup.bind;
+        let refused = |error| RtspError::Bind { bind, error };
+        let listener = TcpListener::bind(bind).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let served = Arc::new(Served {
+            host,
+            setup,
+            scheduler: scheduler.clone(),
+            stopping: AtomicBool::new(false),
+            places: Mutex::default(),
+        });
+        let thread = {
+            let served = served.clone();
+            scheduler.spawn(ThreadRole::Background, "ouvr-rtsp", move || {
+                accept(&listener, &served);
+            })
+        };
+        let thread = Some(thread.map_err(RtspError::Thread)?);
+        Ok(RtspServer {
+            address,
+            served,
+            thread,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for RtspServer {
+    fn drop(&mut self) {
+        self.served.stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic in there was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes connections until the server ends; then waits for theirs.
+fn accept(listener: &TcpListener, served: &Arc<Served>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !served.stopping() {
+        threads.retain(|thread| !thread.is_finished());
+        match listener.accept() {
+            Ok((stream, from)) => threads.extend(begin(served, stream, from)),
+            Err(_) => wait_readable(listener, LOOK_EVERY),
+        }
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+/// A thread for one connection; none if there is no place for it: it is closed then.
+fn begin(served: &Arc<Served>, stream: TcpStream, from: SocketAddr) -> Option<JoinHandle<()>> {
+    let place = served.place(from.ip())?;
+    let thread = {
+        let served = served.clone();
+        served
+            .scheduler
+            .clone()
+            .spawn(ThreadRole::Background, "ouvr-rtsp-conn", move || {
+                if let Err(error) = connection::serve(&served, stream, from) {
+                    tracing::debug!(%from, %error, "a video player's connection ended");
+                }
+                drop(place);
+            })
+    };
+    match thread {
+        Ok(thread) => Some(thread),
+        Err(error) => {
+            tracing::warn!(%from, %error, "no thread for a video player");
+            None
+        }
+    }
+}
+
+/// Waits until something can be read or accepted, so long at most.
+fn wait_readable(socket: &impl std::os::fd::AsFd, timeout: Duration) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec::try_from(timeout).ok();
+    let mut polled = [PollFd::new(socket, PollFlags::IN)];
+    // Interrupted, or failed: the caller tries again.
+    let _ = poll(&mut polled, timeout.as_ref());
+}
+
+impl Served {
+    fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// A place for one more connection from an address, which is free again when it is dropped.
+    fn place(self: &Arc<Served>, from: IpAddr) -> Option<Place> {
+        let mut places = self.places();
+        let all: usize = places.values().sum();
+        let here = places.entry(from).or_default();
+        if all >= CONNECTIONS || *here >= OF_AN_ADDRESS {
+            return None;
+        }
+        *here += 1;
+        Some(Place {
+            served: self.clone(),
+            from,
+        })
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Place {
+    served: Arc<Served>,
+    from: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = self.served.places();
+        if let Some(here) = places.get_mut(&self.from) {
+            *here -= 1;
+            if *here == 0 {
+                places.remove(&self.from);
+            }
+        }
+    }
+}

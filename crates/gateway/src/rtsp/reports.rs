@@ -1,0 +1,109 @@
+//! What a player says by RTCP: what it lost, how far it is, and that it needs a key frame.
+
+use std::time::Duration;
+
+use rtcp_types::{Compound, Fir, Packet, Pli, ReportBlock};
+
+/// One thing that a player said.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Heard {
+    /// Its picture is broken (RFC 4585 section 6.3.1, RFC 5104 section 4.3.1).
+    KeyFrame,
+    /// Since its report before (RFC 3550 section 6.4.1).
+    Report {
+        /// Of which track.
+        ssrc: u32,
+        /// The share of packets that it lost, 0 to 1.
+        lost: f64,
+        /// There and back, if it has had a sender report.
+        round_trip: Option<Duration>,
+    },
+}
+
+/// Reads a datagram of RTCP; `now` is our time of day in NTP's 32.32 bits, by which sender reports went.
+/// What is no RTCP says nothing.
+pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(Heard)) {
+    let Ok(compound) = Compound::parse(bytes) else {
+        return;
+    };
+    for packet in compound {
+        match packet {
+            Ok(Packet::Rr(report)) => report
+                .report_blocks()
+                .for_each(|block| each(heard(&block, now))),
+            Ok(Packet::Sr(report)) => report
+                .report_blocks()
+                .for_each(|block| each(heard(&block, now))),
+            Ok(Packet::PayloadFeedback(feedback)) => {
+                if feedback.parse_fci::<Pli>().is_ok() || feedback.parse_fci::<Fir>().is_ok() {
+                    each(Heard::KeyFrame);
+                }
+            }
+            Ok(_) => {}
+            // What follows can't be found.
+            Err(_) => return,
+        }
+    }
+}
+
+fn heard(block: &ReportBlock<'_>, now: u64) -> Heard {
+    let (sent, waited) = (
+        block.last_sender_report_timestamp(),
+        block.delay_since_last_sender_report_timestamp(),
+    );
+    // The middle 32 bits of NTP's time, as the report names them: 65 536 a second.
+    #[expect(clippy::cast_possible_truncation, reason = "the middle bits are meant")]
+    let here = (now >> 16) as u32;
+    let way = here.wrapping_sub(sent).wrapping_sub(waited);
+    // More than half of the range is less than nothing: the player's clock is another.
+    let round_trip = (sent != 0 && way < 1 << 31)
+        .then(|| Duration::from_nanos(u64::from(way) * 1_000_000_000 / 65_536));
+    Heard::Report {
+        ssrc: block.ssrc(),
+        lost: f64::from(block.fraction_lost()) / 256.0,
+        round_trip,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rtcp_types::{PayloadFeedback, ReceiverReport};
+
+    use super::super::stream::bytes_of;
+    use super::*;
+
+    fn all(bytes: &[u8], now: u64) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        parse(bytes, now, |one| heard.push(one));
+        heard
+    }
+
+    #[test]
+    fn a_report_says_loss_and_round_trip() {
+        let block = ReportBlock::builder(7)
+            .fraction_lost(64)
+            .last_sender_report_timestamp(0x0005_0000)
+            .delay_since_last_sender_report_timestamp(0x8000);
+        let report = ReceiverReport::builder(9).add_report_block(block);
+        let bytes = bytes_of(&report).unwrap();
+        let expected = Heard::Report {
+            ssrc: 7,
+            lost: 0.25,
+            round_trip: Some(Duration::from_millis(250)),
+        };
+        assert_eq!(all(&bytes, 0x5_c000_0000), [expected]);
+        for cut in 0..bytes.len() {
+            assert!(all(&bytes[..cut], 0).is_empty(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn lost_pictures_ask_for_a_key_frame() {
+        let pli = Pli::builder();
+        let feedback = PayloadFeedback::builder(&pli).sender_ssrc(1).media_ssrc(7);
+        assert_eq!(all(&bytes_of(&feedback).unwrap(), 0), [Heard::KeyFrame]);
+        let fir = Fir::builder().add_ssrc(7, 1);
+        let feedback = PayloadFeedback::builder(&fir).sender_ssrc(1).media_ssrc(0);
+        assert_eq!(all(&bytes_of(&feedback).unwrap(), 0), [Heard::KeyFrame]);
+    }
+}

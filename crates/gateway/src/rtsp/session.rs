@@ -1,0 +1,427 @@
+//! A player's session of RTSP 1.0 (RFC 2326 appendix A.2), a value without I/O: requests in, answers out,
+//! and what is to be done.
+
+use std::net::IpAddr;
+
+use rtsp_types::headers::{
+    CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, REQUIRE, RTP_INFO, SERVER, SESSION, TRANSPORT,
+};
+use rtsp_types::{Method, Request, Response, ResponseBuilder, StatusCode, Version};
+
+use super::description::describe;
+use super::token::Token;
+use super::transport::{Transport, choose};
+
+/// A session over UDP ends when nothing was heard for so many seconds (RFC 2326 section 12.37; its usual
+/// value).
+pub(super) const TIMEOUT: u64 = 60;
+
+/// What is served.
+const METHODS: &str =
+    "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, GET_PARAMETER, SET_PARAMETER, TEARDOWN";
+
+/// What a player can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Track {
+    /// The picture.
+    Video,
+    /// The sound.
+    Audio,
+}
+
+/// Both, in the order of their indices.
+pub(super) const TRACKS: [Track; 2] = [Track::Video, Track::Audio];
+
+impl Track {
+    /// As the description calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Track::Video => "video",
+            Track::Audio => "audio",
+        }
+    }
+}
+
+/// What a request asks the connection to do, behind its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Nothing.
+    Nothing,
+    /// Frames and sound are wanted, of the tracks that were set up.
+    Play,
+    /// No more, for now.
+    Pause,
+    /// It is over.
+    End,
+}
+
+/// What the connection has for a track that is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MediaPorts {
+    /// Our ports, RTP's and RTCP's; not looked at for interleaved packets.
+    pub server: (u16, u16),
+    /// The track's source.
+    pub ssrc: u32,
+    /// The number of its first packet.
+    pub sequence: u16,
+}
+
+/// What a connection's player has asked for until now.
+#[derive(Debug)]
+pub struct Session {
+    token: Token,
+    name: String,
+    sound: bool,
+    /// Ours, as the player reached it.
+    address: IpAddr,
+    /// Of this connection; named to the player with its first track.
+    id: String,
+    number: u64,
+    tracks: [Option<(Transport, MediaPorts)>; 2],
+    playing: bool,
+}
+
+impl Session {
+    /// Of a player that reached us at `address`; `number` is a random one.
+    #[must_use]
+    pub fn new(token: Token, name: &str, sound: bool, address: IpAddr, number: u64) -> Session {
+        Session {
+            token,
+            name: name.to_owned(),
+            sound,
+            address,
+            id: format!("{number:016X}"),
+            number,
+            tracks: [None; 2],
+            playing: false,
+        }
+    }
+
+    /// How a track reaches the player, if it was set up.
+    #[must_use]
+    pub fn transport(&self, track: Track) -> Option<Transport> {
+        self.tracks[track as usize].map(|(transport, _)| transport)
+    }
+
+    /// Whether the player was let play, and has not paused since.
+    #[must_use]
+    pub fn is_playing(&self) -> bool {
+        self.playing
+    }
+
+    /// The answer to a request, and what to do then. `open` makes ready for a track; it may fail, and is
+    /// asked once more if the player sets the track up again.
+    pub fn answer(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        open: &mut dyn FnMut(Track, Transport) -> Option<MediaPorts>,
+    ) -> (Response<Vec<u8>>, Act) {
+        let (answer, act) = self.decide(request, open);
+        let response = match answer {
+            Ok((builder, body)) => builder.build(body),
+            Err(status) => refusal(status).build(Vec::new()),
+        };
+        let mut response = response;
+        if let Some(number) = request.header(&CSEQ) {
+            response.insert_header(CSEQ, number.clone());
+        }
+        response.insert_header(SERVER, concat!("OpenUVR/", env!("CARGO_PKG_VERSION")));
+        (response, act)
+    }
+
+    fn decide(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        open: &mut dyn FnMut(Track, Transport) -> Option<MediaPorts>,
+    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
+        let plain = |builder| (Ok((builder, Vec::new())), Act::Nothing);
+        let refused = |status| (Err(status), Act::Nothing);
+        if request.version() != Version::V1_0 {
+            return refused(StatusCode::RTSPVersionNotSupported);
+        }
+        if request.header(&REQUIRE).is_some() {
+            // No extension is served (section 12.32).
+            return refused(StatusCode::OptionNotSupported);
+        }
+        if *request.method() == Method::Options {
+            return plain(ok().header(PUBLIC, METHODS));
+        }
+        let path = match self.path(request) {
+            Ok(path) => path,
+            Err(status) => return refused(status),
+        };
+        let named = request.header(&SESSION);
+        let named = named.map(|value| value.as_str().split(';').next().unwrap_or("").trim());
+        let set_up = self.tracks.iter().any(Option::is_some);
+        if named.is_some_and(|named| !set_up || named != self.id) {
+            return refused(StatusCode::SessionNotFound);
+        }
+        match (request.method(), set_up) {
+            (Method::Describe, _) => self.description(request),
+            (Method::Setup, _) => match self.set_up(request, &path, open) {
+                Ok(builder) => plain(builder),
+                Err(status) => refused(status),
+            },
+            (Method::Play, true) => {
+                self.playing = true;
+                let builder = self.ok().header(RTP_INFO, self.beginnings(request));
+                (Ok((builder, Vec::new())), Act::Play)
+            }
+            (Method::Pause, true) => {
+                self.playing = false;
+                (Ok((self.ok(), Vec::new())), Act::Pause)
+            }
+            (Method::Teardown, true) => {
+                self.playing = false;
+                (Ok((self.ok(), Vec::new())), Act::End)
+            }
+            // Asked by players to say that they are there (section 10.8).
+            (Method::GetParameter | Method::SetParameter, true) => plain(self.ok()),
+            (Method::GetParameter | Method::SetParameter, false) => plain(ok()),
+            (Method::Play | Method::Pause | Method::Teardown, false) => {
+                refused(StatusCode::MethodNotValidInThisState)
+            }
+            _ => plain(refusal(StatusCode::MethodNotAllowed).header(PUBLIC, METHODS)),
+        }
+    }
+
+    /// What stands behind the token in a request's URL.
+    fn path(&self, request: &Request<Vec<u8>>) -> Result<String, StatusCode> {
+        let url = request.request_uri().ok_or(StatusCode::BadRequest)?;
+        let path = url.path().trim_start_matches('/');
+        let (token, rest) = path.split_once('/').unwrap_or((path, ""));
+        match self.token.is(token) {
+            true => Ok(rest.trim_end_matches('/').to_owned()),
+            // Not "unauthorized": a player would ask for a password, and there is none.
+            false => Err(StatusCode::NotFound),
+        }
+    }
+
+    fn description(
+        &self,
+        request: &Request<Vec<u8>>,
+    ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
+        let Some(url) = request.request_uri() else {
+            return (Err(StatusCode::BadRequest), Act::Nothing);
+        };
+        let base = format!("{}/", url.as_str().trim_end_matches('/'));
+        let builder = ok()
+            .header(CONTENT_TYPE, "application/sdp")
+            .header(CONTENT_BASE, base);
+        let body = describe(&self.name, self.address, self.number, self.sound);
+        (Ok((builder, body)), Act::Nothing)
+    }
+
+    fn set_up(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        path: &str,
+        open: &mut dyn FnMut(Track, Transport) -> Option<MediaPorts>,
+    ) -> Result<ResponseBuilder, StatusCode> {
+        if self.playing {
+            return Err(StatusCode::MethodNotValidInThisState);
+        }
+        let track = TRACKS.into_iter().find(|track| track.name() == path);
+        let track = track.filter(|track| self.sound || *track == Track::Video);
+        let track = track.ok_or(StatusCode::NotFound)?;
+        let header = request.header(&TRANSPORT).ok_or(StatusCode::BadRequest)?;
+        let free = 2 * track as u8;
+        let transport = choose(header.as_str(), free).ok_or(StatusCode::UnsupportedTransport)?;
+        let other = self.tracks[1 - track as usize];
+        if other.is_some_and(|(other, _)| shares_channel(other, transport)) {
+            return Err(StatusCode::UnsupportedTransport);
+        }
+        let ports = open(track, transport).ok_or(StatusCode::ServiceUnavailable)?;
+        self.tracks[track as usize] = Some((transport, ports));
+        Ok(self
+            .ok()
+            .header(TRANSPORT, transport.answer(ports.server, ports.ssrc)))
+    }
+
+    /// An answer that names the session.
+    fn ok(&self) -> ResponseBuilder {
+        ok().header(SESSION, format!("{};timeout={TIMEOUT}", self.id))
+    }
+
+    /// By which number each track begins (section 12.33).
+    fn beginnings(&self, request: &Request<Vec<u8>>) -> String {
+        let url = request.request_uri().map_or("", |url| url.as_str());
+        let url = url.trim_end_matches('/');
+        let set_up = TRACKS.into_iter().filter_map(|track| {
+            let (_, ports) = self.tracks[track as usize]?;
+            Some(format!("url={url}/{};seq={}", track.name(), ports.sequence))
+        });
+        set_up.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Both want one channel.
+fn shares_channel(one: Transport, other: Transport) -> bool {
+    let channels = |transport| match transport {
+        Transport::Interleaved { rtp, rtcp, .. } => Some([rtp, rtcp]),
+        Transport::Udp { .. } => None,
+    };
+    match (channels(one), channels(other)) {
+        (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
+        // All in one, or none: what is lost in one would not be in the other.
+        (None, None) => false,
+        _ => true,
+    }
+}
+
+fn ok() -> ResponseBuilder {
+    Response::builder(Version::V1_0, StatusCode::Ok)
+}
+
+fn refusal(status: StatusCode) -> ResponseBuilder {
+    Response::builder(Version::V1_0, status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtsp::requests::{Received, Requests};
+
+    const PORTS: MediaPorts = MediaPorts {
+        server: (7000, 7001),
+        ssrc: 0xabcd,
+        sequence: 77,
+    };
+
+    fn session() -> Session {
+        let token = "secret-token".parse().unwrap();
+        Session::new(token, "host", true, "127.0.0.1".parse().unwrap(), 0xbeef)
+    }
+
+    fn ask(session: &mut Session, lines: &str) -> (u16, String, Act) {
+        let mut requests = Requests::default();
+        requests.put(lines.replace('\n', "\r\n").as_bytes());
+        requests.put(b"\r\n");
+        let Ok(Some(Received::Request(request))) = requests.next() else {
+            panic!("no request: {lines}");
+        };
+        let (response, act) = session.answer(&request, &mut |_, _| Some(PORTS));
+        let mut text = Vec::new();
+        response.write(&mut text).unwrap();
+        (
+            response.status().into(),
+            String::from_utf8(text).unwrap(),
+            act,
+        )
+    }
+
+    fn line(method: &str, path: &str, more: &str) -> String {
+        format!("{method} rtsp://h:8554/{path} RTSP/1.0\nCSeq: 5\n{more}")
+    }
+
+    const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\n";
+
+    #[test]
+    fn a_player_comes_watches_pauses_and_goes() {
+        let mut session = session();
+        let (status, text, _) = ask(&mut session, &line("OPTIONS", "", ""));
+        assert!(
+            status == 200 && text.contains("DESCRIBE") && text.contains("CSeq: 5"),
+            "{text}"
+        );
+        let (status, text, _) = ask(&mut session, &line("DESCRIBE", "secret-token", ""));
+        assert_eq!(status, 200);
+        assert!(
+            text.contains("Content-Base: rtsp://h:8554/secret-token/\r\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("m=video") && text.contains("m=audio"),
+            "{text}"
+        );
+        let (status, text, _) = ask(&mut session, &line("SETUP", "secret-token/video", UDP));
+        assert!(
+            status == 200 && text.contains("server_port=7000-7001"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Session: 000000000000BEEF;timeout=60"),
+            "{text}"
+        );
+        let named = "Session: 000000000000BEEF\n";
+        let (status, text, act) = ask(&mut session, &line("PLAY", "secret-token/", named));
+        assert_eq!((status, act, session.is_playing()), (200, Act::Play, true));
+        assert!(
+            text.contains("url=rtsp://h:8554/secret-token/video;seq=77"),
+            "{text}"
+        );
+        let (_, _, act) = ask(&mut session, &line("PAUSE", "secret-token", named));
+        assert_eq!((act, session.is_playing()), (Act::Pause, false));
+        let (_, _, act) = ask(&mut session, &line("TEARDOWN", "secret-token", named));
+        assert_eq!(act, Act::End);
+    }
+
+    #[test]
+    fn who_does_not_know_the_token_finds_nothing() {
+        let mut session = session();
+        for path in [
+            "",
+            "secret",
+            "secret-tokens",
+            "/secret-token2/video",
+            "video",
+        ] {
+            for method in ["DESCRIBE", "SETUP", "PLAY", "GET_PARAMETER", "TEARDOWN"] {
+                let (status, text, act) = ask(&mut session, &line(method, path, UDP));
+                assert_eq!(
+                    (status, act),
+                    (404, Act::Nothing),
+                    "{method} {path}: {text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_its_number() {
+        let mut session = session();
+        let mut status = |lines: &str| ask(&mut session, lines).0;
+        assert_eq!(status(&line("PLAY", "secret-token", "")), 455);
+        assert_eq!(status(&line("SETUP", "secret-token/smell", UDP)), 404);
+        assert_eq!(status(&line("SETUP", "secret-token/video", "")), 400);
+        assert_eq!(
+            status(&line("SETUP", "secret-token/video", "Transport: RAW\n")),
+            461
+        );
+        assert_eq!(
+            status(&line("SETUP", "secret-token/video", "Require: x\n")),
+            551
+        );
+        assert_eq!(status(&line("RECORD", "secret-token", "")), 405);
+        assert_eq!(status(&line("PAUSE", "secret-token", "Session: 1\n")), 454);
+        assert_eq!(
+            status("DESCRIBE rtsp://h/secret-token RTSP/2.0\nCSeq: 1\n"),
+            505
+        );
+        assert_eq!(status(&line("SETUP", "secret-token/video", UDP)), 200);
+        assert_eq!(status(&line("PLAY", "secret-token", "Session: 1\n")), 454);
+        // Half by UDP, half in the connection.
+        let tcp = "Transport: RTP/AVP/TCP;interleaved=0-1\n";
+        assert_eq!(status(&line("SETUP", "secret-token/audio", tcp)), 461);
+        assert_eq!(status(&line("PLAY", "secret-token", "")), 200);
+        assert_eq!(status(&line("SETUP", "secret-token/audio", UDP)), 455);
+    }
+
+    #[test]
+    fn no_port_is_no_track() {
+        let mut session = session();
+        let mut requests = Requests::default();
+        requests.put(
+            line("SETUP", "secret-token/video", UDP)
+                .replace('\n', "\r\n")
+                .as_bytes(),
+        );
+        requests.put(b"\r\n");
+        let Ok(Some(Received::Request(request))) = requests.next() else {
+            panic!("no request");
+        };
+        let (response, _) = session.answer(&request, &mut |_, _| None);
+        assert_eq!(response.status(), StatusCode::ServiceUnavailable);
+        assert_eq!(session.transport(Track::Video), None);
+    }
+}

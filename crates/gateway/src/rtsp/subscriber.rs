@@ -1,0 +1,136 @@
+//! The host's frames on their way to a video player: each slice becomes packets, which leave at once, in
+//! the thread that the host gives to each subscriber.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::send::update::Update;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_runtime::clock;
+
+use super::outlet::{Outlet, Sent};
+use super::stream::RtpStream;
+use crate::packetise::payloads;
+
+/// A track that is set up.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) stream: Mutex<RtpStream>,
+    pub(super) outlet: Outlet,
+    /// The player has paused, or is gone: nothing more leaves.
+    pub(super) closed: AtomicBool,
+    /// The newest frame that began to leave; 0: none.
+    newest: AtomicU32,
+}
+
+impl Delivery {
+    pub(super) fn new(stream: RtpStream, outlet: Outlet) -> Delivery {
+        Delivery {
+            stream: Mutex::new(stream),
+            outlet,
+            closed: AtomicBool::new(false),
+            newest: AtomicU32::new(0),
+        }
+    }
+
+    /// The newest frame that began to leave.
+    pub(super) fn newest(&self) -> FrameId {
+        FrameId(self.newest.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn stream(&self) -> MutexGuard<'_, RtpStream> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends one payload; its size on the wire without UDP's and IP's headers.
+    pub(super) fn send(
+        &self,
+        captured: Instant,
+        last: bool,
+        payload: &[u8],
+        waits: bool,
+    ) -> (Sent, usize) {
+        if self.closed.load(Ordering::Relaxed) {
+            return (Sent::Gone, 0);
+        }
+        let packet = self.stream().packet(captured, last, payload);
+        (self.outlet.rtp(&packet, waits), packet.len())
+    }
+}
+
+/// A player's end of its subscription.
+pub(super) struct Slices {
+    video: Arc<Delivery>,
+    /// The host has ended it.
+    ended: Arc<AtomicBool>,
+    open: Option<Open>,
+}
+
+/// The frame that is under way.
+struct Open {
+    frame: FrameId,
+    captured: Instant,
+    departure: Departure,
+    gone: bool,
+}
+
+impl Slices {
+    pub(super) fn new(video: Arc<Delivery>, ended: Arc<AtomicBool>) -> Slices {
+        Slices {
+            video,
+            ended,
+            open: None,
+        }
+    }
+}
+
+impl Subscriber for Slices {
+    fn begin(&mut self, _: Instant, frame: &Frame) {
+        let newest = frame.header.frame.0;
+        self.video.newest.store(newest, Ordering::Relaxed);
+        self.open = Some(Open {
+            frame: frame.header.frame,
+            captured: Instant(frame.header.captured),
+            departure: Departure::default(),
+            gone: false,
+        });
+    }
+
+    fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
+        let Some(open) = &mut self.open else { return };
+        let ends = slice.place.index + 1 == slice.place.count;
+        let left = &mut open.departure;
+        payloads(slice.bytes, |payload, last| {
+            let (sent, bytes) = self.video.send(open.captured, last && ends, payload, true);
+            open.gone |= sent == Sent::Gone;
+            left.overflowed |= sent == Sent::Full;
+            if sent == Sent::Left {
+                let now = clock::now();
+                left.first.get_or_insert(now);
+                left.last = Some(now);
+                left.datagrams += 1;
+                left.bytes += u32::try_from(bytes).unwrap_or(u32::MAX);
+            }
+        });
+    }
+
+    fn end(&mut self, _: Instant) -> Progress {
+        match self.open.take() {
+            Some(open) if !open.gone => Progress::Left(open.departure),
+            _ => Progress::Missed,
+        }
+    }
+
+    fn dropped(&mut self, _: Instant, frame: FrameId, _: Stage, _: DropCause) {
+        self.open.take_if(|open| open.frame == frame);
+    }
+
+    fn update(&mut self, _: Instant, update: Update) {
+        if let Update::Ended(_) = update {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+    }
+}

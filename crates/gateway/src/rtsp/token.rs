@@ -1,0 +1,140 @@
+//! What a URL must contain for a player to watch.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use aws_lc_rs::{constant_time, rand};
+use openuvr_runtime::store::{StoreError, read_text, write_whole};
+
+/// The file in the host's folder.
+const FILE: &str = "rtsp-token";
+
+/// Characters of one that a host made: 120 bits.
+const MADE: usize = 24;
+
+/// Of one that a person chose: at least as many (guess) …
+const SHORTEST: usize = 8;
+/// … and at most.
+const LONGEST: usize = 64;
+
+/// Letters and digits of one that is made; 32, so that each carries five bits.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// The secret part of a URL: 8 to 64 letters, digits, `-` and `_`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It would not be safe, or not fit into a URL.
+    #[error("a token has 8 to 64 letters, digits, - and _")]
+    Form,
+    /// The file can't be read or written.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The file holds something else.
+    #[error(
+        "{0}: a token has 8 to 64 letters, digits, - and _; remove the file and a new one is made"
+    )]
+    Content(String),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    NoRandomness,
+}
+
+impl Token {
+    /// The one kept in `folder`, which is made if there is none.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub fn kept_in(folder: &Path) -> Result<Token, TokenError> {
+        let path = folder.join(FILE);
+        if let Some(text) = read_text(&path)? {
+            return (text.trim().parse())
+                .map_err(|_| TokenError::Content(path.display().to_string()));
+        }
+        let token = Token::random()?;
+        write_whole(&path, format!("{}\n", token.0).as_bytes())?;
+        Ok(token)
+    }
+
+    /// A new one.
+    ///
+    /// # Errors
+    /// [`TokenError::NoRandomness`]
+    pub fn random() -> Result<Token, TokenError> {
+        let mut bytes = [0; MADE];
+        rand::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
+        let letters = bytes.map(|byte| ALPHABET[usize::from(byte % 32)]);
+        Ok(Token(
+            letters.iter().map(|letter| char::from(*letter)).collect(),
+        ))
+    }
+
+    /// Whether it is this one. How long that takes depends on the length alone.
+    #[must_use]
+    pub fn is(&self, given: &str) -> bool {
+        constant_time::verify_slices_are_equal(self.0.as_bytes(), given.as_bytes()).is_ok()
+    }
+
+    /// What stands in the URL.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Token, TokenError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if (SHORTEST..=LONGEST).contains(&text.len()) && text.chars().all(fits) {
+            Ok(Token(text.to_owned()))
+        } else {
+            Err(TokenError::Form)
+        }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_token_is_kept_and_is_only_itself() {
+        let folder = std::env::temp_dir().join(format!("openuvr-token-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let made = Token::kept_in(&folder).unwrap();
+        assert_eq!(Token::kept_in(&folder).unwrap(), made);
+        assert!(made.is(made.as_str()) && made.as_str().len() == MADE);
+        assert!(!made.is("") && !made.is(&made.as_str()[1..]));
+        assert_ne!(Token::random().unwrap(), made);
+        std::fs::write(folder.join(FILE), "no token\n").unwrap();
+        let error = Token::kept_in(&folder).unwrap_err().to_string();
+        assert!(error.contains(FILE), "{error}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_url_could_not_hold_is_no_token() {
+        for text in [
+            "short",
+            "with space",
+            "slash/slash",
+            "ümlaut-ümlaut",
+            &"x".repeat(65),
+        ] {
+            assert!(Token::from_str(text).is_err(), "{text}");
+        }
+        assert!(Token::from_str("my-Token_1").is_ok());
+    }
+}

@@ -1,0 +1,187 @@
+//! The header `Transport` (RFC 2326 section 12.39): how a player wants its packets.
+//!
+//! Read here, not by the library: its reader of this header panics at quotation marks that stand alone
+//! (rtsp-types 0.1.3).
+
+/// How packets of one track reach a player.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// To these ports at the player: RTP's, RTCP's.
+    Udp {
+        /// RTP.
+        rtp: u16,
+        /// RTCP.
+        rtcp: u16,
+        /// The player named the profile with feedback (RFC 4585), and is answered with it.
+        feedback: bool,
+    },
+    /// Between the messages of RTSP (section 10.12), in these channels.
+    Interleaved {
+        /// RTP.
+        rtp: u8,
+        /// RTCP.
+        rtcp: u8,
+        /// As with UDP.
+        feedback: bool,
+    },
+}
+
+/// The first transport of a header that can be served; `None`: none of them.
+///
+/// `free` is an interleaved channel that no other track has, and the one behind it is free, too: for a
+/// player that names none.
+#[must_use]
+pub fn choose(header: &str, free: u8) -> Option<Transport> {
+    header.split(',').find_map(|offer| read(offer, free))
+}
+
+fn read(offer: &str, free: u8) -> Option<Transport> {
+    let mut words = offer.trim().split(';').map(str::trim);
+    let (feedback, tcp) = match words.next()? {
+        "RTP/AVP" | "RTP/AVP/UDP" => (false, false),
+        "RTP/AVPF" | "RTP/AVPF/UDP" => (true, false),
+        "RTP/AVP/TCP" => (false, true),
+        "RTP/AVPF/TCP" => (true, true),
+        _ => return None,
+    };
+    let (mut ports, mut channels) = (None, None);
+    for word in words {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        match name {
+            // Unicast without saying so is taken from players of old; a group is not served.
+            "multicast" => return None,
+            "client_port" => ports = Some(pair::<u16>(value)?),
+            "interleaved" => channels = Some(pair::<u8>(value)?),
+            "mode" if !value.trim_matches('"').eq_ignore_ascii_case("play") => return None,
+            _ => {}
+        }
+    }
+    if tcp {
+        let (rtp, rtcp) = channels.map_or((Some(free), None), |(rtp, rtcp)| (Some(rtp), rtcp));
+        let rtp = rtp?;
+        let rtcp = rtcp.or(rtp.checked_add(1))?;
+        return (rtp != rtcp).then_some(Transport::Interleaved {
+            rtp,
+            rtcp,
+            feedback,
+        });
+    }
+    let (rtp, rtcp) = ports?;
+    let rtcp = rtcp.or(rtp.checked_add(1))?;
+    // Below are the ports of services that never asked for video.
+    (rtp >= 1024 && rtcp >= 1024 && rtp != rtcp).then_some(Transport::Udp {
+        rtp,
+        rtcp,
+        feedback,
+    })
+}
+
+/// `5000-5001`, or `5000`.
+fn pair<N: std::str::FromStr>(text: &str) -> Option<(N, Option<N>)> {
+    match text.split_once('-') {
+        Some((first, second)) => Some((first.parse().ok()?, Some(second.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
+    }
+}
+
+impl Transport {
+    /// The answer's header; `server` are our own ports, for UDP.
+    #[must_use]
+    pub fn answer(&self, server: (u16, u16), ssrc: u32) -> String {
+        let profile = |feedback| if feedback { "AVPF" } else { "AVP" };
+        match *self {
+            Transport::Udp {
+                rtp,
+                rtcp,
+                feedback,
+            } => format!(
+                "RTP/{};unicast;client_port={rtp}-{rtcp};server_port={}-{};ssrc={ssrc:08X};mode=\"PLAY\"",
+                profile(feedback),
+                server.0,
+                server.1,
+            ),
+            Transport::Interleaved {
+                rtp,
+                rtcp,
+                feedback,
+            } => format!(
+                "RTP/{}/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X};mode=\"PLAY\"",
+                profile(feedback),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn udp(rtp: u16, rtcp: u16, feedback: bool) -> Option<Transport> {
+        Some(Transport::Udp {
+            rtp,
+            rtcp,
+            feedback,
+        })
+    }
+
+    fn tcp(rtp: u8, rtcp: u8) -> Option<Transport> {
+        let feedback = false;
+        Some(Transport::Interleaved {
+            rtp,
+            rtcp,
+            feedback,
+        })
+    }
+
+    #[test]
+    fn what_players_ask_for_is_understood() {
+        let table = [
+            // ffmpeg, GStreamer, VLC
+            (
+                "RTP/AVP/UDP;unicast;client_port=19000-19001",
+                udp(19000, 19001, false),
+            ),
+            (
+                "RTP/AVPF;unicast;client_port=40002-40003",
+                udp(40002, 40003, true),
+            ),
+            (
+                "RTP/AVP;unicast;client_port=50000-50001",
+                udp(50000, 50001, false),
+            ),
+            ("RTP/AVP/TCP;unicast;interleaved=2-3", tcp(2, 3)),
+            // The first that can be served.
+            (
+                "RTP/SAVP;unicast;client_port=6000-6001, RTP/AVP/TCP;unicast",
+                tcp(4, 5),
+            ),
+            (
+                "RTP/AVP;multicast,RTP/AVP;unicast;client_port=6000",
+                udp(6000, 6001, false),
+            ),
+            ("RTP/AVP/TCP;interleaved=7;mode=\"PLAY\"", tcp(7, 8)),
+        ];
+        for (header, expected) in table {
+            assert_eq!(choose(header, 4), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_none() {
+        for header in [
+            "",
+            ",;,=",
+            "RTP/AVP",
+            "RTP/AVP;client_port=53-54",
+            "RTP/AVP;client_port=65535",
+            "RTP/AVP;client_port=70000-70001",
+            "RTP/AVP;client_port=6000-6000",
+            "RTP/AVP/TCP;interleaved=255",
+            "RTP/AVP/TCP;interleaved=1-2;mode=\"RECORD\"",
+            "RTP/AVP;unicast;dest_addr=\"",
+            "RAW/RAW/UDP;client_port=6000-6001",
+        ] {
+            assert_eq!(choose(header, 4), None, "{header}");
+        }
+    }
+}

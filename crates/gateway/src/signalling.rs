@@ -1,0 +1,277 @@
+//! What browser and gateway say to each other before media flows, over a WebSocket: the messages of Unity
+//! Render Streaming, a JSON object each. They carry any number of connections apart by their ids; here a
+//! WebSocket has one at a time.
+//!
+//! | message | from | means |
+//! |---|---|---|
+//! | `connect` | both | a connection of this id begins; the gateway repeats it |
+//! | `offer` | browser | its session description |
+//! | `answer` | gateway | the gateway's |
+//! | `candidate` | both | one more address; without a `candidate` no more follow |
+//! | `disconnect` | both | the connection is over |
+//! | `error` | gateway | why something was not done, in words for a person (ours) |
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a message at most: the session description of a browser with all its codecs has 10 kB.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// Bytes of a connection's id at most: browsers send a UUID.
+const MAX_ID: usize = 64;
+
+/// A message from a browser.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// A connection begins.
+    Connect {
+        /// Its id.
+        connection: String,
+    },
+    /// It describes itself.
+    Offer {
+        /// The connection's id.
+        connection: String,
+        /// The session description (RFC 8866).
+        sdp: String,
+    },
+    /// It has one more address, in the words of RFC 8839 section 5.1; empty: no more follow.
+    Candidate {
+        /// The connection's id.
+        connection: String,
+        /// The address.
+        candidate: String,
+    },
+    /// The connection is over.
+    Disconnect {
+        /// Its id.
+        connection: String,
+    },
+}
+
+/// What is wrong with a message.
+#[derive(Debug, thiserror::Error)]
+pub enum BadMessage {
+    /// It is longer than [`MAX_MESSAGE`].
+    #[error("a message has {MAX_MESSAGE} bytes at most")]
+    TooLong,
+    /// It is no JSON, or lacks something.
+    #[error("not a signalling message: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Its type is none of [`Request`]'s.
+    #[error("there is no message of this type")]
+    Type,
+    /// The connection's id is missing or too long.
+    #[error("a message needs a connectionId of 1 to {MAX_ID} bytes")]
+    Id,
+    /// It is an offer without a description.
+    #[error("an offer needs data.sdp")]
+    NoSdp,
+}
+
+/// All that any of them may have; what else there is does not matter.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    #[serde(rename = "type")]
+    kind: String,
+    from: Option<String>,
+    connection_id: Option<String>,
+    data: Option<WireData>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireData {
+    connection_id: Option<String>,
+    sdp: Option<String>,
+    candidate: Option<String>,
+}
+
+impl Request {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`BadMessage`]
+    pub fn parse(text: &str) -> Result<Request, BadMessage> {
+        if text.len() > MAX_MESSAGE {
+            return Err(BadMessage::TooLong);
+        }
+        let wire: Wire = serde_json::from_str(text)?;
+        let (in_data, sdp, candidate) = match wire.data {
+            Some(data) => (data.connection_id, data.sdp, data.candidate),
+            None => (None, None, None),
+        };
+        let connection = wire.connection_id.or(in_data).or(wire.from);
+        let connection = connection.filter(|id| (1..=MAX_ID).contains(&id.len()));
+        let connection = connection.ok_or(BadMessage::Id)?;
+        match wire.kind.as_str() {
+            "connect" => Ok(Request::Connect { connection }),
+            "offer" => {
+                let sdp = sdp.ok_or(BadMessage::NoSdp)?;
+                Ok(Request::Offer { connection, sdp })
+            }
+            "candidate" => Ok(Request::Candidate {
+                connection,
+                candidate: candidate.unwrap_or_default(),
+            }),
+            "disconnect" => Ok(Request::Disconnect { connection }),
+            _ => Err(BadMessage::Type),
+        }
+    }
+}
+
+/// A message to a browser.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply<'a> {
+    /// The connection begins. A browser that is polite gives way when both offer at once; here only
+    /// browsers offer.
+    Connect {
+        /// Its id.
+        connection: &'a str,
+    },
+    /// The gateway's description.
+    Answer {
+        /// The connection's id.
+        connection: &'a str,
+        /// The session description.
+        sdp: &'a str,
+    },
+    /// The connection is over.
+    Disconnect {
+        /// Its id.
+        connection: &'a str,
+    },
+    /// Something was not done.
+    Error {
+        /// Why, for a person.
+        message: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Out<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    polite: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<OutData<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OutData<'a> {
+    connection_id: &'a str,
+    sdp: &'a str,
+}
+
+impl Reply<'_> {
+    /// Its text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let plain = |kind| Out {
+            kind,
+            from: None,
+            connection_id: None,
+            polite: None,
+            message: None,
+            data: None,
+        };
+        let out = match *self {
+            Reply::Connect { connection } => Out {
+                connection_id: Some(connection),
+                polite: Some(true),
+                ..plain("connect")
+            },
+            Reply::Answer { connection, sdp } => Out {
+                from: Some(connection),
+                data: Some(OutData {
+                    connection_id: connection,
+                    sdp,
+                }),
+                ..plain("answer")
+            },
+            Reply::Disconnect { connection } => Out {
+                connection_id: Some(connection),
+                ..plain("disconnect")
+            },
+            Reply::Error { message } => Out {
+                message: Some(message),
+                ..plain("error")
+            },
+        };
+        serde_json::to_string(&out).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_unity_render_streaming_are_read() {
+        let id = || "a1".to_owned();
+        let read = |text| Request::parse(text).unwrap();
+        assert_eq!(
+            read(r#"{"type":"connect","connectionId":"a1"}"#),
+            Request::Connect { connection: id() }
+        );
+        let offer =
+            r#"{"type":"offer","from":"a1","data":{"sdp":"v=0","connectionId":"a1"},"x":[1]}"#;
+        let sdp = "v=0".to_owned();
+        assert_eq!(
+            read(offer),
+            Request::Offer {
+                connection: id(),
+                sdp
+            }
+        );
+        let candidate = r#"{"type":"candidate","from":"a1","data":{"candidate":"candidate:1 1 udp 1 ::1 9 typ host",
+            "sdpMLineIndex":0,"sdpMid":"0","connectionId":"a1"}}"#;
+        assert!(matches!(
+            read(candidate),
+            Request::Candidate { candidate, .. } if candidate.starts_with("candidate:1")
+        ));
+        assert_eq!(
+            read(r#"{"type":"disconnect","connectionId":"a1"}"#),
+            Request::Disconnect { connection: id() }
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_its_reason() {
+        let why = |text: &str| Request::parse(text).unwrap_err().to_string();
+        assert!(why("{").starts_with("not a signalling message"));
+        assert!(why(r#"{"type":"connect"}"#).contains("connectionId"));
+        let long = "x".repeat(MAX_ID + 1);
+        let long = format!(r#"{{"type":"connect","connectionId":"{long}"}}"#);
+        assert!(why(&long).contains("connectionId"));
+        assert!(why(r#"{"type":"offer","from":"a"}"#).contains("data.sdp"));
+        assert!(why(r#"{"type":"sing","from":"a"}"#).contains("no message"));
+        assert!(why(&" ".repeat(MAX_MESSAGE + 1)).contains("at most"));
+    }
+
+    #[test]
+    fn replies_have_the_shape_that_its_client_reads() {
+        let answer = Reply::Answer {
+            connection: "a1",
+            sdp: "v=0",
+        };
+        assert_eq!(
+            answer.to_text(),
+            r#"{"type":"answer","from":"a1","data":{"connectionId":"a1","sdp":"v=0"}}"#
+        );
+        let connect = Reply::Connect { connection: "a1" };
+        assert_eq!(
+            connect.to_text(),
+            r#"{"type":"connect","connectionId":"a1","polite":true}"#
+        );
+    }
+}

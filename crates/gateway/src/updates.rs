@@ -1,0 +1,49 @@
+//! What the host tells a browser beside its frames, on its way from the subscriber's thread to the
+//! gateway's: of each kind the newest, so that nothing piles up.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::send::update::{CursorShape, Update};
+use openuvr_proto::wire::control::GoodbyeReason;
+
+/// What waits.
+#[derive(Default)]
+pub(crate) struct Updates(Mutex<Waiting>);
+
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) role: Option<(Role, Option<WatchReason>)>,
+    pub(crate) shown: Option<bool>,
+    pub(crate) relative: Option<bool>,
+    pub(crate) shape: Option<Arc<CursorShape>>,
+    /// Where the pointer is; inside, `None` while it is outside the picture.
+    pub(crate) moved: Option<Option<(u16, u16)>>,
+    /// The newest decision in words.
+    pub(crate) decision: Option<String>,
+    pub(crate) ended: Option<GoodbyeReason>,
+}
+
+impl Updates {
+    pub(crate) fn put(&self, update: Update) {
+        let mut waiting = self.lock();
+        match update {
+            Update::Role { role, watching } => waiting.role = Some((role, watching)),
+            Update::SourceShown(shown) => waiting.shown = Some(shown),
+            Update::RelativeMouse(wanted) => waiting.relative = Some(wanted),
+            Update::CursorShape(shape) => waiting.shape = Some(shape),
+            Update::CursorMoved(at) => waiting.moved = Some(at),
+            Update::Decision(decision) => waiting.decision = Some(decision.to_string()),
+            Update::Ended(reason) => waiting.ended = Some(reason),
+        }
+    }
+
+    /// All that waits.
+    pub(crate) fn take(&self) -> Waiting {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,247 @@
+//! The page in a real browser, against a real host. `./dev test-web` installs the browser; without one these
+//! tests say so and do nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod browser;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use browser::{Browser, Tab};
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::trace::{Fidelity, Outcome};
+use openuvr_proto::units::Size;
+use openuvr_runtime::host::Notice;
+use serde_json::json;
+use support::{PIN, Rig, TIMEOUT};
+
+const SIZE: Size = Size::new(640, 384);
+
+/// Reads the bar code of the picture that the page shows now (crates/media/src/barcode.rs): the frame's
+/// number, or null.
+const BARCODE: &str = include_str!("barcode.js");
+
+/// One browser at a time: each takes more than a core until its page is there.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A browser, if there is one, and its turn.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match browser::program() {
+        Some(program) => Some((Browser::start(program, &rig.folder.0), turn)),
+        None => {
+            eprintln!("skipped: install chromium for it, or run ./dev test-web");
+            None
+        }
+    }
+}
+
+fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&tab, "!!document.querySelector('#login:not([hidden])')");
+    let typed = format!(
+        "document.querySelector('#pin').value = '{PIN}'; \
+         document.querySelector('#login').requestSubmit(); true"
+    );
+    browser.run(&tab, &typed);
+    browser.until(&tab, "document.querySelector('#video').videoWidth > 0");
+    tab
+}
+
+#[test]
+fn the_page_shows_what_the_host_draws() {
+    let rig = Rig::new("shows", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.run(&tab, BARCODE);
+    let mut last = 0;
+    for _ in 0..20 {
+        browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));
+        last = browser.run(&tab, "readBarcode()").as_u64().unwrap();
+    }
+}
+
+/// Keys by their places, what they type on the layouts us, de and fr, and Linux's numbers for them.
+const KEYS: [(&str, [&str; 3], u16); 6] = [
+    ("KeyQ", ["q", "q", "a"], 16),
+    ("KeyY", ["y", "z", "y"], 21),
+    ("Semicolon", [";", "ö", "m"], 39),
+    ("Digit2", ["2", "2", "é"], 3),
+    ("Minus", ["-", "ß", ")"], 12),
+    ("BracketRight", ["]", "+", "$"], 27),
+];
+
+/// What happens to keys and buttons; pointers also move.
+fn next_press(rig: &Rig) -> InputEvent {
+    loop {
+        let event = rig.input();
+        if !matches!(event, InputEvent::PointerAbsolute { .. }) {
+            return event;
+        }
+    }
+}
+
+#[test]
+fn keys_arrive_letter_for_letter() {
+    let rig = Rig::new("keys", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    for layout in 0..3 {
+        for (code, types, number) in KEYS {
+            for pressed in [true, false] {
+                browser.key(&tab, code, types[layout], pressed);
+                let text = types[layout].chars().next().filter(|_| pressed);
+                let code = KeyCode(number);
+                let event = InputEvent::Key {
+                    code,
+                    text,
+                    pressed,
+                };
+                assert_eq!(next_press(&rig), event);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_mouse_points_clicks_and_turns_its_wheel() {
+    let rig = Rig::new("mouse", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    let box_ = "(() => { const b = document.querySelector('#video').getBoundingClientRect(); \
+                return [b.left + b.width / 2, b.top + b.height / 2]; })()";
+    let middle = browser.run(&tab, box_);
+    let (x, y) = (&middle[0], &middle[1]);
+    let mut mouse = |kind: &str, more: serde_json::Value| {
+        let mut params = json!({ "type": kind, "x": x, "y": y });
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        browser.call(Some(&tab), "Input.dispatchMouseEvent", &params);
+    };
+    mouse("mouseMoved", json!({}));
+    let InputEvent::PointerAbsolute { x: across, y: down } = rig.input() else {
+        panic!("it did not move");
+    };
+    assert!(
+        across.abs_diff(32768) < 200 && down.abs_diff(32768) < 200,
+        "{across} {down}"
+    );
+    for (kind, pressed) in [("mousePressed", true), ("mouseReleased", false)] {
+        mouse(kind, json!({ "button": "left", "clickCount": 1 }));
+        let button = Button::LEFT;
+        assert_eq!(next_press(&rig), InputEvent::Button { button, pressed });
+    }
+    mouse("mouseWheel", json!({ "deltaX": 0, "deltaY": -100 }));
+    assert_eq!(next_press(&rig), InputEvent::Wheel { dx: 0, dy: 120 });
+}
+
+#[test]
+fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
+    let rig = Rig::new("tab", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    browser.key(&tab, "KeyQ", "q", true);
+    let held = next_press(&rig);
+    assert!(
+        matches!(held, InputEvent::Key { pressed: true, .. }),
+        "{held:?}"
+    );
+    browser.close(&tab);
+    assert_eq!(next_press(&rig), InputEvent::ReleaseAll);
+}
+
+#[test]
+fn the_host_learns_what_became_of_each_frame() {
+    let rig = Rig::new("learns", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    log_in(&rig, &mut browser);
+    let mut whole = 0;
+    let mut on_one_clock = 0;
+    while whole < 60 {
+        let Notice::Record(record) = rig.notices.next(TIMEOUT).expect("a record") else {
+            continue;
+        };
+        if record.outcome != Outcome::Displayed(Fidelity::Whole) {
+            continue;
+        }
+        whole += 1;
+        assert!(record.client.submitted.is_some(), "{record:?}");
+        on_one_clock += usize::from(record.client.first_received_here.is_some());
+    }
+    assert!(on_one_clock > 0, "the clocks were never compared");
+}
+
+#[test]
+fn a_browser_comes_back_without_a_pin() {
+    let rig = Rig::new("back", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.close(&tab);
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&tab, "document.querySelector('#video').videoWidth > 0");
+    assert_eq!(
+        browser.run(&tab, "document.querySelector('#login').hidden"),
+        json!(true)
+    );
+    // The second tab has the figures.
+    browser.run(&tab, "document.querySelector('#tab-figures').click(); true");
+    browser.until(
+        &tab,
+        "document.querySelector('#figures').innerText.includes('Submitted')",
+    );
+}
+
+/// The loudest frequency that the page plays, in hertz, by Web Audio.
+const PITCH: &str = "(async () => { \
+    const context = new AudioContext(); \
+    const analyser = new AnalyserNode(context, { fftSize: 8192 }); \
+    const heard = document.querySelector('#audio').srcObject; \
+    context.createMediaStreamSource(heard).connect(analyser); \
+    await context.resume(); \
+    await new Promise((done) => setTimeout(done, 500)); \
+    const levels = new Float32Array(analyser.frequencyBinCount); \
+    analyser.getFloatFrequencyData(levels); \
+    await context.close(); \
+    const loudest = levels.indexOf(Math.max(...levels)); \
+    return levels[loudest] > -80 ? (loudest * context.sampleRate) / 8192 : 0; })()";
+
+#[test]
+fn a_tone_is_heard_at_its_pitch() {
+    let rig = Rig::with("tone", SIZE, |config| config.sound = "tone:440".to_owned());
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    // A bin is 5.9 Hz wide.
+    let near = format!("{PITCH}.then((pitch) => Math.abs(pitch - 440) < 8)");
+    browser.until(&tab, &near);
+}

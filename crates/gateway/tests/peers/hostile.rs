@@ -1,0 +1,186 @@
+//! What strangers and broken pages send: a clear answer or a counted drop, and the host goes on.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+
+use openuvr_proto::units::Size;
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::caller::{Caller, next, say};
+use super::remote::{Arrived, Remote};
+use super::support::Rig;
+
+const SIZE: Size = Size::new(320, 192);
+
+/// A figure of `/metrics`.
+fn figure(caller: &Caller, name: &str) -> u64 {
+    let figures = caller.ask("GET /metrics", &[], "").body;
+    let name = format!("openuvr_web_{name} ");
+    let line = figures.lines().find_map(|line| line.strip_prefix(&name));
+    line.unwrap().parse().unwrap()
+}
+
+/// Frames go on arriving.
+fn plays_on(remote: &mut Remote) {
+    let mut frames = 0;
+    remote.wait("more frames", |arrived| {
+        if let Arrived::Packet(packet) = arrived {
+            frames += usize::from(packet.header.marker);
+        }
+        (frames == 30).then_some(())
+    });
+}
+
+#[test]
+fn another_sites_page_gets_nothing() {
+    let rig = Rig::new("origin", SIZE);
+    let caller = Caller::known(&rig);
+    for origin in ["https://evil.example", "null", "http://127.0.0.1"] {
+        assert_eq!(caller.websocket("", origin).err(), Some(403), "{origin}");
+        let line = format!("origin: {origin}");
+        assert_eq!(caller.ask("POST /login", &[&line], "{}").status, 403);
+    }
+    assert_eq!(caller.ask("POST /login/challenge", &[], "").status, 403);
+    assert_eq!(figure(&caller, "foreign_origins_total"), 7);
+}
+
+#[test]
+fn garbage_on_every_port_harms_no_connection() {
+    let rig = Rig::new("garbage", SIZE);
+    let caller = Caller::known(&rig);
+    let mut remote = Remote::connected(&caller, "");
+    // By TCP: no TLS at all, then no HTTP in it.
+    let mut plain = TcpStream::connect(rig.address()).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let _ = plain.read(&mut [0; 64]);
+    let mut secure = caller.secure();
+    secure.write_all(&[0x55; 4096]).unwrap();
+    let mut answer = Vec::new();
+    let _ = secure.read_to_end(&mut answer);
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"));
+    let long = format!("x: {}", "y".repeat(32 * 1024));
+    assert_eq!(caller.ask("GET /", &[&long], "").status, 431);
+    assert_eq!(caller.ask("DELETE /", &[], "").status, 405);
+    assert_eq!(caller.ask("GET /../etc/passwd", &[], "").status, 404);
+    // By UDP: first bytes of STUN, DTLS, RTP and RTCP, and none of them.
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut sent = 0;
+    for first in [0_u8, 1, 20, 22, 23, 63, 64, 128, 129, 191, 200, 255] {
+        for length in [1_usize, 4, 12, 20, 28, 100, 1400] {
+            let mut datagram = vec![first; length];
+            // The cookie of STUN, so that some get further.
+            if let Some(cookie) = datagram.get_mut(4..8) {
+                cookie.copy_from_slice(&[0x21, 0x12, 0xa4, 0x42]);
+            }
+            stranger.send_to(&datagram, rig.address()).unwrap();
+            sent += 1;
+        }
+    }
+    // In the data channels.
+    remote.say_bytes(&[]);
+    remote.say_bytes(&[8, 255, 255, 1, 2]);
+    remote.say_bytes(&[0xf0; 1000]);
+    remote.tell(&json!({ "type": "sing" }));
+    plays_on(&mut remote);
+    assert_eq!(figure(&caller, "stray_datagrams_total"), sent);
+    assert!(figure(&caller, "tls_failed_total") >= 1);
+    assert!(figure(&caller, "bad_input_total") >= 2);
+}
+
+#[test]
+fn a_browser_without_h264_is_told_so() {
+    let rig = Rig::new("no-h264", SIZE);
+    let caller = Caller::known(&rig);
+    let refused = Remote::offer(&caller, "", false).err().unwrap();
+    let (answer, mut socket) = *refused;
+    assert_eq!(answer["type"], "error");
+    let why = answer["message"].as_str().unwrap();
+    assert!(why.contains("offers no H.264"), "{why}");
+    // It may try again.
+    say(
+        &mut socket,
+        &json!({ "type": "connect", "connectionId": "b" }),
+    );
+    assert_eq!(next(&mut socket).unwrap()["connectionId"], "b");
+}
+
+#[test]
+fn signalling_that_is_none_is_answered() {
+    let rig = Rig::new("signalling", SIZE);
+    let caller = Caller::known(&rig);
+    let mut socket = caller.websocket("", &caller.origin()).unwrap();
+    let mut why = |message: &str| {
+        socket.send(Message::text(message)).unwrap();
+        let answer = next(&mut socket).unwrap();
+        assert_eq!(answer["type"], "error", "{answer}");
+        answer["message"].as_str().unwrap().to_owned()
+    };
+    assert!(why("{").contains("not a signalling message"));
+    assert!(why(r#"{"type":"offer","from":"a"}"#).contains("data.sdp"));
+    let sdp = r#"{"type":"offer","from":"a","data":{"sdp":"v=0\r\nnonsense"}}"#;
+    assert!(why(sdp).contains("not understood"));
+    assert!(why(r#"{"type":"sing","connectionId":"a"}"#).contains("no message of this type"));
+    // A candidate and a goodbye for nobody say nothing.
+    for silent in [
+        r#"{"type":"candidate","from":"a","data":{"candidate":"candidate:x"}}"#,
+        r#"{"type":"disconnect","connectionId":"z"}"#,
+    ] {
+        socket.send(Message::text(silent)).unwrap();
+    }
+    assert_eq!(next(&mut socket).unwrap()["type"], "disconnect");
+    assert_eq!(figure(&caller, "bad_messages_total"), 3);
+    // One that is too long ends it.
+    let _ = socket.send(Message::text("x".repeat(100_000)));
+    assert_eq!(next(&mut socket), None);
+    // So does a flood.
+    let mut socket = caller.websocket("", &caller.origin()).unwrap();
+    for _ in 0..200 {
+        let message = r#"{"type":"connect","connectionId":"a"}"#;
+        if socket.send(Message::text(message)).is_err() {
+            break;
+        }
+    }
+    let mut answers = 0;
+    while next(&mut socket).is_some() {
+        answers += 1;
+    }
+    assert!(answers <= 100, "{answers}");
+}
+
+#[test]
+fn tabs_of_one_device_share_it_up_to_a_limit() {
+    let rig = Rig::new("tabs", SIZE);
+    let caller = Caller::known(&rig);
+    let mut first = Remote::connected(&caller, "");
+    let mut second = Remote::connected(&caller, "role=watch");
+    plays_on(&mut first);
+    plays_on(&mut second);
+    let _more: Vec<_> = (0..2)
+        .map(|_| caller.websocket("", &caller.origin()).unwrap())
+        .collect();
+    assert_eq!(caller.websocket("", &caller.origin()).err(), Some(503));
+    drop(second);
+    let place = || caller.websocket("", &caller.origin()).ok();
+    super::support::eventually("its place is free", place);
+    plays_on(&mut first);
+}
+
+#[test]
+fn half_open_connections_have_a_limit() {
+    let rig = Rig::new("half-open", SIZE);
+    let caller = Caller::known(&rig);
+    let mut remote = Remote::connected(&caller, "");
+    let held: Vec<_> = (0..400)
+        .filter_map(|_| TcpStream::connect(rig.address()).ok())
+        .collect();
+    plays_on(&mut remote);
+    drop(held);
+    let crowded_out = super::support::eventually("there is room again", || {
+        let figures = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            figure(&caller, "tcp_crowded_out_total")
+        }));
+        figures.ok()
+    });
+    assert!(crowded_out >= 300, "{crowded_out}");
+}

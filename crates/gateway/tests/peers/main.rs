@@ -1,0 +1,12 @@
+//! Browsers of which every step is the test's own: `str0m` at both ends, real sockets, a real host.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod caller;
+mod hostile;
+mod login;
+mod media;
+mod play;
+mod remote;
+#[path = "../support/mod.rs"]
+mod support;

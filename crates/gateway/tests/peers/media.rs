@@ -1,0 +1,183 @@
+//! What leaves for a browser: whole frames in packets, and a key frame when it asks.
+
+use openuvr_proto::units::Size;
+use str0m::media::{KeyframeRequestKind, MediaTime};
+use str0m::rtp::RtpPacket;
+
+use super::caller::Caller;
+use super::remote::{Arrived, Remote};
+use super::support::Rig;
+
+const SIZE: Size = Size::new(640, 384);
+
+/// NAL unit types of ITU-T H.264 table 7-1, and a fragment (RFC 6184).
+const SLICE: u8 = 1;
+const IDR: u8 = 5;
+const SPS: u8 = 7;
+const FU_A: u8 = 28;
+
+/// A frame as its packets give it.
+#[derive(Debug)]
+struct AccessUnit {
+    time: u32,
+    /// Types of its NAL units.
+    units: Vec<u8>,
+    packets: usize,
+}
+
+/// Puts frames together from packets that come in order.
+#[derive(Default)]
+struct Depacketiser {
+    open: Option<AccessUnit>,
+    /// Numbers of packets that did not follow the one before.
+    gaps: usize,
+    newest: Option<u64>,
+}
+
+impl Depacketiser {
+    fn take(&mut self, packet: &RtpPacket) -> Option<AccessUnit> {
+        let seq = *packet.seq_no;
+        let follows = self.newest.is_none_or(|newest| seq == newest + 1);
+        self.gaps += usize::from(!follows);
+        self.newest = Some(seq);
+        let time = packet.header.timestamp;
+        let open = self.open.get_or_insert(AccessUnit {
+            time,
+            units: Vec::new(),
+            packets: 0,
+        });
+        assert_eq!(open.time, time, "a frame ends with its marker");
+        open.packets += 1;
+        let kind = packet.payload[0] & 0x1f;
+        if kind != FU_A {
+            open.units.push(kind);
+        } else if packet.payload[1] & 0x80 != 0 {
+            open.units.push(packet.payload[1] & 0x1f);
+        }
+        packet.header.marker.then(|| self.open.take().unwrap())
+    }
+}
+
+/// The next so many frames.
+fn frames(remote: &mut Remote, count: usize) -> Vec<AccessUnit> {
+    let mut depacketiser = Depacketiser::default();
+    let mut frames = Vec::new();
+    remote.wait("frames", |arrived| {
+        if let Arrived::Packet(packet) = arrived {
+            assert!(packet.payload.len() <= openuvr_gateway::packetise::MAX_PAYLOAD);
+            let shown_at_once = Some(MediaTime::ZERO);
+            let wishes = packet.header.ext_vals.clone();
+            assert_eq!(wishes.play_delay_min, shown_at_once);
+            assert_eq!(wishes.play_delay_max, shown_at_once);
+            frames.extend(depacketiser.take(&packet));
+        }
+        (frames.len() == count).then_some(())
+    });
+    assert_eq!(depacketiser.gaps, 0);
+    frames
+}
+
+#[test]
+fn each_frame_is_whole_and_the_first_is_a_key_frame() {
+    let rig = Rig::new("frames", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let frames = frames(&mut remote, 60);
+    assert_eq!(frames[0].units[0], SPS, "{:?}", frames[0]);
+    assert!(frames[0].units.contains(&IDR));
+    for frame in &frames[1..] {
+        // Eight slices, as the host usually makes.
+        assert_eq!(frame.units, [SLICE; 8], "{frame:?}");
+    }
+    for pair in frames.windows(2) {
+        let ticks = pair[1].time.wrapping_sub(pair[0].time);
+        assert!((1..90_000).contains(&ticks), "{ticks}");
+    }
+}
+
+#[test]
+fn pli_and_fir_bring_a_key_frame() {
+    let rig = Rig::new("pli", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    frames(&mut remote, 3);
+    for kind in [KeyframeRequestKind::Pli, KeyframeRequestKind::Fir] {
+        remote.wants_key_frame(kind);
+        let key = |frame: &AccessUnit| frame.units.contains(&IDR);
+        let mut depacketiser = Depacketiser::default();
+        remote.wait("a key frame", |arrived| match arrived {
+            Arrived::Packet(packet) => depacketiser.take(&packet).filter(key).map(drop),
+            _ => None,
+        });
+    }
+}
+
+#[test]
+fn what_is_lost_is_sent_again() {
+    let rig = Rig::new("again", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    remote.loses_each = 20;
+    let mut seen = std::collections::BTreeSet::new();
+    let mut late = 0;
+    remote.wait("packets that were lost", |arrived| {
+        if let Arrived::Packet(packet) = arrived {
+            let seq = *packet.seq_no;
+            late += usize::from(seen.last().is_some_and(|newest| seq < *newest));
+            seen.insert(seq);
+        }
+        (late >= 20).then_some(())
+    });
+    // All up to a moment ago are there.
+    let (first, last) = (*seen.first().unwrap(), *seen.last().unwrap() - 100);
+    let there = seen.range(first..last).count() as u64;
+    assert!(
+        there * 100 >= (last - first) * 99,
+        "{there} of {}",
+        last - first
+    );
+}
+
+#[test]
+fn the_page_is_told_which_frame_has_which_time() {
+    let rig = Rig::new("told", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let mut times = std::collections::BTreeSet::new();
+    let mut named = std::collections::BTreeMap::new();
+    remote.wait("frames and their names", |arrived| {
+        match arrived {
+            Arrived::Packet(packet) => {
+                times.insert(packet.header.timestamp);
+            }
+            Arrived::Control(message) if message[0] == 0xf0 => {
+                for row in message[1..].chunks(40) {
+                    let number =
+                        |at: usize| u32::from_le_bytes(row[at..at + 4].try_into().unwrap());
+                    named.insert(number(4), number(0));
+                }
+            }
+            _ => {}
+        }
+        (named.len() >= 30).then_some(())
+    });
+    let known = named.keys().filter(|time| times.contains(time)).count();
+    assert!(known >= 28, "{known} of {}", named.len());
+    let numbers: Vec<u32> = named.values().copied().collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+}
+
+#[test]
+fn sound_comes_payload_by_payload() {
+    let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let mut times = Vec::new();
+    remote.wait("sound", |arrived| {
+        if let Arrived::Sound(time, length) = arrived {
+            assert!(length > 2, "a tone is no silence: {length}");
+            times.push(time);
+        }
+        (times.len() == 60).then_some(())
+    });
+    // 5 ms of 48 000 samples a second.
+    assert!(
+        times.windows(2).all(|pair| pair[1] == pair[0] + 240),
+        "{times:?}"
+    );
+}

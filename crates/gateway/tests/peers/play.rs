@@ -1,0 +1,177 @@
+//! What a browser does: its input arrives once and in order, and what it holds is released when it goes.
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::input::batch::InputBatch;
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::input::pressed::PressedKey;
+use openuvr_proto::time::PeerInstant;
+use openuvr_proto::trace::{Fidelity, Outcome};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{Message, Messages, Report};
+use openuvr_runtime::host::Notice;
+use serde_json::json;
+
+use super::caller::Caller;
+use super::remote::{Arrived, Remote};
+use super::support::{Rig, TIMEOUT};
+
+const SIZE: Size = Size::new(320, 192);
+
+fn key(code: u16, pressed: bool) -> InputEvent {
+    let text = None;
+    let code = KeyCode(code);
+    InputEvent::Key {
+        code,
+        text,
+        pressed,
+    }
+}
+
+/// Events of which the first has this number; then what is held.
+fn batch(first: u32, events: &[InputEvent], held: &[u16]) -> InputBatch {
+    let held = held.iter().map(|code| PressedKey {
+        device: None,
+        code: *code,
+    });
+    InputBatch {
+        epoch: ConfigEpoch(0),
+        first: InputSeq(first),
+        events: events.iter().map(|e| (*e, PeerInstant(1))).collect(),
+        pressed: Some(held.collect()),
+    }
+}
+
+/// Waits until everything up to this is acknowledged.
+fn seen(remote: &mut Remote, through: u32) {
+    remote.wait("the acknowledgement", |arrived| match arrived {
+        Arrived::Control(body) if body[0] < 0xf0 => Messages::new(&body).find_map(|message| {
+            let wanted = Message::InputSeen {
+                through: InputSeq(through),
+            };
+            (message == Ok(wanted)).then_some(())
+        }),
+        _ => None,
+    });
+}
+
+#[test]
+fn each_event_is_applied_once_and_in_order() {
+    let rig = Rig::new("order", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let events = [key(30, true), key(48, true), key(30, false), key(48, false)];
+    let all = batch(1, &events, &[]);
+    // Behind a gap: nothing of it counts.
+    remote.say(&Message::Input(batch(3, &events[2..], &[])));
+    remote.say(&Message::Input(batch(1, &events[..1], &[30])));
+    for _ in 0..3 {
+        remote.say(&Message::Input(all.clone()));
+    }
+    seen(&mut remote, 4);
+    remote.say(&Message::Input(batch(5, &[key(46, true)], &[46])));
+    seen(&mut remote, 5);
+    let arrived: Vec<_> = (0..5).map(|_| rig.input()).collect();
+    assert_eq!(arrived[..4], events);
+    assert_eq!(arrived[4], key(46, true));
+    // What the page no longer holds is released although no event said so.
+    remote.say(&Message::Input(batch(6, &[], &[])));
+    assert_eq!(rig.input(), key(46, false));
+}
+
+#[test]
+fn a_page_that_is_closed_in_mid_press_holds_nothing() {
+    let rig = Rig::new("closed", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    remote.say(&Message::Input(batch(1, &[key(30, true)], &[30])));
+    assert_eq!(rig.input(), key(30, true));
+    drop(remote);
+    assert_eq!(rig.input(), InputEvent::ReleaseAll);
+}
+
+#[test]
+fn one_that_watches_types_nothing_until_it_plays() {
+    let rig = Rig::new("watches", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "role=watch");
+    let role = |arrived| match arrived {
+        Arrived::Told(told) if told["type"] == "role" => told["plays"].as_bool(),
+        _ => None,
+    };
+    assert!(!remote.wait("the role", role));
+    remote.say(&Message::Input(batch(1, &[key(30, true)], &[30])));
+    seen(&mut remote, 1);
+    remote.tell(&json!({ "type": "role", "play": true, "takeOver": true }));
+    assert!(remote.wait("the player's role", role));
+    remote.say(&Message::Input(batch(2, &[key(48, true)], &[48])));
+    assert_eq!(
+        rig.input(),
+        key(48, true),
+        "what it did as an observer is forgotten"
+    );
+    // Another comes, waits, and takes over.
+    let mut second = Remote::connected(&again(&rig), "");
+    assert!(!second.wait("the second's role", role));
+    second.tell(&json!({ "type": "role", "play": true, "takeOver": true }));
+    assert_eq!(rig.input(), InputEvent::ReleaseAll);
+    assert!(!remote.wait("it watches", role));
+    drop(second);
+    assert!(remote.wait("it plays again", role));
+}
+
+/// A second device, for which the person opens pairing again.
+fn again(rig: &Rig) -> Caller {
+    let pin = openuvr_proto::control::pairing::Pin::parse(super::support::PIN).unwrap();
+    rig.host.open_pairing(pin, TIMEOUT);
+    let mut caller = Caller::new(rig);
+    super::support::eventually("pairing is open", || {
+        (caller.log_in(super::support::PIN).status == 200).then_some(())
+    });
+    caller
+}
+
+#[test]
+fn what_the_page_reports_is_in_the_records() {
+    let rig = Rig::new("reports", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "reports");
+    // Clocks first: the host asks.
+    let asked = remote.wait("a question for the time", |arrived| match arrived {
+        Arrived::Control(body) if body[0] < 0xf0 => {
+            Messages::new(&body).find_map(|message| match message {
+                Ok(Message::Ping { asked }) => Some(asked),
+                _ => None,
+            })
+        }
+        _ => None,
+    });
+    remote.say(&Message::Pong {
+        asked,
+        received: PeerInstant(7_000_000_000),
+        answered: PeerInstant(7_000_000_000),
+    });
+    let frame = remote.wait("a frame's name", |arrived| match arrived {
+        Arrived::Control(body) if body[0] == 0xf0 => {
+            let newest = body.len() - 40;
+            let number = body[newest..newest + 4].try_into().unwrap();
+            Some(FrameId(u32::from_le_bytes(number)))
+        }
+        _ => None,
+    });
+    let displayed = Outcome::Displayed(Fidelity::Whole);
+    let report = Report {
+        first_received: Some(PeerInstant(7_100_000_000)),
+        submitted: Some(std::time::Duration::from_millis(5)),
+        ..Report::new(frame, displayed)
+    };
+    for _ in 0..3 {
+        remote.say(&Message::Report(report));
+    }
+    let record = loop {
+        match rig.notices.next(TIMEOUT).expect("a record") {
+            Notice::Record(record) if record.frame == frame => break record,
+            Notice::RoleChanged(_, role) => assert_eq!(role, Role::Player),
+            _ => {}
+        }
+    };
+    assert_eq!(record.outcome, displayed);
+    assert_eq!(record.client.submitted, report.submitted);
+    assert!(record.cost.bytes > 0);
+}

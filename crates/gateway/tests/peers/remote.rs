@@ -1,0 +1,232 @@
+//! The other end of a connection: `str0m` too, in a thread of the test.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use openuvr_gateway::{CONTROL_CHANNEL, TOLD_CHANNEL};
+use openuvr_proto::wire::control::Message;
+use serde_json::{Value, json};
+use str0m::change::SdpAnswer;
+use str0m::channel::{ChannelConfig, ChannelId, Reliability};
+use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid};
+use str0m::net::{Protocol, Receive};
+use str0m::rtp::{Extension, RtpPacket};
+use str0m::{Candidate, Event, Input, Output, Rtc};
+use tokio_tungstenite::tungstenite::WebSocket;
+
+use super::caller::{Caller, Secure, next, say};
+use super::support::TIMEOUT;
+
+const ID: &str = "connection-1";
+
+/// The payload type that `str0m` gives to Opus.
+const OPUS: u8 = 111;
+
+/// What arrived.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// Of video.
+    Packet(Box<RtpPacket>),
+    /// Of sound: its time, and how long its payload is.
+    Sound(u32, usize),
+    Control(Vec<u8>),
+    Told(Value),
+    ToldBytes,
+    Open,
+}
+
+pub(crate) struct Remote {
+    pub(crate) socket: WebSocket<Secure>,
+    udp: UdpSocket,
+    rtc: Rtc,
+    video: Mid,
+    control: ChannelId,
+    told: ChannelId,
+    /// Loses each so many-th datagram of media, if it is not 0.
+    pub(crate) loses_each: u32,
+    count: u32,
+}
+
+/// A connection that offers; `h264`: whether it takes that.
+fn offer(h264: bool) -> (UdpSocket, Rtc) {
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut rtc = Rtc::builder()
+        .set_rtp_mode(true)
+        .clear_codecs()
+        .enable_opus(true, false)
+        .enable_vp8(true)
+        .enable_h264(h264)
+        .set_extension(9, Extension::PlayoutDelay)
+        .build(Instant::now());
+    let here = udp.local_addr().unwrap();
+    rtc.add_local_candidate(Candidate::host(here, Protocol::Udp).unwrap());
+    (udp, rtc)
+}
+
+impl Remote {
+    /// Offers, and gives the answer, or the message in its place.
+    pub(crate) fn offer(
+        caller: &Caller,
+        query: &str,
+        h264: bool,
+    ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
+        let mut socket = caller.websocket(query, &caller.origin()).unwrap();
+        say(
+            &mut socket,
+            &json!({ "type": "connect", "connectionId": ID }),
+        );
+        let connect = next(&mut socket).unwrap();
+        assert_eq!(connect["type"], "connect");
+        assert_eq!(connect["connectionId"], ID);
+        let (udp, mut rtc) = offer(h264);
+        let mut api = rtc.sdp_api();
+        let video = api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
+        api.add_media(MediaKind::Audio, Direction::RecvOnly, None, None, None);
+        let control = api.add_channel_with_config(ChannelConfig {
+            label: CONTROL_CHANNEL.to_owned(),
+            ordered: false,
+            reliability: Reliability::MaxRetransmits { retransmits: 0 },
+            ..ChannelConfig::default()
+        });
+        let told = api.add_channel(TOLD_CHANNEL.to_owned());
+        let (sdp, pending) = api.apply().unwrap();
+        let data = json!({ "connectionId": ID, "sdp": sdp.to_sdp_string() });
+        let message = json!({ "type": "offer", "from": ID, "data": data });
+        say(&mut socket, &message);
+        let answer = next(&mut socket).unwrap();
+        if answer["type"] != "answer" {
+            return Err(Box::new((answer, socket)));
+        }
+        assert_eq!(answer["from"], ID);
+        let sdp = answer["data"]["sdp"].as_str().unwrap();
+        let answer = SdpAnswer::from_sdp_string(sdp).unwrap();
+        rtc.sdp_api().accept_answer(pending, answer).unwrap();
+        Ok(Remote {
+            socket,
+            udp,
+            rtc,
+            video,
+            control,
+            told,
+            loses_each: 0,
+            count: 0,
+        })
+    }
+
+    /// A connection on which both channels are open.
+    pub(crate) fn connected(caller: &Caller, query: &str) -> Remote {
+        let mut remote = match Remote::offer(caller, query, true) {
+            Ok(remote) => remote,
+            Err(refused) => panic!("{}", refused.0),
+        };
+        let mut open = 0;
+        remote.wait("the channels", |arrived| {
+            open += usize::from(matches!(arrived, Arrived::Open));
+            (open == 2).then_some(())
+        });
+        remote
+    }
+
+    /// Takes what arrives until `find` has found something.
+    pub(crate) fn wait<T>(&mut self, what: &str, mut find: impl FnMut(Arrived) -> Option<T>) -> T {
+        let until = Instant::now() + TIMEOUT;
+        while Instant::now() < until {
+            for arrived in self.turn() {
+                if let Some(found) = find(arrived) {
+                    return found;
+                }
+            }
+        }
+        panic!("it did not come: {what}");
+    }
+
+    fn turn(&mut self) -> Vec<Arrived> {
+        let mut arrived = Vec::new();
+        let at = self.drain(&mut arrived);
+        let left = at.saturating_duration_since(Instant::now());
+        let left = left.clamp(Duration::from_millis(1), Duration::from_millis(50));
+        self.udp.set_read_timeout(Some(left)).unwrap();
+        let mut datagram = [0; 2048];
+        let here = self.udp.local_addr().unwrap();
+        if let Ok((length, source)) = self.udp.recv_from(&mut datagram) {
+            let datagram = &datagram[..length];
+            // 128 to 191: RTP and RTCP (RFC 7983).
+            let media = (128..192).contains(&datagram[0]);
+            self.count += u32::from(media);
+            let lost = media && self.loses_each > 0 && self.count.is_multiple_of(self.loses_each);
+            if !lost {
+                let received = Receive::new(Protocol::Udp, source, here, datagram).unwrap();
+                let input = Input::Receive(Instant::now(), received);
+                self.rtc.handle_input(input).unwrap();
+            }
+        } else {
+            let input = Input::Timeout(Instant::now());
+            self.rtc.handle_input(input).unwrap();
+        }
+        self.drain(&mut arrived);
+        arrived
+    }
+
+    fn drain(&mut self, arrived: &mut Vec<Arrived>) -> Instant {
+        loop {
+            match self.rtc.poll_output().unwrap() {
+                Output::Timeout(at) => return at,
+                Output::Transmit(transmit) => {
+                    let _ = self.udp.send_to(&transmit.contents, transmit.destination);
+                }
+                Output::Event(Event::RtpPacket(packet)) if *packet.header.payload_type == OPUS => {
+                    let time = packet.header.timestamp;
+                    arrived.push(Arrived::Sound(time, packet.payload.len()));
+                }
+                Output::Event(Event::RtpPacket(packet)) => {
+                    arrived.push(Arrived::Packet(Box::new(packet)));
+                }
+                Output::Event(Event::ChannelOpen(..)) => arrived.push(Arrived::Open),
+                Output::Event(Event::ChannelData(data)) if data.id == self.control => {
+                    arrived.push(Arrived::Control(data.data));
+                }
+                Output::Event(Event::ChannelData(data)) if data.binary => {
+                    arrived.push(Arrived::ToldBytes);
+                }
+                Output::Event(Event::ChannelData(data)) => {
+                    arrived.push(Arrived::Told(serde_json::from_slice(&data.data).unwrap()));
+                }
+                Output::Event(_) => {}
+            }
+        }
+    }
+
+    /// Says something by which nothing is answered.
+    pub(crate) fn say(&mut self, message: &Message<'_>) {
+        let mut body = Vec::new();
+        message.write(&mut body);
+        self.say_bytes(&body);
+    }
+
+    pub(crate) fn say_bytes(&mut self, body: &[u8]) {
+        self.drain(&mut Vec::new());
+        let mut channel = self.rtc.channel(self.control).unwrap();
+        channel.write(true, body).unwrap();
+        self.drain(&mut Vec::new());
+    }
+
+    pub(crate) fn tell(&mut self, message: &Value) {
+        self.drain(&mut Vec::new());
+        let mut channel = self.rtc.channel(self.told).unwrap();
+        channel
+            .write(false, message.to_string().as_bytes())
+            .unwrap();
+        self.drain(&mut Vec::new());
+    }
+
+    /// Asks for a key frame.
+    pub(crate) fn wants_key_frame(&mut self, kind: KeyframeRequestKind) {
+        let mut api = self.rtc.direct_api();
+        let stream = api.stream_rx_by_mid(self.video, None).unwrap();
+        stream.request_keyframe(kind);
+        self.rtc
+            .handle_input(Input::Timeout(Instant::now()))
+            .unwrap();
+        self.drain(&mut Vec::new());
+    }
+}

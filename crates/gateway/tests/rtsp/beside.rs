@@ -1,0 +1,69 @@
+//! What the encoder made, written down by a subscriber beside the players: what they get must be that.
+
+use std::sync::{Arc, Mutex};
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_runtime::host::HostRuntime;
+
+/// All NAL units, in their order.
+pub(crate) type Units = Arc<Mutex<Vec<Vec<u8>>>>;
+
+struct Writer(Units);
+
+impl Subscriber for Writer {
+    fn begin(&mut self, _: Instant, _: &Frame) {}
+
+    fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
+        self.0.lock().unwrap().extend(nal_units(slice.bytes));
+    }
+
+    fn end(&mut self, _: Instant) -> Progress {
+        Progress::Left(Departure::default())
+    }
+
+    fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {}
+}
+
+/// Writes down what `host` encodes from now on.
+pub(crate) fn write_down(host: &HostRuntime) -> Units {
+    let units = Units::default();
+    let request = SubscribeRequest::new(Role::Observer, "a writer");
+    host.subscribe(request, Box::new(Writer(units.clone())))
+        .unwrap();
+    units
+}
+
+/// The NAL units of a stream in Annex B form.
+pub(crate) fn nal_units(stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut begins: Vec<usize> = Vec::new();
+    begins.extend(
+        (0..stream.len().saturating_sub(2)).filter(|at| stream[*at..].starts_with(&[0, 0, 1])),
+    );
+    let ends = begins.iter().skip(1).copied().chain([stream.len()]);
+    let units = begins.iter().zip(ends).map(|(begin, end)| {
+        let unit = &stream[begin + 3..end];
+        let length = unit
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |at| at + 1);
+        unit[..length].to_vec()
+    });
+    units.filter(|unit| !unit.is_empty()).collect()
+}
+
+/// Asserts that `got` lies in `made` as one piece.
+pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
+    let made = made.lock().unwrap();
+    let begin = made.windows(got.len()).position(|units| units == got);
+    assert!(
+        begin.is_some(),
+        "{} units are no piece of {}",
+        got.len(),
+        made.len()
+    );
+}

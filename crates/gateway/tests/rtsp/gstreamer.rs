@@ -1,0 +1,93 @@
+//! GStreamer's own client, by UDP and by TCP.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Players;
+use crate::beside::{assert_is_part_of, nal_units, write_down};
+use crate::support::TIMEOUT;
+
+/// Bytes that it writes until it is stopped: a second of the test pattern and more.
+const BYTES: u64 = 300_000;
+
+/// What `rtspsrc` and a depacketiser write for `protocols`; `None`: there is no GStreamer here.
+fn take(players: &Players, protocols: &str) -> Option<Vec<u8>> {
+    let file = players.rig.folder.0.join(format!("{protocols}.h264"));
+    let url = format!("location={}", players.url());
+    let protocols = format!("protocols={protocols}");
+    let location = format!("location={}", file.display());
+    let words = [
+        &[
+            "-q",
+            "rtspsrc",
+            &url,
+            "latency=0",
+            &protocols,
+            "name=source",
+        ][..],
+        // The sound is set up and played as well.
+        &[
+            "source.",
+            "!",
+            "application/x-rtp,media=audio",
+            "!",
+            "fakesink",
+            "async=false",
+        ],
+        &[
+            "source.",
+            "!",
+            "application/x-rtp,media=video",
+            "!",
+            "rtph264depay",
+        ],
+        &[
+            "!",
+            "video/x-h264,stream-format=byte-stream,alignment=nal",
+            "!",
+            "filesink",
+        ],
+        &[&location, "async=false"],
+    ];
+    let mut command = Command::new("gst-launch-1.0");
+    command
+        .args(words.concat())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: install gstreamer1.0-tools");
+            return None;
+        }
+        child => child.unwrap(),
+    };
+    let end = Instant::now() + TIMEOUT;
+    while std::fs::metadata(&file).map_or(0, |file| file.len()) < BYTES {
+        let over = child.try_wait().unwrap().is_some() || Instant::now() > end;
+        if over {
+            let _ = child.kill();
+            let said = child.wait_with_output().unwrap().stderr;
+            panic!("it wrote too little: {}", String::from_utf8_lossy(&said));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    Some(std::fs::read(file).unwrap())
+}
+
+#[test]
+fn gstreamer_writes_what_the_encoder_made() {
+    for protocols in ["udp", "tcp"] {
+        let players = Players::new(&format!("rtsp-gst-{protocols}"));
+        let made = write_down(&players.rig.host);
+        let Some(stream) = take(&players, protocols) else {
+            return;
+        };
+        let mut units = nal_units(&stream);
+        // The last one may be cut.
+        units.pop();
+        assert!(units.len() > 20, "{protocols}: {} units", units.len());
+        assert_is_part_of(&units, &made);
+    }
+}

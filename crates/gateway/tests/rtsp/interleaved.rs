@@ -1,0 +1,166 @@
+//! Picture and sound in one connection of TCP: all packets, in order, and what they say of their clock.
+
+use rtcp_types::{
+    Compound, Packet, PayloadFeedback, Pli, RtcpPacketWriter as _, RtcpPacketWriterExt as _,
+};
+use rtp_types::RtpPacket;
+
+use crate::Players;
+use crate::beside::{assert_is_part_of, write_down};
+use crate::player::{AUDIO, Player, VIDEO, VIDEO_RTCP};
+
+/// NAL unit types of ITU-T H.264 table 7-1, and a fragment (RFC 6184).
+const IDR: u8 = 5;
+const SPS: u8 = 7;
+const FU_A: u8 = 28;
+
+/// Puts NAL units together.
+#[derive(Default)]
+struct Units {
+    whole: Vec<Vec<u8>>,
+    part: Vec<u8>,
+    newest: Option<u16>,
+    frames: usize,
+}
+
+impl Units {
+    fn take(&mut self, packet: &RtpPacket<'_>) {
+        let number = packet.sequence_number();
+        let follows = self
+            .newest
+            .is_none_or(|newest| number == newest.wrapping_add(1));
+        assert!(follows, "{number} behind {:?}", self.newest);
+        self.newest = Some(number);
+        self.frames += usize::from(packet.marker_bit());
+        let payload = packet.payload();
+        if payload[0] & 0x1f != FU_A {
+            self.whole.push(payload.to_vec());
+            return;
+        }
+        if payload[1] & 0x80 != 0 {
+            self.part = vec![payload[0] & 0xe0 | payload[1] & 0x1f];
+        }
+        self.part.extend_from_slice(&payload[2..]);
+        if payload[1] & 0x40 != 0 {
+            self.whole.push(std::mem::take(&mut self.part));
+        }
+    }
+
+    /// So many frames of `player`'s.
+    fn of(player: &mut Player, frames: usize) -> Units {
+        let mut units = Units::default();
+        while units.frames < frames {
+            let (channel, bytes) = player.packet();
+            if channel == VIDEO {
+                units.take(&RtpPacket::parse(&bytes).unwrap());
+            }
+        }
+        units
+    }
+}
+
+#[test]
+fn a_player_gets_what_the_encoder_made_from_a_key_frame_on() {
+    let players = Players::new("rtsp-whole");
+    let made = write_down(&players.rig.host);
+    let mut player = Player::that_plays(players.server.address(), &players.url());
+    let units = Units::of(&mut player, 60);
+    assert_eq!(units.whole[0][0] & 0x1f, SPS);
+    assert_is_part_of(&units.whole, &made);
+    let (status, _) = player.ask("TEARDOWN", "/", "");
+    assert_eq!(status, 200);
+    assert!(
+        player.rest().iter().all(|byte| *byte != b'$'),
+        "nothing comes behind the answer"
+    );
+}
+
+#[test]
+fn sound_and_picture_are_on_one_clock() {
+    let players = Players::new("rtsp-clock");
+    let mut player = Player::that_plays(players.server.address(), &players.url());
+    let (mut reports, mut sound) = (Vec::new(), Vec::new());
+    while reports.len() < 4 || sound.len() < 100 {
+        let (channel, bytes) = player.packet();
+        match channel {
+            AUDIO => {
+                let packet = RtpPacket::parse(&bytes).unwrap();
+                sound.push((packet.sequence_number(), packet.timestamp()));
+            }
+            VIDEO => {}
+            _ => {
+                let mut compound = Compound::parse(&bytes).unwrap();
+                let Some(Ok(Packet::Sr(report))) = compound.next() else {
+                    panic!("a sender report comes first");
+                };
+                reports.push((channel, report.ntp_timestamp(), report.rtp_timestamp()));
+            }
+        }
+    }
+    // Payloads of 5 ms, one behind the other.
+    for pair in sound.windows(2) {
+        assert_eq!(pair[1].0, pair[0].0.wrapping_add(1));
+    }
+    let (first, last) = (sound[0], sound[sound.len() - 1]);
+    let samples = last.1.wrapping_sub(first.1);
+    let expected = 240 * (u32::try_from(sound.len()).unwrap() - 1);
+    assert!(
+        samples.abs_diff(expected) <= 240,
+        "{samples} instead of {expected}"
+    );
+    // Both tracks, and each track's clock goes at its rate by the time of day.
+    for (channel, rate) in [(VIDEO_RTCP, 90_000.0), (AUDIO + 1, 48_000.0)] {
+        let mine: Vec<_> = reports
+            .iter()
+            .filter(|report| report.0 == channel)
+            .collect();
+        let [(_, ntp, rtp), .., (_, ntp_later, rtp_later)] = mine[..] else {
+            panic!("{} reports of channel {channel}", mine.len());
+        };
+        let seconds = ntp_later.wrapping_sub(*ntp) as f64 / 2f64.powi(32);
+        let ticks = f64::from(rtp_later.wrapping_sub(*rtp));
+        assert!(
+            (ticks / seconds / rate - 1.0).abs() < 0.01,
+            "{ticks} ticks in {seconds} s"
+        );
+    }
+}
+
+#[test]
+fn a_player_that_lost_its_picture_gets_a_key_frame() {
+    let players = Players::new("rtsp-pli");
+    let mut player = Player::that_plays(players.server.address(), &players.url());
+    let key_frames = |units: &Units| {
+        let keys = units.whole.iter().filter(|unit| unit[0] & 0x1f == SPS);
+        keys.count()
+    };
+    let units = Units::of(&mut player, 90);
+    assert_eq!(key_frames(&units), 1, "none comes by itself");
+    assert!(units.whole.iter().any(|unit| unit[0] & 0x1f == IDR));
+    let pli = Pli::builder();
+    let lost = PayloadFeedback::builder(&pli).sender_ssrc(1).media_ssrc(2);
+    let mut bytes = vec![0; lost.calculate_size().unwrap()];
+    lost.write_into(&mut bytes).unwrap();
+    player.send(VIDEO_RTCP, &bytes);
+    // Observers share few key frames: it comes soon, not at once.
+    let mut found = 0;
+    for _ in 0..20 {
+        found += key_frames(&Units::of(&mut player, 30));
+        if found > 0 {
+            return;
+        }
+    }
+    panic!("no key frame came in 600 frames");
+}
+
+#[test]
+fn a_player_pauses_and_goes_on_with_a_key_frame() {
+    let players = Players::new("rtsp-pause");
+    let mut player = Player::that_plays(players.server.address(), &players.url());
+    Units::of(&mut player, 10);
+    assert_eq!(player.ask("PAUSE", "/", "").0, 200);
+    assert_eq!(player.ask("GET_PARAMETER", "/", "").0, 200);
+    assert_eq!(player.ask("PLAY", "/", "").0, 200);
+    let units = Units::of(&mut player, 10);
+    assert!(units.whole.iter().any(|unit| unit[0] & 0x1f == SPS));
+}

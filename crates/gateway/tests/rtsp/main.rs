@@ -1,0 +1,45 @@
+//! Video players: of which every step is the test's own, and GStreamer's; real sockets, a real host.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod beside;
+mod gstreamer;
+mod hostile;
+mod interleaved;
+mod player;
+#[path = "../support/mod.rs"]
+mod support;
+
+use openuvr_gateway::rtsp::{RtspServer, RtspSetup};
+use openuvr_proto::units::Size;
+
+use self::support::Rig;
+
+const SIZE: Size = Size::new(640, 384);
+
+const TOKEN: &str = "the-secret-of-tests";
+
+/// A host with sound, and its server for video players.
+struct Players {
+    // Dropped in this order: the server holds the host.
+    server: RtspServer,
+    rig: Rig,
+}
+
+impl Players {
+    fn new(name: &str) -> Players {
+        let rig = Rig::with(name, SIZE, |config| config.sound = "tone:440".to_owned());
+        let setup = RtspSetup {
+            bind: ([127, 0, 0, 1], 0).into(),
+            token: TOKEN.parse().unwrap(),
+            name: "the test".to_owned(),
+            sound: true,
+        };
+        let server = RtspServer::start(setup, rig.host.clone(), &rig.scheduler()).unwrap();
+        Players { server, rig }
+    }
+
+    fn url(&self) -> String {
+        format!("rtsp://{}/{TOKEN}", self.server.address())
+    }
+}

@@ -1,0 +1,163 @@
+//! A host with a gateway: real capture, encoder and sockets, on loopback.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use openuvr_gateway::{Certificate, Gateway, Setup};
+use openuvr_media::application::WindowScope;
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::convert::Converter;
+use openuvr_media::input_sink::{InputError, InputSink};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::units::Size;
+use openuvr_runtime::host::config::Config;
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
+use openuvr_runtime::sched::Scheduler;
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// More input than a test makes.
+const MOST: usize = 65_536;
+
+/// The PIN of the window that is open at first.
+pub(crate) const PIN: &str = "314159";
+
+/// A folder that goes when it is dropped.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("openuvr-web-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where input ends: what it receives, and a [`InputEvent::ReleaseAll`] for each time that everything is
+/// released.
+struct Application(SyncSender<InputEvent>);
+
+impl InputSink for Application {
+    fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
+        let _ = self.0.send(*event);
+        Ok(())
+    }
+
+    fn release_all(&mut self) -> Result<(), InputError> {
+        self.apply(&InputEvent::ReleaseAll)
+    }
+
+    fn set_viewport(&mut self, _: i32, _: i32, _: Size) {}
+
+    fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
+}
+
+/// A host that streams the test pattern and lets browsers in.
+pub(crate) struct Rig {
+    // Dropped in this order: the gateway holds the host.
+    pub(crate) gateway: Gateway,
+    pub(crate) host: Arc<HostRuntime>,
+    pub(crate) notices: Notices,
+    /// What its application receives.
+    pub(crate) received: Receiver<InputEvent>,
+    pub(crate) folder: Folder,
+}
+
+impl Rig {
+    pub(crate) fn new(name: &str, size: Size) -> Rig {
+        Rig::with(name, size, |_| ())
+    }
+
+    pub(crate) fn with(name: &str, size: Size, change: impl FnOnce(&mut Config)) -> Rig {
+        let folder = Folder::new(name);
+        let dir = folder.0.join("host");
+        let mut config = Config {
+            sound: "off".to_owned(),
+            bind: ([127, 0, 0, 1], 0).into(),
+            config_dir: Some(dir.clone()),
+            realtime: false,
+            pin: Some(PIN.to_owned()),
+            second_player: "take-over".into(),
+            ..Config::default()
+        };
+        change(&mut config);
+        let opened = config.open().unwrap();
+        let (application, received) = sync_channel(MOST);
+        let scheduler = config.scheduler();
+        let host = HostRuntime::start(HostSetup {
+            policy: opened.policy,
+            identity: opened.identity,
+            devices: opened.devices,
+            pairing: opened.pairing,
+            link: opened.link,
+            capture: Box::new(Pattern::open(size, 60.0).unwrap()),
+            viewport: None,
+            cursor: None,
+            input: Input::Sink(Box::new(Application(application))),
+            converter: Converter::new(),
+            encodings: opened.encodings,
+            audio: opened.audio,
+            clipboard: None,
+            scheduler: scheduler.clone(),
+        });
+        let host = Arc::new(host.unwrap());
+        let notices = host.notices();
+        let setup = Setup {
+            bind: ([127, 0, 0, 1], 0).into(),
+            certificate: Certificate::Own(dir),
+            name: "the test".to_owned(),
+        };
+        let gateway = Gateway::start(setup, host.clone(), &scheduler).unwrap();
+        Rig {
+            gateway,
+            host,
+            notices,
+            received,
+            folder,
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.gateway.address()
+    }
+
+    /// As the host's threads are scheduled.
+    pub(crate) fn scheduler(&self) -> Scheduler {
+        Config {
+            realtime: false,
+            ..Config::default()
+        }
+        .scheduler()
+    }
+
+    /// The next thing that reaches the application.
+    pub(crate) fn input(&self) -> InputEvent {
+        self.received.recv_timeout(TIMEOUT).expect("input")
+    }
+}
+
+/// Looks again and again until there is something.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it did not come: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,43 @@
+//! What browsers send to the gateway, and what it makes of slices for them. Their input is in
+//! `control_messages`: the same messages as a client's.
+
+use openuvr_gateway::login;
+use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
+use openuvr_gateway::signalling::{Reply, Request};
+
+/// What is read as a request has a connection's id that a reply can carry.
+pub fn signalling(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let Ok(request) = Request::parse(text) else {
+        return;
+    };
+    let (Request::Connect { connection }
+    | Request::Offer { connection, .. }
+    | Request::Candidate { connection, .. }
+    | Request::Disconnect { connection }) = request;
+    let reply = Reply::Connect {
+        connection: &connection,
+    };
+    let again = Request::parse(&reply.to_text()).expect("a reply to a connect is one");
+    assert_eq!(again, Request::Connect { connection });
+}
+
+/// No log-in without a signature over its challenge, which the fuzzer does not find.
+pub fn log_in(bytes: &[u8]) {
+    let _ = login::read(bytes, "https://host:4711");
+}
+
+/// Each payload fits, the last is said to be it, and fragments cost no more than their headers.
+pub fn packetise(bytes: &[u8]) {
+    let (mut sum, mut count, mut ends) = (0, 0, 0);
+    payloads(bytes, |payload, last| {
+        assert!(ends == 0 && (1..=MAX_PAYLOAD).contains(&payload.len()));
+        ends += usize::from(last);
+        sum += payload.len();
+        count += 1;
+    });
+    assert_eq!(ends, usize::from(count > 0));
+    assert!(sum <= bytes.len() + 2 * count);
+}
