@@ -11,6 +11,7 @@ ALLOWED = {
     "lab": {"proto"},
     "capi": {"proto", "net", "media", "runtime"},
     "hook": {"proto", "net", "media", "runtime"},
+    "xr": {"proto", "media", "runtime"},
     "terminal": {"proto", "runtime"},
     "cli": {"proto", "net", "media", "runtime", "terminal"},
     # `cli` is a program, and measured as one. The one exception: `openuvr-bench host` is its host with a
