@@ -3,24 +3,22 @@
 use std::path::PathBuf;
 
 use openuvr_proto::units::Size;
-use openuvr_runtime::line::{Order, SOCKET};
+use openuvr_runtime::line::{EYE, Order, SOCKET, XR_ORDER};
 use openuvr_runtime::store;
 
 /// Frames a second, where neither a person nor a display says anything else: what most headsets show.
 pub(crate) const USUAL_FPS: f64 = 90.0;
 
-/// How `openuvr xr` says how large an eye's picture is: `WIDTHxHEIGHT`, in pixels.
-pub(crate) const EYE: &str = "OPENUVR_XR_EYE";
-
-/// Without it: what a machine without a GPU can draw and code 90 times a second.
+/// Where nothing else is said: what a machine without a GPU can draw and code 90 times a second.
 const USUAL_EYE: Size = Size::new(640, 640);
-
-/// The settings of who uses this runtime for all applications, in the folder of the others.
-pub(crate) const FILE: &str = "xr.toml";
 
 /// The size of an eye's picture that applications are told to draw.
 pub(crate) fn eye() -> Size {
-    let said = std::env::var(EYE).ok();
+    let told = || match source()? {
+        Source::File(file) => order(&file).ok()?.eye,
+        Source::Launcher => None,
+    };
+    let said = std::env::var(EYE).ok().or_else(told);
     said.and_then(|text| parse(&text)).unwrap_or(USUAL_EYE)
 }
 
@@ -44,7 +42,7 @@ pub(crate) fn source() -> Option<Source> {
     if std::env::var_os(SOCKET).is_some() {
         return Some(Source::Launcher);
     }
-    let file = store::config_dir().ok()?.join(FILE);
+    let file = store::config_dir().ok()?.join(XR_ORDER);
     file.is_file().then_some(Source::File(file))
 }
 
