@@ -14,6 +14,7 @@ use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::pose::Posed;
+use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use openuvr_runtime::guest::{Guest, InputTo};
@@ -23,6 +24,7 @@ use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
+use crate::logic::delay::DelayEstimate;
 use crate::logic::life::Audience;
 use crate::settings::{self, Source};
 
@@ -45,6 +47,7 @@ struct Shared {
     launcher: Mutex<Option<Arc<Launcher>>>,
     /// The clients, as they were told of last.
     clients: Mutex<Vec<(SubscriberId, Role)>>,
+    delay: Mutex<DelayEstimate>,
     stop: AtomicBool,
     waker: Waker,
     /// Nothing comes; it closes when the thread has ended.
@@ -60,6 +63,7 @@ impl Stream {
             guest: Mutex::new(None),
             launcher: Mutex::new(None),
             clients: Mutex::default(),
+            delay: Mutex::default(),
             stop: AtomicBool::new(false),
             waker: Waker::new().ok()?,
             over: Mutex::new(Some(over)),
@@ -100,7 +104,7 @@ impl Stream {
 
     /// From the beginning of a frame's slot to its display, as it was measured.
     pub(crate) fn delay(&self) -> Option<Duration> {
-        None
+        lock(&self.shared.delay).median()
     }
 
     /// Where a picture that is finished now goes, if it is wanted.
@@ -204,9 +208,21 @@ impl Shared {
                 }
             }
             Notice::Ended(subscriber, _) => clients.retain(|(id, _)| id != subscriber),
+            Notice::Record(record) if clients.contains(&(record.subscriber, Role::Player)) => {
+                if let Some(after) = seen_after(record) {
+                    lock(&self.delay).seen(after);
+                }
+            }
             _ => {}
         }
+        let roles = matches!(
+            notice,
+            Notice::Subscribed { .. } | Notice::RoleChanged(..) | Notice::Ended(..)
+        );
         drop(clients);
+        if roles {
+            lock(&self.delay).forget();
+        }
         self.say(&Line::from(notice));
     }
 
@@ -233,6 +249,14 @@ impl Shared {
             let _ = over.recv_timeout(TIMEOUT);
         }
     }
+}
+
+/// How long after the beginning of a frame the client had shown it, as far as the client can tell.
+fn seen_after(record: &FrameRecord) -> Option<Duration> {
+    let begun = record.host.at(Stage::RenderBegun)?;
+    let stages = [Stage::Presented, Stage::Submitted];
+    let last = stages.into_iter().find_map(|stage| record.client.here(stage));
+    Some(last?.at.since(begun)).filter(|_| record.outcome.is_whole())
 }
 
 /// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye, also of an

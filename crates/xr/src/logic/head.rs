@@ -135,7 +135,7 @@ fn seconds(from: Instant, to: Instant) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use openuvr_proto::id::{PoseId, SubscriberId};
+    use openuvr_proto::id::{PoseId, SessionId, SubscriberId};
     use openuvr_proto::pose;
     use openuvr_proto::time::PeerInstant;
 
@@ -149,7 +149,7 @@ mod tests {
     fn posed(id: u32, at: i64, x: f32, yaw: f32) -> Posed {
         let Rotation(turned) = Rotation::around([0.0, yaw, 0.0]);
         Posed {
-            subscriber: SubscriberId::default(),
+            subscriber: SubscriberId::Session(SessionId(1)),
             id: PoseId(id),
             pose: pose::Pose::new([x, 0.0, 0.0], turned).unwrap(),
             sampled: PeerInstant(0),

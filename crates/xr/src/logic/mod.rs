@@ -3,6 +3,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod composition;
+pub(crate) mod delay;
 pub(crate) mod events;
 pub(crate) mod frame_loop;
 pub(crate) mod head;

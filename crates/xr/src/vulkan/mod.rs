@@ -5,3 +5,5 @@ mod compose;
 pub(crate) mod graphics;
 pub(crate) mod images;
 mod memory;
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,10 @@ fn a_headless_session_lives_by_the_letter() {
         let running = [State::SYNCHRONIZED, State::VISIBLE, State::FOCUSED];
         assert_eq!(app.states(), running);
         let displays: Vec<_> = (0..5).map(|_| app.frame(session)).collect();
-        assert!(displays.iter().all(|(_, drawn)| !drawn), "it has no pictures");
+        assert!(
+            displays.iter().all(|(_, drawn)| !drawn),
+            "it has no pictures"
+        );
         let rising = |pair: &[(xr::Time, bool)]| pair[0].0.as_nanos() < pair[1].0.as_nanos();
         assert!(displays.windows(2).all(rising));
         let ready = xr::Result::ERROR_SESSION_NOT_STOPPING;
@@ -102,9 +105,15 @@ fn what_is_asked_for_in_two_calls_is_whole() {
         };
         let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
         assert_eq!(ask(2, &mut views), wrong, "they don't say what they are");
-        views.iter_mut().for_each(|view| view.ty = xr::ViewConfigurationView::TYPE);
+        views
+            .iter_mut()
+            .for_each(|view| view.ty = xr::ViewConfigurationView::TYPE);
         assert_eq!(ask(1, &mut views), xr::Result::ERROR_SIZE_INSUFFICIENT);
         assert_eq!(ask(2, &mut views), xr::Result::SUCCESS);
-        assert!(views.iter().all(|view| view.recommended_image_rect_width == 640));
+        assert!(
+            views
+                .iter()
+                .all(|view| view.recommended_image_rect_width == 640)
+        );
     });
 }

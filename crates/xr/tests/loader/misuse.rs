@@ -12,34 +12,41 @@ const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 #[test]
 fn instances_that_can_not_be_had_are_refused() {
     alone("misuse::instances_that_can_not_be_had_are_refused", || {
-        let Some(app) = Application::open(&[]) else {
+        let Some(mut app) = Application::open(&[]) else {
             return;
         };
         done!(app, DestroyInstance(app.instance));
-        let app = Application {
-            instance: xr::Instance::NULL,
-            ..app
-        };
+        app.instance = xr::Instance::NULL;
         let mut instance = xr::Instance::NULL;
         let newest = app.create(&[], xr::Version::new(2, 0, 0), &mut instance);
         assert_eq!(newest, xr::Result::ERROR_API_VERSION_UNSUPPORTED);
-        let unknown = app.create(&[b"XR_ACME_glove\0"], xr::Version::new(1, 0, 0), &mut instance);
+        let unknown = app.create(
+            &[b"XR_ACME_glove\0"],
+            xr::Version::new(1, 0, 0),
+            &mut instance,
+        );
         assert_eq!(unknown, xr::Result::ERROR_EXTENSION_NOT_PRESENT);
     });
 }
 
 #[test]
 fn functions_of_other_extensions_are_not_found() {
-    alone("misuse::functions_of_other_extensions_are_not_found", || {
-        let Some(app) = Application::open(HEADLESS) else {
-            return;
-        };
-        let unsupported = Some(xr::Result::ERROR_FUNCTION_UNSUPPORTED);
-        for name in ["xrCreateVulkanDeviceKHR\0", "xrGetOpenGLGraphicsRequirementsKHR\0"] {
-            assert_eq!(app.find(name).err(), unsupported, "{name}");
-        }
-        assert!(app.find("xrCreateSession\0").is_ok());
-    });
+    alone(
+        "misuse::functions_of_other_extensions_are_not_found",
+        || {
+            let Some(app) = Application::open(HEADLESS) else {
+                return;
+            };
+            let unsupported = Some(xr::Result::ERROR_FUNCTION_UNSUPPORTED);
+            for name in [
+                "xrCreateVulkanDeviceKHR\0",
+                "xrGetOpenGLGraphicsRequirementsKHR\0",
+            ] {
+                assert_eq!(app.find(name).err(), unsupported, "{name}");
+            }
+            assert!(app.find("xrCreateSession\0").is_ok());
+        },
+    );
 }
 
 #[test]
@@ -145,13 +152,16 @@ fn handles_that_were_made_up_are_refused() {
 
 #[test]
 fn a_session_without_pictures_needs_its_extension() {
-    alone("misuse::a_session_without_pictures_needs_its_extension", || {
-        let Some(app) = Application::open(&[]) else {
-            return;
-        };
-        let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
-        assert_eq!(app.session(null()), invalid);
-    });
+    alone(
+        "misuse::a_session_without_pictures_needs_its_extension",
+        || {
+            let Some(app) = Application::open(&[]) else {
+                return;
+            };
+            let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+            assert_eq!(app.session(null()), invalid);
+        },
+    );
 }
 
 #[test]

@@ -68,11 +68,13 @@ pub(crate) struct Application {
 macro_rules! call {
     ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {{
         let name = concat!("xr", stringify!($name), "\0");
+        #[allow(unused_unsafe, reason = "it may stand in such a block")]
         // SAFETY: the name is that of a function of this type, called as OpenXR says.
-        unsafe {
+        let result = unsafe {
             let function: openxr_sys::pfn::$name = $application.function(name);
             function($($argument),*)
-        }
+        };
+        result
     }};
 }
 
@@ -124,7 +126,8 @@ impl Application {
         version: xr::Version,
         instance: &mut xr::Instance,
     ) -> xr::Result {
-        let names: Vec<*const c_char> = extensions.iter().map(|name| name.as_ptr().cast()).collect();
+        let names: Vec<*const c_char> =
+            extensions.iter().map(|name| name.as_ptr().cast()).collect();
         let info = xr::InstanceCreateInfo {
             ty: xr::InstanceCreateInfo::TYPE,
             next: null(),
@@ -210,7 +213,11 @@ impl Application {
             }
             assert_eq!(event.ty, xr::EventDataSessionStateChanged::TYPE);
             // SAFETY: it says that it is one.
-            let event = unsafe { (&raw const event).cast::<xr::EventDataSessionStateChanged>().read() };
+            let event = unsafe {
+                (&raw const event)
+                    .cast::<xr::EventDataSessionStateChanged>()
+                    .read()
+            };
             assert!(event.time.as_nanos() > 0);
             states.push(event.state);
         }
