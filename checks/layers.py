@@ -21,7 +21,7 @@ ALLOWED = {
 # What a crate's tests may name besides: libraries that are built for programs that they start, and
 # who attacks.
 TESTED = {
-    "cli": {"capi", "hook", "lab"},
+    "cli": {"capi", "hook", "lab", "xr"},
 }
 PREFIX = "openuvr-"
 

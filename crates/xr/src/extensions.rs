@@ -1,6 +1,9 @@
-//! The extensions that this runtime has, and those that an instance asked for.
+//! The version of OpenXR and the extensions that this runtime has, and those that an instance asked for.
 
 use openxr_sys as xr;
+
+/// The newest version of OpenXR that instances may have.
+pub(crate) const API: xr::Version = xr::Version::new(1, 0, 34);
 
 /// An extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,6 @@ use crate::handles::Object;
 use crate::logic::actions::{ActionId, Actions, SetId};
 use crate::logic::events::Events;
 use crate::logic::paths::Paths;
-use crate::session::Session;
 use crate::vulkan::choice::Choice;
 
 /// What an `XrInstance` stands for.
@@ -20,7 +19,7 @@ pub(crate) struct Instance {
     pub(crate) actions: Mutex<Actions>,
     pub(crate) events: Mutex<Events>,
     /// There is one at a time.
-    pub(crate) session: Mutex<Weak<Session>>,
+    pub(crate) session: Mutex<Weak<dyn Newest>>,
     /// What was asked before a session with Vulkan.
     pub(crate) vulkan: Mutex<Choice>,
 }
@@ -32,9 +31,29 @@ impl Instance {
             paths: Mutex::default(),
             actions: Mutex::default(),
             events: Mutex::default(),
-            session: Mutex::default(),
+            session: Mutex::new(Weak::<Nobody>::new()),
             vulkan: Mutex::default(),
         }
+    }
+}
+
+/// The session that was made last, as far as its instance cares.
+pub(crate) trait Newest: Send + Sync {
+    /// Looks who watches now, and tells the application.
+    fn look(&self);
+
+    /// Whether its handle was destroyed.
+    fn is_gone(&self) -> bool;
+}
+
+/// No session.
+struct Nobody;
+
+impl Newest for Nobody {
+    fn look(&self) {}
+
+    fn is_gone(&self) -> bool {
+        true
     }
 }
 

@@ -4,12 +4,10 @@ use openxr_sys as xr;
 
 use crate::border::{DONE, call};
 use crate::dispatch;
+use crate::extensions::API;
 
 /// The version of the interface between loader and runtimes (`openxr_loader_negotiation.h`).
 const INTERFACE: u32 = 1;
-
-/// The newest version of OpenXR that instances may have.
-pub(crate) const API: xr::Version = xr::Version::new(1, 0, 34);
 
 /// `xrNegotiateLoaderRuntimeInterface`.
 ///

@@ -13,7 +13,7 @@ use openxr_sys as xr;
 
 use crate::border::Outcome;
 use crate::handles::Object;
-use crate::instance::Instance;
+use crate::instance::{Instance, Newest};
 use crate::logic::actions::SetId;
 use crate::logic::events::Event;
 use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
@@ -117,14 +117,6 @@ impl Session {
         self.stream
             .as_ref()
             .map_or(Audience::Plays, Stream::audience)
-    }
-
-    /// Looks who watches now.
-    pub(crate) fn look(&self) {
-        let audience = self.audience();
-        let mut state = self.state();
-        state.life.watched(audience);
-        self.tell(&mut state);
     }
 
     /// `xrBeginSession`.
@@ -318,16 +310,24 @@ impl Session {
         self.state().life.is_focused()
     }
 
-    /// Whether its handle was destroyed.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.state().gone
-    }
-
     /// Says what does not work.
     pub(crate) fn say(&self, why: &str) {
         if let Some(stream) = &self.stream {
             stream.say(why);
         }
+    }
+}
+
+impl Newest for Session {
+    fn look(&self) {
+        let audience = self.audience();
+        let mut state = self.state();
+        state.life.watched(audience);
+        self.tell(&mut state);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.state().gone
     }
 }
 

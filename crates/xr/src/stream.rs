@@ -255,7 +255,9 @@ impl Shared {
 fn seen_after(record: &FrameRecord) -> Option<Duration> {
     let begun = record.host.at(Stage::RenderBegun)?;
     let stages = [Stage::Presented, Stage::Submitted];
-    let last = stages.into_iter().find_map(|stage| record.client.here(stage));
+    let last = stages
+        .into_iter()
+        .find_map(|stage| record.client.here(stage));
     Some(last?.at.since(begun)).filter(|_| record.outcome.is_whole())
 }
 

@@ -13,7 +13,7 @@ use crate::vulkan::images::Pictures;
 pub(crate) struct Swapchain {
     pub(crate) session: Arc<Session>,
     pub(crate) images: Mutex<Images>,
-    pub(crate) pictures: Pictures,
+    pub(crate) pictures: Arc<Pictures>,
 }
 
 impl Object for Swapchain {

@@ -171,7 +171,9 @@ fn a_head_that_turns_is_drawn_for_and_the_frames_say_so() {
         let (left, right) = ([130, 190], [190, 260]);
         middle_of(shot, GREEN, left, right).is_some()
     };
-    let straight = watcher.sees("straight ahead", 0.0, |shot| shot.size == BOTH && !ahead(shot));
+    let straight = watcher.sees("straight ahead", 0.0, |shot| {
+        shot.size == BOTH && !ahead(shot)
+    });
     assert_eq!(straight, BOTH);
     // What lay at the right edge of the left eye's picture, 45 degrees to the right, lies ahead.
     let turned = -std::f32::consts::FRAC_PI_4;

@@ -83,20 +83,15 @@ impl Watcher {
     }
 
     /// Turns the head so far around its vertical axis, to the left, until a picture is as is wanted; its size.
-    pub(crate) fn sees(
-        &mut self,
-        what: &str,
-        yaw: f32,
-        wanted: impl Fn(&Shot) -> bool,
-    ) -> Size {
+    pub(crate) fn sees(&mut self, what: &str, yaw: f32, wanted: impl Fn(&Shot) -> bool) -> Size {
         let (sin, cos) = (yaw / 2.0).sin_cos();
         let pose = Pose::new([0.0; 3], [0.0, sin, 0.0, cos]).expect("a rotation");
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
             let _ = self.client.set_pose(&pose, clock::now());
             while let Some(notice) = self.client.notice(Duration::ZERO) {
-                if let Notice::Frame(frame) = notice {
-                    self.with_pose += usize::from(frame.pose.is_some());
+                if let Notice::Report(report) = notice {
+                    self.with_pose += usize::from(report.pose.is_some());
                 }
             }
             let shot = self.pictures.recv_timeout(Duration::from_millis(10));

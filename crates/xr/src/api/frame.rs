@@ -13,7 +13,7 @@ use crate::logic::pose::Pose;
 use crate::logic::views::{MOST_LAYERS, eyes, fov};
 use crate::session::{Session, Space};
 use crate::settings;
-use crate::vulkan::graphics::{Image, Scene, Seen};
+use crate::vulkan::scene::{Image, Scene, Seen};
 
 pub(crate) unsafe extern "system" fn wait(
     session: xr::Session,

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use openxr_sys as xr;
 
 use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
-use crate::extensions::{ALL, Enabled, name};
+use crate::extensions::{ALL, API, Enabled, name};
 use crate::handles;
 use crate::instance::Instance;
-use crate::negotiate::API;
 
 /// Instances at once (guess: the loader makes one).
 const MOST: u32 = 16;

@@ -13,7 +13,7 @@ use crate::logic::head::Head;
 use crate::logic::pose::Pose;
 use crate::session::{Session, Space};
 use crate::swapchain::Swapchain;
-use crate::vulkan::graphics::Image;
+use crate::vulkan::scene::Image;
 
 /// What was read, for each eye from behind to the front.
 pub(super) struct Layers<'a> {
@@ -134,7 +134,7 @@ impl Layers<'_> {
         let image = Image {
             layer: of.image_array_index,
             index,
-            swapchain: swapchain.clone(),
+            pictures: pictures.clone(),
         };
         Ok((image, part))
     }

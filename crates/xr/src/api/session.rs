@@ -1,6 +1,6 @@
 //! Sessions (OpenXR 1.0, section 9).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -41,7 +41,8 @@ pub(crate) unsafe extern "system" fn create(
         let stream = graphics.as_ref().and_then(|_| Stream::start(both));
         let made = Arc::new(Session::new(instance.clone(), graphics, stream));
         let handle = handles::add(parent, made.clone())?;
-        *newest = Arc::downgrade(&made);
+        let weak: Weak<Session> = Arc::downgrade(&made);
+        *newest = weak;
         drop(newest);
         made.begins(handle);
         // SAFETY: the application's.

@@ -52,7 +52,7 @@ pub(crate) unsafe extern "system" fn create(
         let swapchain = Arc::new(Swapchain {
             session: session.clone(),
             images: Mutex::new(images),
-            pictures,
+            pictures: Arc::new(pictures),
         });
         let made = handles::add(handle.into_raw(), swapchain.clone());
         let made = made.inspect_err(|_| graphics.forget(&swapchain.pictures))?;

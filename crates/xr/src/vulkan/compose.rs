@@ -3,14 +3,15 @@
 //! One picture is enough: what reads it is on the same queue, before what draws it anew. Commands and
 //! descriptors are used in turns, each again when the device has done with it.
 
-use std::sync::PoisonError;
-
 use ash::vk;
 use openuvr_media::capture::vulkan::{Part, Pixels};
 use openuvr_proto::units::Size;
 
-use super::graphics::{Graphics, Image, Scene};
+use super::device::Device;
 use super::memory::Owned;
+use super::pipeline::{FORMAT, STAGES, pipeline, render_pass};
+use super::readable::{make_readable, readable, seen};
+use super::scene::{Image, Scene};
 use crate::logic::composition::{Eye, Surface};
 use crate::logic::views::MOST_LAYERS;
 
@@ -19,9 +20,6 @@ const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layers.spv"));
 
 /// Frames that the device may be busy with at once.
 const TURNS: usize = 3;
-
-/// The picture is in sRGB, and what is drawn into it is linear: the device converts.
-const FORMAT: vk::Format = vk::Format::R8G8B8A8_SRGB;
 
 /// Surfaces of both eyes.
 const SURFACES: u32 = MOST_LAYERS * 2;
@@ -42,27 +40,6 @@ struct Constants {
 /// Bytes of them; every device has room for 128.
 const CONSTANTS: u32 = 96;
 const _: () = assert!(size_of::<Constants>() == CONSTANTS as usize);
-
-/// An image as the shader reads it: itself, or what its samples were joined into.
-#[derive(Clone, Copy)]
-pub(super) struct Readable {
-    view: vk::ImageView,
-    resolved: Option<Owned>,
-}
-
-impl Readable {
-    /// # Safety
-    /// The device lives and does nothing with it any more.
-    pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: the caller's duty.
-        unsafe {
-            device.destroy_image_view(self.view, None);
-            if let Some(resolved) = &self.resolved {
-                resolved.destroy(device);
-            }
-        }
-    }
-}
 
 /// What draws pictures of one size.
 pub(super) struct Composer {
@@ -94,7 +71,7 @@ impl Composer {
     ///
     /// # Safety
     /// The device lives.
-    pub(super) unsafe fn new(of: &Graphics, size: Size) -> Result<Composer, vk::Result> {
+    pub(super) unsafe fn new(of: &Device, size: Size) -> Result<Composer, vk::Result> {
         let mut composer = Composer {
             size,
             picture: None,
@@ -112,15 +89,15 @@ impl Composer {
         // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
         unsafe {
             let made = composer.make(of);
-            made.inspect_err(|_| composer.destroy(&of.device))?;
+            made.inspect_err(|_| composer.destroy(&of.functions))?;
         }
         Ok(composer)
     }
 
     /// # Safety
     /// As [`Composer::new`].
-    unsafe fn make(&mut self, of: &Graphics) -> Result<(), vk::Result> {
-        let device = &of.device;
+    unsafe fn make(&mut self, of: &Device) -> Result<(), vk::Result> {
+        let device = &of.functions;
         let picture = vk::ImageCreateInfo::default()
             .image_type(vk::ImageType::TYPE_2D)
             .format(FORMAT)
@@ -247,10 +224,10 @@ impl Composer {
     /// This thread may use the queue, and the images are those of released ones.
     pub(super) unsafe fn compose(
         &mut self,
-        of: &Graphics,
+        of: &Device,
         scene: &Scene,
     ) -> Result<(Pixels, Vec<Part>), vk::Result> {
-        let device = &of.device;
+        let device = &of.functions;
         let turn = self.next;
         self.next = (turn + 1) % TURNS;
         // SAFETY: the caller's duty; a turn is begun when the device has done with it.
@@ -288,12 +265,12 @@ impl Composer {
     /// As [`Composer::compose`]; `commands` and `sets` are those of a turn that has begun.
     unsafe fn draw(
         &self,
-        of: &Graphics,
+        of: &Device,
         scene: &Scene,
         commands: vk::CommandBuffer,
         sets: vk::DescriptorPool,
     ) -> Result<(), vk::Result> {
-        let device = &of.device;
+        let device = &of.functions;
         let shown: Vec<(usize, &Eye, &Surface<Image>)> = (scene.eyes.iter().enumerate())
             .flat_map(|(at, seen)| seen.surfaces.iter().map(move |s| (at, &seen.eye, s)))
             .collect();
@@ -438,10 +415,6 @@ impl Turn {
     }
 }
 
-const STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
-    vk::ShaderStageFlags::VERTEX.as_raw() | vk::ShaderStageFlags::FRAGMENT.as_raw(),
-);
-
 fn rect([x, y]: [u32; 2], size: Size) -> vk::Rect2D {
     vk::Rect2D {
         offset: vk::Offset2D {
@@ -470,7 +443,7 @@ fn viewport(left: u32, size: Size) -> vk::Viewport {
 #[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
 fn constants(surface: &Surface<Image>, eye: &Eye) -> Constants {
     let part = surface.part;
-    let whole = surface.image.swapchain.pictures.size();
+    let whole = surface.image.pictures.size();
     let across = |x: u32| x as f32 / whole.width as f32;
     let down = |y: u32| y as f32 / whole.height as f32;
     let (right, below) = (part.x + part.size.width, part.y + part.size.height);
@@ -479,247 +452,5 @@ fn constants(surface: &Surface<Image>, eye: &Eye) -> Constants {
         part: [across(part.x), down(part.y), across(right), down(below)],
         flags: u32::from(surface.blend.alpha) | u32::from(surface.blend.straight) << 1,
         _rest: [0; 3],
-    }
-}
-
-fn seen(image: vk::Image, format: vk::Format, layer: u32) -> vk::ImageViewCreateInfo<'static> {
-    vk::ImageViewCreateInfo::default()
-        .image(image)
-        .view_type(vk::ImageViewType::TYPE_2D)
-        .format(format)
-        .subresource_range(first_mip(layer))
-}
-
-fn first_mip(layer: u32) -> vk::ImageSubresourceRange {
-    vk::ImageSubresourceRange {
-        aspect_mask: vk::ImageAspectFlags::COLOR,
-        base_mip_level: 0,
-        level_count: 1,
-        base_array_layer: layer,
-        layer_count: 1,
-    }
-}
-
-/// What the shader reads an image through, made at its first use.
-///
-/// # Safety
-/// The device lives.
-unsafe fn readable(of: &Graphics, image: &Image) -> Result<Readable, vk::Result> {
-    let pictures = &image.swapchain.pictures;
-    let key = (image.index, image.layer);
-    let mut known = pictures.seen.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, readable)) = known.iter().find(|(of, _)| *of == key) {
-        return Ok(*readable);
-    }
-    let (format, size) = (pictures.format(), pictures.size());
-    // SAFETY: the caller's duty.
-    let made = unsafe {
-        if pictures.samples() == vk::SampleCountFlags::TYPE_1 {
-            let view = seen(image.image(), format, image.layer);
-            Readable {
-                view: of.device.create_image_view(&view, None)?,
-                resolved: None,
-            }
-        } else {
-            let info = vk::ImageCreateInfo::default()
-                .image_type(vk::ImageType::TYPE_2D)
-                .format(format)
-                .extent(vk::Extent3D {
-                    width: size.width,
-                    height: size.height,
-                    depth: 1,
-                })
-                .mip_levels(1)
-                .array_layers(1)
-                .samples(vk::SampleCountFlags::TYPE_1)
-                .usage(vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED);
-            let own = Owned::new(&of.device, &of.memory, &info)?;
-            let view = of
-                .device
-                .create_image_view(&seen(own.image, format, 0), None);
-            Readable {
-                view: view.inspect_err(|_| own.destroy(&of.device))?,
-                resolved: Some(own),
-            }
-        }
-    };
-    known.push((key, made));
-    Ok(made)
-}
-
-/// Orders an image to be read by the shader, or to be the application's again.
-///
-/// # Safety
-/// The device lives, and the commands are being recorded.
-unsafe fn make_readable(
-    device: &ash::Device,
-    commands: vk::CommandBuffer,
-    image: &Image,
-    readable: &Readable,
-    forth: bool,
-) {
-    let drawn = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
-    let read = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
-    let (from, to) = (
-        vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
-        vk::ImageLayout::TRANSFER_DST_OPTIMAL,
-    );
-    let all = vk::PipelineStageFlags::ALL_COMMANDS;
-    let none = vk::DependencyFlags::empty();
-    let barrier = |which, layer, from, to| {
-        // Frames are few: each of these orders everything.
-        let any = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
-        let barrier = vk::ImageMemoryBarrier::default()
-            .src_access_mask(any)
-            .dst_access_mask(any)
-            .old_layout(from)
-            .new_layout(to)
-            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            .image(which)
-            .subresource_range(first_mip(layer));
-        // SAFETY: the caller's duty.
-        unsafe { device.cmd_pipeline_barrier(commands, all, all, none, &[], &[], &[barrier]) };
-    };
-    let (theirs, layer) = (image.image(), image.layer);
-    match (&readable.resolved, forth) {
-        (None, true) => barrier(theirs, layer, drawn, read),
-        (None, false) => barrier(theirs, layer, read, drawn),
-        (Some(_), false) => {}
-        (Some(own), true) => {
-            barrier(theirs, layer, drawn, from);
-            barrier(own.image, 0, vk::ImageLayout::UNDEFINED, to);
-            let size = image.swapchain.pictures.size();
-            let place = |layer| vk::ImageSubresourceLayers {
-                aspect_mask: vk::ImageAspectFlags::COLOR,
-                mip_level: 0,
-                base_array_layer: layer,
-                layer_count: 1,
-            };
-            let region = vk::ImageResolve {
-                src_subresource: place(layer),
-                dst_subresource: place(0),
-                extent: vk::Extent3D {
-                    width: size.width,
-                    height: size.height,
-                    depth: 1,
-                },
-                ..vk::ImageResolve::default()
-            };
-            // SAFETY: the caller's duty.
-            unsafe { device.cmd_resolve_image(commands, theirs, from, own.image, to, &[region]) };
-            barrier(theirs, layer, from, drawn);
-            barrier(own.image, 0, to, read);
-        }
-    }
-}
-
-/// Black at first, to be copied from at the end.
-///
-/// # Safety
-/// The device lives.
-unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass, vk::Result> {
-    let attachments = [vk::AttachmentDescription::default()
-        .format(FORMAT)
-        .samples(vk::SampleCountFlags::TYPE_1)
-        .load_op(vk::AttachmentLoadOp::CLEAR)
-        .store_op(vk::AttachmentStoreOp::STORE)
-        .stencil_load_op(vk::AttachmentLoadOp::DONT_CARE)
-        .stencil_store_op(vk::AttachmentStoreOp::DONT_CARE)
-        .initial_layout(vk::ImageLayout::UNDEFINED)
-        .final_layout(vk::ImageLayout::TRANSFER_SRC_OPTIMAL)];
-    let colours = [vk::AttachmentReference::default()
-        .attachment(0)
-        .layout(vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL)];
-    let subpasses = [vk::SubpassDescription::default()
-        .pipeline_bind_point(vk::PipelineBindPoint::GRAPHICS)
-        .color_attachments(&colours)];
-    let output = vk::PipelineStageFlags::COLOR_ATTACHMENT_OUTPUT;
-    let copy = vk::PipelineStageFlags::TRANSFER;
-    let (written, read) = (
-        vk::AccessFlags::COLOR_ATTACHMENT_WRITE,
-        vk::AccessFlags::TRANSFER_READ,
-    );
-    let dependency = |before: (u32, _, _), after: (u32, _, _)| {
-        vk::SubpassDependency::default()
-            .src_subpass(before.0)
-            .src_stage_mask(before.1)
-            .src_access_mask(before.2)
-            .dst_subpass(after.0)
-            .dst_stage_mask(after.1)
-            .dst_access_mask(after.2)
-    };
-    // The picture before was copied, and this one is to be.
-    let outside = (vk::SUBPASS_EXTERNAL, copy, read);
-    let inside = (0, output, written);
-    let dependencies = [dependency(outside, inside), dependency(inside, outside)];
-    let info = vk::RenderPassCreateInfo::default()
-        .attachments(&attachments)
-        .subpasses(&subpasses)
-        .dependencies(&dependencies);
-    // SAFETY: the caller's duty.
-    unsafe { device.create_render_pass(&info, None) }
-}
-
-/// Two triangles over what is there, joined by premultiplied alpha.
-///
-/// # Safety
-/// The device lives, and so do these objects of it.
-unsafe fn pipeline(
-    device: &ash::Device,
-    module: vk::ShaderModule,
-    layout: vk::PipelineLayout,
-    pass: vk::RenderPass,
-) -> Result<vk::Pipeline, vk::Result> {
-    let stage = |stage, name| {
-        vk::PipelineShaderStageCreateInfo::default()
-            .stage(stage)
-            .module(module)
-            .name(name)
-    };
-    let stages = [
-        stage(vk::ShaderStageFlags::VERTEX, c"corner"),
-        stage(vk::ShaderStageFlags::FRAGMENT, c"pixel"),
-    ];
-    let input = vk::PipelineVertexInputStateCreateInfo::default();
-    let assembly = vk::PipelineInputAssemblyStateCreateInfo::default()
-        .topology(vk::PrimitiveTopology::TRIANGLE_STRIP);
-    let viewports = vk::PipelineViewportStateCreateInfo::default()
-        .viewport_count(1)
-        .scissor_count(1);
-    let raster = vk::PipelineRasterizationStateCreateInfo::default()
-        .polygon_mode(vk::PolygonMode::FILL)
-        .cull_mode(vk::CullModeFlags::NONE)
-        .line_width(1.0);
-    let samples = vk::PipelineMultisampleStateCreateInfo::default()
-        .rasterization_samples(vk::SampleCountFlags::TYPE_1);
-    let over = [vk::PipelineColorBlendAttachmentState::default()
-        .blend_enable(true)
-        .src_color_blend_factor(vk::BlendFactor::ONE)
-        .dst_color_blend_factor(vk::BlendFactor::ONE_MINUS_SRC_ALPHA)
-        .color_blend_op(vk::BlendOp::ADD)
-        .src_alpha_blend_factor(vk::BlendFactor::ONE)
-        .dst_alpha_blend_factor(vk::BlendFactor::ONE_MINUS_SRC_ALPHA)
-        .alpha_blend_op(vk::BlendOp::ADD)
-        .color_write_mask(vk::ColorComponentFlags::RGBA)];
-    let blend = vk::PipelineColorBlendStateCreateInfo::default().attachments(&over);
-    let later = [vk::DynamicState::VIEWPORT, vk::DynamicState::SCISSOR];
-    let later = vk::PipelineDynamicStateCreateInfo::default().dynamic_states(&later);
-    let info = [vk::GraphicsPipelineCreateInfo::default()
-        .stages(&stages)
-        .vertex_input_state(&input)
-        .input_assembly_state(&assembly)
-        .viewport_state(&viewports)
-        .rasterization_state(&raster)
-        .multisample_state(&samples)
-        .color_blend_state(&blend)
-        .dynamic_state(&later)
-        .layout(layout)
-        .render_pass(pass)];
-    // SAFETY: the caller's duty.
-    let made = unsafe { device.create_graphics_pipelines(vk::PipelineCache::null(), &info, None) };
-    match made {
-        Ok(pipelines) => Ok(pipelines[0]),
-        Err((_, error)) => Err(error),
     }
 }

@@ -2,107 +2,34 @@
 //! where that is enough, and composed where it is not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use openuvr_media::capture::Drawn;
 use openuvr_media::capture::vulkan::{Copy, Part, Pixels, Ring, Wait};
-use openuvr_proto::units::Size;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openxr_sys as xr;
 
 use super::choice::{Choice, Foreign, handle};
 use super::compose::Composer;
+use super::device::Device;
 use super::images::{COLOURS, DEPTHS, Pictures, Wish};
 use super::memory::Owned;
+use super::scene::Scene;
 use crate::border::Outcome;
-use crate::logic::composition::{Eye, Surface, is_exact};
 use crate::stream::Wanted;
-use crate::swapchain::Swapchain;
 
 /// Swapchains of one session at once (guess: engines have some dozens).
 const MOST_SWAPCHAINS: u32 = 1024;
 
 /// The device that a session draws with.
 pub(crate) struct Graphics {
-    pub(super) device: ash::Device,
-    pub(super) memory: vk::PhysicalDeviceMemoryProperties,
-    pub(super) queue: vk::Queue,
-    pub(super) family: u32,
-    instance: ash::Instance,
-    physical: vk::PhysicalDevice,
+    pub(super) device: Device,
     swapchains: AtomicU32,
     ring: Ring,
     composer: Mutex<Option<Composer>>,
     /// The device is used no more.
     closed: Mutex<bool>,
-}
-
-/// An image that a layer shows.
-#[derive(Clone)]
-pub(crate) struct Image {
-    pub(crate) swapchain: Arc<Swapchain>,
-    /// Which image of the swapchain's, and which layer of it.
-    pub(crate) index: u32,
-    pub(crate) layer: u32,
-}
-
-/// What one eye sees.
-pub(crate) struct Seen {
-    pub(crate) eye: Eye,
-    /// From behind to the front.
-    pub(crate) surfaces: Vec<Surface<Image>>,
-}
-
-/// A frame: one or two eyes, side by side.
-pub(crate) struct Scene {
-    /// Of one eye's picture.
-    pub(crate) size: Size,
-    pub(crate) eyes: Vec<Seen>,
-}
-
-impl Image {
-    pub(super) fn image(&self) -> vk::Image {
-        self.swapchain.pictures.images[self.index as usize].image
-    }
-}
-
-impl Scene {
-    /// Where an eye's picture begins.
-    pub(super) fn left_of(&self, eye: usize) -> u32 {
-        u32::try_from(eye).unwrap_or_default() * self.size.width
-    }
-
-    /// Of all eyes.
-    pub(super) fn whole(&self) -> Size {
-        Size::new(self.left_of(self.eyes.len()), self.size.height)
-    }
-
-    /// The parts of the picture, if it can be copied as it is.
-    fn parts(&self) -> Option<(Pixels, Vec<Part>)> {
-        let mut all: Option<Pixels> = None;
-        let mut parts = Vec::new();
-        for (index, seen) in self.eyes.iter().enumerate() {
-            let [surface] = &seen.surfaces[..] else {
-                return None;
-            };
-            let pictures = &surface.image.swapchain.pictures;
-            let pixels = pictures.pixels()?;
-            let same = *all.get_or_insert(pixels) == pixels;
-            if !same || !is_exact(surface, &seen.eye, self.size) {
-                return None;
-            }
-            parts.push(Part {
-                image: surface.image.image(),
-                layer: surface.image.layer,
-                layout: pictures.layout(),
-                from: [surface.part.x, surface.part.y],
-                size: self.size,
-                at: [self.left_of(index), 0],
-            });
-        }
-        all.map(|pixels| (pixels, parts))
-    }
 }
 
 impl Graphics {
@@ -149,14 +76,17 @@ impl Graphics {
                 })
             };
             let ring = Ring::new(device.clone(), None, memory, spawn);
-            Ok(Graphics {
-                ring: ring.map_err(|_| xr::Result::ERROR_OUT_OF_MEMORY)?,
+            let device = Device {
+                functions: device,
+                memory,
                 queue,
                 family: binding.queue_family_index,
-                memory,
-                device,
                 instance,
                 physical,
+            };
+            Ok(Graphics {
+                ring: ring.map_err(|_| xr::Result::ERROR_OUT_OF_MEMORY)?,
+                device,
                 swapchains: AtomicU32::new(0),
                 composer: Mutex::new(None),
                 closed: Mutex::new(false),
@@ -169,7 +99,8 @@ impl Graphics {
         let feature = |format: &vk::Format, wanted: vk::FormatFeatureFlags| {
             // SAFETY: the instance lives as long as the session.
             let has = unsafe {
-                (self.instance).get_physical_device_format_properties(self.physical, *format)
+                (self.device.instance)
+                    .get_physical_device_format_properties(self.device.physical, *format)
             };
             has.optimal_tiling_features.contains(wanted)
         };
@@ -195,14 +126,16 @@ impl Graphics {
         }
         // SAFETY: the instance lives as long as the session.
         let limits = unsafe {
-            self.instance.get_physical_device_image_format_properties(
-                self.physical,
-                info.format,
-                info.image_type,
-                info.tiling,
-                info.usage,
-                info.flags,
-            )
+            self.device
+                .instance
+                .get_physical_device_image_format_properties(
+                    self.device.physical,
+                    info.format,
+                    info.image_type,
+                    info.tiling,
+                    info.usage,
+                    info.flags,
+                )
         };
         let limits = limits.map_err(|_| xr::Result::ERROR_FEATURE_UNSUPPORTED)?;
         let fits = limits.max_extent.width >= info.extent.width
@@ -224,7 +157,7 @@ impl Graphics {
         let made = unsafe {
             (0..wish.count())
                 .try_for_each(|_| {
-                    let image = Owned::new(&self.device, &self.memory, &info)?;
+                    let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
                     pictures.images.push(image);
                     Ok(())
                 })
@@ -245,6 +178,8 @@ impl Graphics {
     /// # Safety
     /// They are new, and this thread may use the queue.
     unsafe fn lay_out(&self, pictures: &Pictures) -> Result<(), vk::Result> {
+        let device = &self.device;
+        let functions = &device.functions;
         let barriers: Vec<_> = (pictures.images.iter())
             .map(|own| {
                 vk::ImageMemoryBarrier::default()
@@ -256,32 +191,31 @@ impl Graphics {
                     .subresource_range(pictures.range())
             })
             .collect();
-        let pool = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
+        let pool = vk::CommandPoolCreateInfo::default().queue_family_index(device.family);
         let (all, none) = (
             vk::PipelineStageFlags::ALL_COMMANDS,
             vk::DependencyFlags::empty(),
         );
         // SAFETY: the caller's duty; what is made here is at rest when it goes.
         unsafe {
-            let pool = self.device.create_command_pool(&pool, None)?;
+            let pool = functions.create_command_pool(&pool, None)?;
             let done = || {
                 let info = vk::CommandBufferAllocateInfo::default()
                     .command_pool(pool)
                     .command_buffer_count(1);
-                let commands = self.device.allocate_command_buffers(&info)?;
+                let commands = functions.allocate_command_buffers(&info)?;
                 let begin = vk::CommandBufferBeginInfo::default()
                     .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-                self.device.begin_command_buffer(commands[0], &begin)?;
-                self.device
-                    .cmd_pipeline_barrier(commands[0], all, all, none, &[], &[], &barriers);
-                self.device.end_command_buffer(commands[0])?;
+                functions.begin_command_buffer(commands[0], &begin)?;
+                functions.cmd_pipeline_barrier(commands[0], all, all, none, &[], &[], &barriers);
+                functions.end_command_buffer(commands[0])?;
                 let submit = vk::SubmitInfo::default().command_buffers(&commands);
                 let fence = vk::Fence::null();
-                self.device.queue_submit(self.queue, &[submit], fence)?;
-                self.device.queue_wait_idle(self.queue)
+                functions.queue_submit(device.queue, &[submit], fence)?;
+                functions.queue_wait_idle(device.queue)
             };
             let done = done();
-            self.device.destroy_command_pool(pool, None);
+            functions.destroy_command_pool(pool, None);
             done
         }
     }
@@ -298,6 +232,7 @@ impl Graphics {
     /// The images of a swapchain are used no more.
     pub(crate) fn forget(&self, pictures: &Pictures) {
         let closed = self.open();
+        pictures.goes();
         if *closed {
             return;
         }
@@ -307,7 +242,7 @@ impl Graphics {
         // them, as it says by destroying them.
         unsafe {
             if let Some(composer) = &mut *composer {
-                composer.settle(&self.device);
+                composer.settle(&self.device.functions);
             }
             for (_, readable) in pictures
                 .seen
@@ -315,10 +250,10 @@ impl Graphics {
                 .unwrap_or_else(PoisonError::into_inner)
                 .drain(..)
             {
-                readable.destroy(&self.device);
+                readable.destroy(&self.device.functions);
             }
             for image in &pictures.images {
-                image.destroy(&self.device);
+                image.destroy(&self.device.functions);
             }
         }
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
@@ -334,7 +269,7 @@ impl Graphics {
             return Err(format!("pictures of {size} are not streamed: too large"));
         }
         let closed = self.open();
-        if *closed || !self.ring.idle() {
+        if *closed || !scene.is_there() || !self.ring.idle() {
             return Ok(());
         }
         let failed = |e: vk::Result| format!("the picture can't be read back: {e}");
@@ -344,8 +279,8 @@ impl Graphics {
             None => unsafe { self.compose(scene).map_err(failed)? },
         };
         let copy = Copy {
-            queue: self.queue,
-            family: self.family,
+            queue: self.device.queue,
+            family: self.device.family,
             parts: &parts,
             size,
             pixels,
@@ -369,14 +304,14 @@ impl Graphics {
         unsafe {
             if let Some(mut old) = composer.take_if(|c| c.size != scene.whole()) {
                 self.ring.settle();
-                old.settle(&self.device);
-                old.destroy(&self.device);
+                old.settle(&self.device.functions);
+                old.destroy(&self.device.functions);
             }
             let composer = match &mut *composer {
                 Some(composer) => composer,
-                none => none.insert(Composer::new(self, scene.whole())?),
+                none => none.insert(Composer::new(&self.device, scene.whole())?),
             };
-            composer.compose(self, scene)
+            composer.compose(&self.device, scene)
         }
     }
 
@@ -389,8 +324,8 @@ impl Graphics {
         // SAFETY: the device lives: a session has to be destroyed before it.
         unsafe {
             if let Some(mut composer) = self.composer().take() {
-                composer.settle(&self.device);
-                composer.destroy(&self.device);
+                composer.settle(&self.device.functions);
+                composer.destroy(&self.device.functions);
             }
             self.ring.close();
         }

@@ -1,6 +1,7 @@
 //! What an application may wish for as a swapchain, and the images that it gets.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 use ash::vk::Handle as _;
@@ -8,7 +9,7 @@ use openuvr_media::capture::vulkan::Pixels;
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use super::memory::Owned;
+use super::memory::{Owned, Readable};
 use crate::border::Outcome;
 
 /// The widest and highest image, in pixels (guess: twice what the sharpest headset takes; the larger ones
@@ -198,7 +199,8 @@ pub(crate) struct Pictures {
     pub(super) wish: Wish,
     pub(super) images: Vec<Owned>,
     /// What our shader reads them through, made when it first does: for each image and layer.
-    pub(super) seen: Mutex<Vec<((u32, u32), super::compose::Readable)>>,
+    pub(super) seen: Mutex<Vec<((u32, u32), Readable)>>,
+    gone: AtomicBool,
 }
 
 impl Pictures {
@@ -207,7 +209,18 @@ impl Pictures {
             wish,
             images,
             seen: Mutex::default(),
+            gone: AtomicBool::new(false),
         }
+    }
+
+    /// They are used no more.
+    pub(super) fn goes(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are used no more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// As OpenXR hands them out.

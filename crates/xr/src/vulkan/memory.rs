@@ -65,3 +65,24 @@ impl Owned {
         }
     }
 }
+
+/// An image as the shader reads it: itself, or what its samples were joined into.
+#[derive(Clone, Copy)]
+pub(super) struct Readable {
+    pub(super) view: vk::ImageView,
+    pub(super) resolved: Option<Owned>,
+}
+
+impl Readable {
+    /// # Safety
+    /// The device lives and does nothing with it any more.
+    pub(super) unsafe fn destroy(&self, device: &ash::Device) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            device.destroy_image_view(self.view, None);
+            if let Some(resolved) = &self.resolved {
+                resolved.destroy(device);
+            }
+        }
+    }
+}

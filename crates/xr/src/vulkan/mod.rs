@@ -2,8 +2,12 @@
 
 pub(crate) mod choice;
 mod compose;
+mod device;
 pub(crate) mod graphics;
 pub(crate) mod images;
 mod memory;
+mod pipeline;
+mod readable;
+pub(crate) mod scene;
 #[cfg(test)]
 mod tests;

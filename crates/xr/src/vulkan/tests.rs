@@ -13,8 +13,10 @@ use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
 use super::choice::{Choice, pointer};
-use super::graphics::{Graphics, Image, Scene, Seen};
+use super::device::Device;
+use super::graphics::Graphics;
 use super::images::Wish;
+use super::scene::{Image, Scene, Seen};
 use crate::extensions::Enabled;
 use crate::handles::Object as _;
 use crate::instance::Instance;
@@ -141,13 +143,17 @@ impl Stage {
         Arc::new(Swapchain {
             session: self.session.clone(),
             images: Mutex::new(images),
-            pictures,
+            pictures: Arc::new(pictures),
         })
     }
 
     /// Draws one colour, as an application would.
     fn clear(&self, image: vk::Image, layer: u32, colour: [f32; 4]) {
-        let Graphics { device, queue, .. } = self.graphics();
+        let Device {
+            functions: device,
+            queue,
+            ..
+        } = &self.graphics().device;
         let range = vk::ImageSubresourceRange {
             aspect_mask: vk::ImageAspectFlags::COLOR,
             level_count: 1,
@@ -223,8 +229,12 @@ impl Stage {
         let graphics = session.graphics.as_ref().unwrap();
         // SAFETY: the session has let go of it.
         unsafe {
-            graphics.device.queue_wait_idle(graphics.queue).unwrap();
-            graphics.device.destroy_device(None);
+            graphics
+                .device
+                .functions
+                .queue_wait_idle(graphics.device.queue)
+                .unwrap();
+            graphics.device.functions.destroy_device(None);
             self.instance.destroy_instance(None);
         }
     }
@@ -233,7 +243,7 @@ impl Stage {
 fn surface(of: &Arc<Swapchain>, layer: u32, shape: Shape) -> Surface<Image> {
     Surface {
         image: Image {
-            swapchain: of.clone(),
+            pictures: of.pictures.clone(),
             index: 0,
             layer,
         },

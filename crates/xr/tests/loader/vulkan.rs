@@ -340,6 +340,7 @@ fn swapchains_are_had_or_refused_with_their_reason() {
         for format in &formats[..count as usize] {
             let made = drawing.swapchain(session, |info| {
                 info.format = *format;
+                info.usage_flags = xr::SwapchainUsageFlags::SAMPLED;
                 (info.array_size, info.mip_count) = (2, 3);
             });
             assert!(made.is_ok(), "format {format}");
