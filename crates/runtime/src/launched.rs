@@ -3,7 +3,7 @@
 //!
 //! It prints nothing and starts no thread. A child that the application forks does not have the socket.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use openuvr_media::capture::Waker;
 use openuvr_net::NotForked;
@@ -56,11 +56,12 @@ impl Launcher {
     /// What to do, if it was said: once, and to one process of an application at a time.
     ///
     /// # Errors
-    /// One line: it is not understood, or the other end is gone.
+    /// One line: it is not understood, or the socket broke.
     pub fn order(&self) -> Result<Option<Order>, String> {
         let mut text = vec![0; Order::LONGEST];
         match recv(&self.socket, &mut text[..], RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Err("openuvr has ended".to_owned()),
+            // It has ended, which the next wait says.
+            Ok((_, 0)) => Ok(None),
             Ok((_, length)) => Order::read(&text[..length]).map(Some),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(e) => Err(failed(e)),
@@ -87,6 +88,13 @@ impl Launcher {
     pub fn say(&self, line: &Line) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(self.socket.as_fd(), line.text().as_bytes(), flags);
+    }
+}
+
+impl AsFd for Launcher {
+    /// To wait for beside others; it hangs up when the other end is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

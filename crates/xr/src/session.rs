@@ -7,6 +7,7 @@ use std::time::Duration;
 use openuvr_media::capture::Drawn;
 use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -20,7 +21,8 @@ use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
 use crate::logic::head::{Head, HeadTracker};
 use crate::logic::life::{Audience, Life};
 use crate::logic::spaces;
-use crate::stream::Stream;
+use crate::settings::{self, USUAL_FPS};
+use crate::stream::{Stream, Wanted};
 use crate::vulkan::graphics::Graphics;
 
 /// How often a thread in `xrWaitFrame` looks whether its session is still there (guess).
@@ -56,6 +58,10 @@ struct State {
     /// What views were located with, by the time that they were located for.
     located: VecDeque<(Instant, Head, Option<Posed>)>,
     begun: Option<Instant>,
+    /// The application was told to draw the newest frame.
+    worth_drawing: bool,
+    /// Of an eye's picture, in the newest frame that had one.
+    eye: Size,
     gone: bool,
 }
 
@@ -79,6 +85,8 @@ impl Session {
                 newest_pose: None,
                 located: VecDeque::new(),
                 begun: None,
+                worth_drawing: false,
+                eye: settings::eye(),
                 gone: false,
             }),
             changed: Condvar::new(),
@@ -177,7 +185,8 @@ impl Session {
         }
         let delay = self.delay(period);
         let frame = state.frames.take(clock::now(), period, delay);
-        Ok((frame, state.life.is_visible()))
+        state.worth_drawing = state.life.is_visible();
+        Ok((frame, state.worth_drawing))
     }
 
     fn running(&self) -> Outcome<MutexGuard<'_, State>> {
@@ -191,7 +200,7 @@ impl Session {
 
     fn period(&self) -> Duration {
         let fps = self.stream.as_ref().and_then(Stream::fps);
-        Duration::from_secs_f64(1.0 / fps.unwrap_or(crate::settings::USUAL_FPS))
+        Duration::from_secs_f64(1.0 / fps.unwrap_or(USUAL_FPS))
     }
 
     fn delay(&self, period: Duration) -> Duration {
@@ -223,8 +232,20 @@ impl Session {
         self.tell(&mut state);
     }
 
+    /// How large an eye's picture is of a frame that does not say it: as it was. `None` if the frame is empty
+    /// because the application was not to draw it.
+    pub(crate) fn eye(&self, empty: bool) -> Option<Size> {
+        let state = self.state();
+        (state.worth_drawing || !empty).then_some(state.eye)
+    }
+
+    /// The eyes' pictures are this large now.
+    pub(crate) fn draws(&self, eye: Size) {
+        self.state().eye = eye;
+    }
+
     /// Where a picture that was drawn for `display` goes, if it is wanted, and what is known of it.
-    pub(crate) fn wanted(&self, display: Instant) -> Option<(crate::stream::Wanted, Drawn)> {
+    pub(crate) fn wanted(&self, display: Instant) -> Option<(Wanted, Drawn)> {
         let wanted = self.stream.as_ref()?.wanted()?;
         let mut state = self.state();
         let found = state.located.iter().find(|(at, ..)| *at == display);

@@ -12,7 +12,6 @@ use crate::logic::composition::{Eye, Shape, Surface, upright};
 use crate::logic::pose::Pose;
 use crate::logic::views::{MOST_LAYERS, eyes, fov};
 use crate::session::{Session, Space};
-use crate::settings;
 use crate::vulkan::scene::{Image, Scene, Seen};
 
 pub(crate) unsafe extern "system" fn wait(
@@ -77,10 +76,17 @@ pub(crate) unsafe extern "system" fn end(
             unsafe { layers.read(*layer)? };
         }
         session.end_frame();
+        let (size, eyes) = scene(layers.eyes, &eyes(head.pose, views));
+        if let Some(size) = size {
+            session.draws(size);
+        }
+        // Without a layer nothing is to be seen: black, unless it was not to be drawn at all.
+        let size = size.or_else(|| session.eye(given.is_empty()));
         if let Some(graphics) = &session.graphics
+            && let Some(size) = size
             && let Some((wanted, drawn)) = session.wanted(display)
         {
-            let scene = scene(layers.eyes, &eyes(head.pose, views));
+            let scene = Scene { size, eyes };
             if let Err(why) = graphics.show(&scene, wanted, drawn) {
                 session.say(&why);
             }
@@ -89,10 +95,10 @@ pub(crate) unsafe extern "system" fn end(
     })
 }
 
-/// The picture of a frame: seen from where its first projection layer was drawn, else from where the eyes
-/// are.
-fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> Scene {
-    let mut size = None;
+/// What a frame's eyes see, from where its first projection layer was drawn, else from where they are; and how large
+/// its pictures are, if it has such a layer.
+fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Vec<Seen>) {
+    let mut size: Option<Size> = None;
     let seen = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
         let first = surfaces.iter().find_map(|surface| match surface.shape {
             Shape::View(view) => Some((view, surface.part.size)),
@@ -114,11 +120,7 @@ fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> Scene {
         Seen { eye, surfaces }
     });
     let eyes = seen.collect();
-    let size: Option<Size> = size;
-    Scene {
-        eyes,
-        size: size.unwrap_or_else(settings::eye),
-    }
+    (size, eyes)
 }
 
 pub(crate) unsafe extern "system" fn locate_views(

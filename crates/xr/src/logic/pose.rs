@@ -110,7 +110,8 @@ impl Pose {
         let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
         let finite = at.iter().all(|v| v.is_finite());
         // Also false for what is not a number.
-        if !finite || !((length - 1.0).abs() <= TOLERANCE) {
+        let unit = (length - 1.0).abs() <= TOLERANCE;
+        if !finite || !unit {
             return Err(xr::Result::ERROR_POSE_INVALID);
         }
         Ok(Pose {

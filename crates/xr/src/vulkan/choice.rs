@@ -31,6 +31,10 @@ pub(crate) struct Choice {
 }
 
 /// A handle as OpenXR has it.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "such a handle is a pointer"
+)]
 pub(crate) fn pointer(handle: impl Handle) -> *const c_void {
     handle.as_raw() as usize as *const c_void
 }

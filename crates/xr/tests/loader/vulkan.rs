@@ -39,6 +39,10 @@ struct Drawing {
     queue: vk::Queue,
 }
 
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "such a handle is a pointer"
+)]
 fn raw<H: vk::Handle>(handle: H) -> *const c_void {
     handle.as_raw() as usize as *const c_void
 }
