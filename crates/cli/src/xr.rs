@@ -72,7 +72,10 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    let order = order(&config.config);
+    let mut order = order(&config.config);
+    // Applications are started elsewhere.
+    let keys = order.host.config_dir.as_deref().map(std::path::absolute);
+    order.host.config_dir = keys.transpose()?;
     order.host.check().map_err(|e| anyhow!(e))?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &order)?;

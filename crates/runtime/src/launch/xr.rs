@@ -5,7 +5,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -91,7 +92,15 @@ pub fn install(library: &Path, order: &Order) -> Result<PathBuf, LaunchError> {
         fs::create_dir_all(folder).map_err(failed(folder))?;
     }
     let told = ours.join(XR_ORDER);
-    fs::write(&told, text).map_err(failed(&told))?;
+    // It may hold a PIN.
+    let own = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&told);
+    own.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(failed(&told))?;
     fs::write(&file, manifest(library)?).map_err(failed(&file))?;
     Ok(file)
 }
