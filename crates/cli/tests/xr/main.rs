@@ -53,7 +53,9 @@ impl Hello {
         // Pictures that lose nothing.
         let how = ["--encoder", "raw", "--realtime", "off", "--eye", "320x320"];
         let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
-        let mut command = openuvr(&[&words[..], &["--", "hello_xr", "-g", "Vulkan2"]].concat());
+        // What it says is heard line by line, as at a terminal.
+        let hello = ["--", "stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"];
+        let mut command = openuvr(&[&words[..], &hello].concat());
         command
             .env("VK_ICD_FILENAMES", driver)
             .env("HOME", folder.path())
