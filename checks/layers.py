@@ -12,6 +12,7 @@ ALLOWED = {
     "capi": {"proto", "net", "media", "runtime"},
     "hook": {"proto", "net", "media", "runtime"},
     "pads": {"media"},
+    "xr": {"proto", "media", "runtime"},
     "terminal": {"proto", "runtime"},
     # The only one with an async runtime: `RUNTIMES` below.
     "gateway": {"proto", "runtime"},
@@ -23,7 +24,7 @@ ALLOWED = {
 # What a crate's tests may name besides: libraries that are built for programs that they start, and
 # who attacks.
 TESTED = {
-    "cli": {"capi", "hook", "lab", "pads"},
+    "cli": {"capi", "hook", "lab", "pads", "xr"},
     "gateway": {"media", "net"},
 }
 PREFIX = "openuvr-"

@@ -78,18 +78,24 @@ PADS = {
     "write",
 }
 
+# The one door of the OpenXR runtime.
+XR = {"xrNegotiateLoaderRuntimeInterface"}
+
 
 def check():
     hook = repository.library("hook", "openuvr_hook")
     capi = repository.library("capi", "openuvr")
     pads = repository.library("pads", "openuvr_pads")
-    for binary in (repository.program(), repository.program("openuvr-bench"), hook, pads, capi):
+    runtime = repository.library("xr", "openuvr_xr")
+    ours = (hook, pads, capi, runtime)
+    for binary in (repository.program(), repository.program("openuvr-bench"), *ours):
         for line in repository.run("ldd", str(binary)).stdout.splitlines():
             library = line.split()[0]
             if not ALLOWED.match(library):
                 yield f"{binary.name} needs {library} at start"
     yield from exports(hook, HOOK, "which games may have, too")
     yield from exports(pads, PADS, "which programs may have, too")
+    yield from exports(runtime, XR, "which its loader does not ask for")
     header = repository.text(repository.pathlib.Path("crates/capi/include/openuvr.h"))
     declared = set(re.findall(r"^[a-z][^(\n]*\b(openuvr_\w+)\(", header, re.M))
     yield from exports(capi, declared, "which its header has not")

@@ -416,7 +416,7 @@ fn start(
     let mut announcer = announcer(config, shows);
     let fingerprint = opened.identity.public().fingerprint();
     let address = opened.link.local_addr();
-    let sound = opened.audio.is_some();
+    let sound = opened.sounds.audio.is_some();
     let setup = HostSetup {
         policy: opened.policy,
         identity: opened.identity,

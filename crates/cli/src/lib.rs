@@ -31,13 +31,14 @@ mod scene;
 #[cfg(test)]
 mod tests;
 mod virtual_display;
+mod xr;
 
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, RunConfig};
+use config::{ClientConfig, RunConfig, XrConfig};
 use host::Usual;
 
 /// The program, from this process's words to its exit code.
@@ -54,6 +55,7 @@ fn program() -> ExitCode {
         Some((name, m)) if host::has(name) => host::run(name, m, &Usual),
         Some(("client", m)) => client::run(m),
         Some(("run", m)) => run::run(m),
+        Some(("xr", m)) => xr::run(m),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("hosts", m)) => with(m, nearby::run),
@@ -77,6 +79,7 @@ fn command() -> Command {
             "Start here:\n  openuvr host            on the machine with the application\n  \
              openuvr client HOST     on the machine that shows it; without HOST it looks for one\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
+             openuvr xr -- APP       the same for an OpenXR application\n  \
              openuvr demo            both on this machine, on virtual displays",
         )
         .subcommand_required(true)
@@ -84,6 +87,7 @@ fn command() -> Command {
         .subcommands(host::commands())
         .subcommand(ClientConfig::command())
         .subcommand(RunConfig::command())
+        .subcommand(XrConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))

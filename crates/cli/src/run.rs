@@ -14,7 +14,7 @@ pub(crate) mod terminal;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -27,7 +27,7 @@ use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
 
 use crate::clients::{Clients, HostState, TICK};
-use crate::config::{PadsKind, RunConfig};
+use crate::config::{HostConfig, PadsKind, RunConfig};
 use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
@@ -50,6 +50,24 @@ const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains pri
     when it starts, or one that draws with neither OpenGL nor Vulkan: then `openuvr host --window` \
     shows it";
 
+/// What is started: a game with the hook in it, or an application on our OpenXR runtime.
+pub(crate) struct Launch<'a> {
+    /// The subcommand, as it begins each line.
+    pub(crate) who: &'static str,
+    /// What a person calls what is started.
+    pub(crate) what: &'static str,
+    /// What may be the matter if no pictures come.
+    pub(crate) why_none: &'static str,
+    pub(crate) host: &'a HostConfig,
+    pub(crate) order: Order,
+    /// The program and its arguments.
+    pub(crate) words: &'a [OsString],
+    /// The hook, beside which the library of game pads lies, if those are to be shown to it.
+    pub(crate) pads: Option<&'a Path>,
+    /// Makes the command that starts it.
+    pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
+}
+
 /// Runs until the game and the processes that show its pictures have ended.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (effective, words) = RunConfig::with_game(matches)?;
@@ -62,35 +80,60 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     // What is wrong is told before the game begins, not within it.
     Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
     let library = launch::library(config.hook.as_deref())?;
-    let mut order = Order {
+    let order = Order {
         input: config.host.injects(),
         window: config.window.clone(),
+        eye: None,
         host: (&config.host).into(),
     };
+    launched(Launch {
+        who: "run",
+        what: "game",
+        why_none: WHY_NONE,
+        host: &config.host,
+        order,
+        words: &words,
+        pads: (config.host.pads == PadsKind::Auto).then_some(&library),
+        command: &|socket| launch::command(&words, &library, socket),
+    })
+}
+
+/// The same for whatever is started.
+pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
+    let Launch {
+        who,
+        what,
+        why_none,
+        host,
+        mut order,
+        words,
+        pads,
+        command,
+    } = launch;
     // As long as the game plays.
     let mut sound = OwnSound::make(&mut order.host.sound, &mut order.host.microphone)?;
-    let recorder = Recorder::new(&Options::from(&config.host))?;
-    let mut announcer = announcer(&config, &words);
+    let recorder = Recorder::new(&Options::from(host))?;
+    let mut announcer = announcer(who, host, words);
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
-    let mut command = launch::command(&words, &library, &socket)?;
+    let mut command = command(&socket)?;
     sound.surround(&mut command);
-    let pads = game_pads(&config, &library, &socket)?;
+    let pads = game_pads(pads, &socket)?;
     if let Some(pads) = &pads {
         pads.give(&mut command);
     }
     let mut terminal = Terminal::give(&mut command);
     let mut game = Application::start(command)?;
-    let mut clients = Clients::new("run", recorder);
+    let mut clients = Clients::new(who, recorder);
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
     loop {
         for line in socket.lines(TURN) {
-            announce(announcer.as_mut(), &config.host.config_dir, &line);
+            announce(announcer.as_mut(), &host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
-            hear(&mut clients, line);
+            hear(&mut clients, (who, what), line);
             if let Some(why) = sound.silent.take_if(|_| streams) {
-                eprintln!("openuvr run: {why}");
+                eprintln!("openuvr {who}: {why}");
             }
         }
         release_for(&mut socket);
@@ -115,7 +158,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         if !socket.was_used() && !wondered && now.since(began) >= WONDER {
             wondered = true;
-            eprintln!("openuvr run: no picture yet. {}", WHY_NONE);
+            eprintln!("openuvr {who}: no picture yet. {why_none}");
         }
         let waits = game.has_children() && now.since(quiet_since) < LAUNCHING;
         if game.ended().is_some() && !socket.is_busy() && !waits {
@@ -123,7 +166,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
     }
     for line in socket.lines(Duration::ZERO) {
-        hear(&mut clients, line);
+        hear(&mut clients, (who, what), line);
     }
     release_for(&mut socket);
     if let Some(terminal) = terminal {
@@ -131,16 +174,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let complete = clients.finish();
     if !socket.was_used() && !wondered {
-        eprintln!(
-            "openuvr run: the game has ended without a picture. {}",
-            WHY_NONE
-        );
+        eprintln!("openuvr {who}: the {what} has ended without a picture. {why_none}");
     }
     let status = game.ended();
     match complete {
         Err(why) if status.is_some_and(|status| status.success()) => Err(why),
         Err(why) => {
-            eprintln!("openuvr run: {why}");
+            eprintln!("openuvr {who}: {why}");
             Ok(exit_code(status))
         }
         Ok(()) => Ok(exit_code(status)),
@@ -148,10 +188,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// What shows the player's pads to the game, unless that is not wanted.
-fn game_pads(config: &RunConfig, hook: &Path, socket: &Socket) -> Result<Option<GamePads>> {
-    if config.host.pads != PadsKind::Auto {
+fn game_pads(hook: Option<&Path>, socket: &Socket) -> Result<Option<GamePads>> {
+    let Some(hook) = hook else {
         return Ok(None);
-    }
+    };
     match GamePads::prepare(hook, socket) {
         Ok(pads) => Ok(Some(pads)),
         Err(why @ LaunchError::NoPads(_)) => {
@@ -164,13 +204,13 @@ fn game_pads(config: &RunConfig, hook: &Path, socket: &Socket) -> Result<Option<
 
 /// Who says on the network that the game's host is there, unless that is not wanted. It is this process,
 /// never the game's.
-fn announcer(config: &RunConfig, words: &[OsString]) -> Option<Announcer> {
+fn announcer(who: &'static str, host: &HostConfig, words: &[OsString]) -> Option<Announcer> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
     let about = About {
-        name: config.host.name.clone(),
+        name: host.name.clone(),
         shows: program.map(|name| name.to_string_lossy().into_owned()),
     };
-    (config.host.discoverable).then(|| Announcer::new("run", about))
+    (host.discoverable).then(|| Announcer::new(who, about))
 }
 
 /// Has the announcer hear what the game's host says.
@@ -214,8 +254,8 @@ fn release_for(socket: &mut Socket) {
 }
 
 /// The end of the stream is not the end of the game.
-fn hear(clients: &mut Clients, line: Line) {
+fn hear(clients: &mut Clients, (who, what): (&str, &str), line: Line) {
     if let HostState::Failed(why) = clients.tell(line) {
-        eprintln!("openuvr run: {why}; the game goes on without a stream");
+        eprintln!("openuvr {who}: {why}; the {what} goes on without a stream");
     }
 }

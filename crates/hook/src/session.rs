@@ -4,7 +4,7 @@
 //! Nobody waits for it but the end of the process.
 
 use std::env;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -18,16 +18,12 @@ use openuvr_media::pad;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
-use openuvr_runtime::guest::{Guest, InputTo, NotForked};
-use openuvr_runtime::line::{Line, Order, SOCKET};
+use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::launched::Launcher;
+use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
-};
 
 use crate::place::{self, WindowTracker};
 use crate::process::turn_off;
@@ -65,8 +61,7 @@ pub(crate) struct Session {
 struct Shared {
     /// There when the host runs.
     frames: OnceLock<Arc<Submitter>>,
-    /// A child that goes on when the game has ended would keep it open otherwise.
-    socket: OnceLock<(NotForked, OwnedFd)>,
+    launcher: OnceLock<Launcher>,
     /// The streamed window, and the change with which it came.
     place: Mutex<(u64, Option<Place>)>,
     /// All windows, which the thread looks at where that takes a turn with the X server.
@@ -97,7 +92,7 @@ pub(crate) fn start(
 ) -> Option<Session> {
     let shared = Arc::new(Shared {
         frames: OnceLock::new(),
-        socket: OnceLock::new(),
+        launcher: OnceLock::new(),
         place: Mutex::new((told, place.cloned())),
         windows,
         heard: Mutex::new(None),
@@ -201,28 +196,14 @@ impl Shared {
 
     /// Waits for what to do; `None` if it is over before.
     fn ask(&self) -> Result<Option<Order>, String> {
-        let path = env::var_os(SOCKET).unwrap_or_default();
-        let failed = |e: Errno| format!("openuvr run can't be reached: {e}");
-        let socket = socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(failed)?;
-        let address = SocketAddrUnix::new(&path).map_err(failed)?;
-        connect(&socket, &address).map_err(failed)?;
-        let (_, socket) = (self.socket).get_or_init(|| (NotForked::new(&socket), socket));
-        let mut text = vec![0; Order::LONGEST];
+        let launcher = Launcher::connect()?;
+        let launcher = self.launcher.get_or_init(|| launcher);
         loop {
             if self.waits(None, None) == WakeReason::Over {
                 return Ok(None);
             }
-            match recv(socket, &mut text[..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Ok(None),
-                Ok((_, length)) => return Order::read(&text[..length]).map(Some),
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(e) => return Err(failed(e)),
+            if let Some(order) = launcher.order()? {
+                return Ok(Some(order));
             }
         }
     }
@@ -296,12 +277,12 @@ impl Shared {
 
     /// Waits until something has happened, or at most so long.
     fn waits(&self, follower: Option<&WindowTracker>, longest: Option<Duration>) -> WakeReason {
-        let Some((_, socket)) = self.socket.get() else {
+        let Some(launcher) = self.launcher.get() else {
             return WakeReason::Over;
         };
         let mut fds = vec![
             PollFd::new(&self.waker.0, PollFlags::IN),
-            PollFd::new(socket, PollFlags::IN),
+            PollFd::new(launcher, PollFlags::IN),
         ];
         fds.extend(follower.map(|f| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)));
         let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
@@ -324,14 +305,13 @@ impl Shared {
     /// Says what does not work; `false` if nobody can be told yet.
     fn trouble(&self, why: String) -> bool {
         self.say(&Line::Trouble(why));
-        self.socket.get().is_some()
+        self.launcher.get().is_some()
     }
 
     /// Tells `openuvr run`, if it listens: a line for which there is no room is lost.
     fn say(&self, line: &Line) {
-        if let Some((_, socket)) = self.socket.get() {
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            let _ = send(socket.as_fd(), line.text().as_bytes(), flags);
+        if let Some(launcher) = self.launcher.get() {
+            launcher.say(line);
         }
     }
 }

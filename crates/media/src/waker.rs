@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::EventfdFlags;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
 
 /// Wakes a waiting device: an `eventfd` shared between threads.
 #[derive(Clone, Debug)]
@@ -30,6 +30,15 @@ impl Waker {
     pub fn wake(&self) {
         // The only failure is a counter at its limit, and then it is raised already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Waits until it is raised; lowers it.
+    pub fn wait(&self) {
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        // Interrupted, it waits again.
+        while !self.lower() {
+            let _ = poll(&mut fds, None);
+        }
     }
 
     /// Whether it was raised since the last call; lowers it.

@@ -29,7 +29,6 @@ mod subscribe;
 mod trust;
 mod window_sizes;
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +40,7 @@ use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::InputSink;
-use openuvr_media::input_sink::device::{Descriptor, Devices};
+use openuvr_media::input_sink::device::Devices;
 use openuvr_media::input_sink::pads::{Pads, ShownPads};
 use openuvr_net::Link;
 use openuvr_net::address::segmented;
@@ -50,9 +49,8 @@ use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{Asked, Host, HostPolicy};
-use openuvr_proto::id::{DeviceId, PathId, SubscriberId};
+use openuvr_proto::id::{PathId, SubscriberId};
 use openuvr_proto::input::pad::MAX_PADS;
-use openuvr_proto::pose::Posed;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::rendition::{AppliedInput, FrameOutcome};
 use openuvr_proto::send::subscriber::Feedback;
@@ -535,63 +533,16 @@ impl HostRuntime {
         self.shared.notices.reader()
     }
 
-    /// Opens a pairing window for `span`, in which a device may pair with `pin`.
-    pub fn open_pairing(&self, pin: Pin, span: Duration) {
-        // 16 wait at most; a person does not type faster.
-        let _ = self.command(control::Command::OpenPairing(pin, span));
-    }
-
-    /// Whether this device may come in through a gateway, by the same list and the same pairing window as
-    /// every client: `answer` is called with it, by the control thread, and must not block.
-    pub fn admit(
-        &self,
-        admission: Admission,
-        answer: impl FnOnce(Result<String, AdmitRefused>) + Send + 'static,
-    ) {
-        // Without room, or a host, `answer` is dropped.
-        let _ = self.command(control::Command::Admit(
-            Box::new(admission),
-            Box::new(answer),
-        ));
-    }
-
-    /// From now on `listener` gets each payload of the host's sound, in the audio thread, until it says
-    /// `false` or the host stops; it must not block. Whether there is sound.
-    pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
-        let command = AudioCommand::Listen(Box::new(listener));
-        (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
-    }
-
     /// The application has ended by itself: when the host stops, the clients are told so, and look for it no
     /// longer.
     pub fn source_ended(&self) {
         self.shared.source_is_over(GoodbyeReason::SourceEnded);
     }
 
-    /// From now on what the player's device of this number does goes into `fd`, as `struct
-    /// input_event`s with a report behind what happened at once: a uinput or evdev device, a pipe,
-    /// a socket. It becomes non-blocking; what it does not take is lost, keys excepted. One that
-    /// was mapped before is replaced. Devices that are not mapped act as keyboard and mouse.
-    ///
-    /// # Errors
-    /// One line, if it can't be written to, or the host has stopped.
-    pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
-        let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
-        self.command(control::Command::Map(device, Some(descriptor)))
-    }
-
     /// What is streamed is to be seen now, or not (a window that was minimised): the clients and who
     /// reads the notices are told if it is new.
     pub fn source_shown(&self, shown: bool) {
         self.shared.source_shown(shown);
-    }
-
-    /// Ends [`HostRuntime::map_device`]; what the device holds is released first.
-    ///
-    /// # Errors
-    /// One line, if the host has stopped.
-    pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
-        self.command(control::Command::Map(device, None))
     }
 
     fn command(&self, command: control::Command) -> Result<(), String> {
@@ -601,13 +552,6 @@ impl HostRuntime {
             TrySendError::Full(_) => "the host is busy: try again".to_owned(),
             TrySendError::Disconnected(_) => "the host has stopped".to_owned(),
         })
-    }
-
-    /// Where the player's head was last; `None` before the first pose of the current player. From
-    /// any thread.
-    #[must_use]
-    pub fn pose(&self) -> Option<Posed> {
-        self.shared.sessions().pose()
     }
 
     /// What the video may take on the wire at most from the next frame on.

@@ -18,6 +18,8 @@ pub mod identity_store;
 #[cfg(feature = "launch")]
 pub mod launch;
 #[cfg(feature = "host")]
+pub mod launched;
+#[cfg(feature = "host")]
 pub mod line;
 pub mod lock;
 pub mod machine;

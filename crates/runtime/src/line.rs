@@ -29,6 +29,13 @@ use crate::host::config::Config;
 /// The variable that names the socket to a process with the hook in it; without it the hook does nothing.
 pub const SOCKET: &str = "OPENUVR_RUN";
 
+/// The variable that says to the OpenXR runtime how large an eye's picture is to be: `WIDTHxHEIGHT`, in pixels.
+pub const EYE: &str = "OPENUVR_XR_EYE";
+
+/// The file of an [`Order`] for the OpenXR runtime, in the folder of our settings, where no program of ours starts
+/// the application.
+pub const XR_ORDER: &str = "xr-runtime.toml";
+
 /// What the host is told, once, before it starts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -37,6 +44,8 @@ pub struct Order {
     pub input: bool,
     /// Only the window with this in its title or class is streamed; `None`: the largest.
     pub window: Option<String>,
+    /// How large an eye's picture is, if that is not said by [`EYE`].
+    pub eye: Option<String>,
     /// The host.
     pub host: Config,
 }

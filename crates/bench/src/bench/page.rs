@@ -44,7 +44,7 @@ pub(crate) struct Args {
 
 /// The benches, the file that each leaves in the folder, and the option that names its place: the
 /// folder or the file.
-const BENCHES: [(&str, &str, &str); 8] = [
+const BENCHES: [(&str, &str, &str); 9] = [
     ("latency", "latency.json", "--json"),
     ("ablation", "ablation.json", "--out"),
     ("sync", "sync.json", "--out"),

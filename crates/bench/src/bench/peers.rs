@@ -309,6 +309,7 @@ impl Bench<'_> {
         let of = Streamed {
             source: Source::Screen,
             cable: None,
+            impaired: None,
             // The cap lets 2 % more by, and the rate control shares the bitrate out by it.
             fps: self.polled_fps(),
             bitrate: &self.args.asked.bitrate,

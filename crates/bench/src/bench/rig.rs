@@ -6,7 +6,6 @@
 mod peer;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -229,23 +228,6 @@ impl<'a> Rig<'a> {
                 (None, None) => Pair::start(options),
             };
             Ok((pair?, None))
-        })
-    }
-
-    /// The same with an emulated link between them, which counts; see [`Pair::start_over`].
-    pub(super) fn stream_over(
-        &mut self,
-        of: &Streamed<'_>,
-        link: impl FnOnce(SocketAddr) -> Result<(SocketAddr, Meter)>,
-    ) -> Result<Stream> {
-        self.stream_by(of, |options| {
-            let mut counts = None;
-            let pair = Pair::start_over(options, |host| {
-                let (listens, meter) = link(host)?;
-                counts = Some(meter);
-                Ok(listens)
-            })?;
-            Ok((pair, counts))
         })
     }
 

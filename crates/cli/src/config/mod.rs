@@ -13,6 +13,7 @@ mod print;
 mod run;
 #[cfg(test)]
 mod tests;
+pub(crate) mod xr;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -31,6 +32,7 @@ use openuvr_runtime::store::read_text;
 
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
+pub(crate) use self::xr::XrConfig;
 
 /// A role that can be configured.
 pub(crate) trait Settings: Sized {

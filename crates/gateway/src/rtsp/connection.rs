@@ -179,7 +179,7 @@ impl Connection<'_> {
         self.heard = Instant::now();
         self.requests.put(&bytes[..length]);
         loop {
-            match self.requests.next() {
+            match self.requests.poll() {
                 Ok(None) => return Ok(true),
                 Ok(Some(Received::Request(request))) => {
                     if !self.request(&request)? {

@@ -40,7 +40,7 @@ impl Requests {
     ///
     /// # Errors
     /// [`NoRtsp`]; nothing more comes then.
-    pub fn next(&mut self) -> Result<Option<Received>, NoRtsp> {
+    pub fn poll(&mut self) -> Result<Option<Received>, NoRtsp> {
         loop {
             // Empty lines between messages are let pass, as HTTP's are.
             let blank = self
@@ -89,7 +89,7 @@ mod tests {
     const OPTIONS: &[u8] = b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n";
 
     fn all(requests: &mut Requests) -> Vec<Received> {
-        std::iter::from_fn(|| requests.next().unwrap()).collect()
+        std::iter::from_fn(|| requests.poll().unwrap()).collect()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
             let mut requests = Requests::default();
             requests.put(stream);
             assert!(
-                requests.next().is_err(),
+                requests.poll().is_err(),
                 "{:?}",
                 &stream[..8.min(stream.len())]
             );
@@ -135,6 +135,6 @@ mod tests {
         let mut requests = Requests::default();
         requests.put(b"SETUP rtsp://a/ RTSP/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n");
         requests.put(&[b' '; LONGEST]);
-        assert!(requests.next().is_err());
+        assert!(requests.poll().is_err());
     }
 }

@@ -297,7 +297,7 @@ mod tests {
         let mut requests = Requests::default();
         requests.put(lines.replace('\n', "\r\n").as_bytes());
         requests.put(b"\r\n");
-        let Ok(Some(Received::Request(request))) = requests.next() else {
+        let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request: {lines}");
         };
         let (response, act) = session.answer(&request, &mut |_, _| Some(PORTS));
@@ -417,7 +417,7 @@ mod tests {
                 .as_bytes(),
         );
         requests.put(b"\r\n");
-        let Ok(Some(Received::Request(request))) = requests.next() else {
+        let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request");
         };
         let (response, _) = session.answer(&request, &mut |_, _| None);

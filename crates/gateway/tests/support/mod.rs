@@ -110,7 +110,9 @@ impl Rig {
             input: Input::Sink(Box::new(Application(application))),
             converter: Converter::new(),
             encodings: opened.encodings,
-            audio: opened.audio,
+            audio: opened.sounds.audio,
+            microphone: None,
+            pads: None,
             clipboard: None,
             scheduler: scheduler.clone(),
         });

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ash::vk::{self, Handle};
-use openuvr_media::capture::vulkan::{Copy, Pixels};
+use openuvr_media::capture::Drawn;
+use openuvr_media::capture::vulkan::{Copy, Part, Pixels};
 
 use super::device::{Device, Swapchain, chained};
 use super::instance::{Instance, Window};
@@ -69,11 +70,12 @@ pub(super) unsafe fn read_back(
     let copy = Copy {
         queue,
         family,
-        image,
+        parts: &[Part::presented(image, swapchain.size)],
         size: swapchain.size,
         pixels,
         after: waits,
-        done,
+        done: Some(done),
+        drawn: Drawn::default(),
         to,
     };
     // SAFETY: the application presents the image with this queue, so it may use both; after the

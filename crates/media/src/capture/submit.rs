@@ -47,6 +47,7 @@ pub trait Frame: Send {
 pub fn channel(size: Size, fps: f64) -> Result<(Submitter, Submitted), CaptureError> {
     let state = State {
         pace: Pace::new(fps),
+        fps,
         ..State::default()
     };
     let shared = Arc::new(Shared {
@@ -83,6 +84,8 @@ struct State {
     done: u64,
     closed: bool,
     pace: Pace,
+    /// As many pictures a second are asked for at most.
+    fps: f64,
     watched: bool,
     /// When a picture was wanted last.
     wanted: Option<Instant>,
@@ -103,6 +106,7 @@ impl Default for State {
             done: 0,
             closed: false,
             pace: Pace::unlimited(),
+            fps: 0.0,
             watched: false,
             wanted: None,
             missed: None,
@@ -215,6 +219,13 @@ impl Submitter {
     #[must_use]
     pub fn wants(&self, now: Instant) -> bool {
         self.wanted(now) == Wanted::Now
+    }
+
+    /// How many pictures a second are asked for at most: what the player's display shows, where that is known.
+    /// `None`: any number.
+    #[must_use]
+    pub fn fps(&self) -> Option<f64> {
+        Some(self.shared.state().fps).filter(|fps| fps.is_normal() && *fps > 0.0)
     }
 
     /// Pictures that were handed over so far.
@@ -348,7 +359,9 @@ impl Submitted {
 
 impl Capture for Submitted {
     fn limit_fps(&mut self, fps: f64) {
-        self.shared.state().pace.limit(fps);
+        let mut state = self.shared.state();
+        state.pace.limit(fps);
+        state.fps = fps;
     }
 
     fn size(&self) -> Size {

@@ -17,6 +17,7 @@ mod layer;
 mod library;
 mod pads;
 mod socket;
+mod xr;
 
 use std::ffi::OsString;
 use std::io;
@@ -26,9 +27,10 @@ use std::process::Command;
 use crate::line::SOCKET;
 
 pub use application::Application;
-pub use library::{LIBRARY, library};
+pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
+pub use xr::{EYE, XR_ORDER, install, uninstall, xr_command};
 
 /// Why an application can't be launched.
 #[derive(Debug, thiserror::Error)]
@@ -40,11 +42,17 @@ pub enum LaunchError {
     /// The library that shows game pads is not beside the hook.
     #[error("no game pads: there is no {}: `./dev install` puts it there; --pads off does without", .0.display())]
     NoPads(PathBuf),
+    /// The OpenXR runtime is not where it was looked for.
+    #[error("there is no {XR_RUNTIME} {0}: `./dev install` puts it there; --runtime names another")]
+    NoRuntime(String),
     /// ld.so(8): `LD_PRELOAD` is separated by these, and there is no way to quote them.
     #[error(
         "the loader takes no path with a blank or a colon, as {}: put program and library elsewhere", .0.display()
     )]
     Unquotable(PathBuf),
+    /// Another OpenXR runtime than ours is the person's.
+    #[error("another OpenXR runtime is active: {} says so; remove that file first", .0.display())]
+    OtherRuntime(PathBuf),
     /// There are no words to start.
     #[error("there is no application to start")]
     NoApplication,

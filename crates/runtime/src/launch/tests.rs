@@ -131,3 +131,36 @@ fn nothing_to_start_and_no_hook_are_told_in_one_line() {
         "{why}"
     );
 }
+
+#[test]
+fn an_openxr_application_is_led_to_runtime_and_socket() {
+    let socket = Socket::open(&order()).unwrap();
+    let library = Path::new("/opt/a \"b\"/libopenuvr_xr.so");
+    let words = ["app", "-g", "Vulkan2"].map(OsString::from);
+    let command = xr_command(&words, library, &socket, "960x960").unwrap();
+    assert_eq!(command.get_program(), "app");
+    assert_eq!(Vec::from_iter(command.get_args()), ["-g", "Vulkan2"]);
+    let set = |name: &str| {
+        let mut all = command.get_envs();
+        let found = all.find(|(of, _)| *of == OsStr::new(name));
+        found
+            .and_then(|(_, value)| value)
+            .map(OsStr::to_owned)
+            .unwrap()
+    };
+    assert_eq!(set(SOCKET), socket.path().into_os_string());
+    assert_eq!(set(EYE), "960x960");
+    let manifest = std::fs::read(set("XR_RUNTIME_JSON")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(
+        manifest["runtime"]["library_path"],
+        library.to_str().unwrap()
+    );
+    let none = xr_command(&[], library, &socket, "").unwrap_err();
+    assert_eq!(none.to_string(), "there is no application to start");
+    let missing = xr_runtime(Some(Path::new("/nowhere/xr.so"))).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "there is no libopenuvr_xr.so /nowhere/xr.so: `./dev install` puts it there; --runtime names another"
+    );
+}

@@ -140,6 +140,7 @@ fn an_order_survives_the_way() {
     let order = Order {
         input: true,
         window: Some("glx".into()),
+        eye: Some("960x960".to_owned()),
         host: Config {
             pin: Some("0042".into()),
             bitrate: Some(5_000_000),

@@ -1,16 +1,17 @@
 //! Another program's sender and receiver between the displays, measured as a host and a client are.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 use openuvr_lab::hop::Meter;
 
-use super::{Rig, Stream};
+use super::{Rig, Stream, Streamed};
 use crate::bench::reader::{Reader, Sighting};
 use crate::child::Child;
-use crate::pair::{self, Tables};
+use crate::pair::{self, Pair, Tables};
 
 /// Two programs that are to be measured.
 #[derive(Debug)]
@@ -47,6 +48,23 @@ impl Rig<'_> {
     /// The display that is looked at.
     pub(in crate::bench) fn far(&self) -> &str {
         self.far.name()
+    }
+
+    /// Measures a host and a client with an emulated link between them, which counts; see [`Pair::start_over`].
+    pub(in crate::bench) fn stream_over(
+        &mut self,
+        of: &Streamed<'_>,
+        link: impl FnOnce(SocketAddr) -> Result<(SocketAddr, Meter)>,
+    ) -> Result<Stream> {
+        self.stream_by(of, |options| {
+            let mut counts = None;
+            let pair = Pair::start_over(options, |host| {
+                let (listens, meter) = link(host)?;
+                counts = Some(meter);
+                Ok(listens)
+            })?;
+            Ok((pair, counts))
+        })
     }
 
     /// Measures them. There is no record: every frame that was seen counts.

@@ -9,4 +9,4 @@ mod pixels;
 mod sys;
 
 pub use self::pixels::Pixels;
-pub use self::sys::{Copy, InitCommands, Ring, Wait};
+pub use self::sys::{Copy, InitCommands, Part, Ring, Wait};

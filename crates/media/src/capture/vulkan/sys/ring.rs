@@ -70,6 +70,7 @@ struct Job {
     slot: Arc<Slot>,
     size: Size,
     pixels: Pixels,
+    drawn: Drawn,
     to: Arc<Submitter>,
 }
 
@@ -138,6 +139,7 @@ impl Ring {
                 slot,
                 size: copy.size,
                 pixels: copy.pixels,
+                drawn: copy.drawn,
                 to: copy.to.clone(),
             });
         }
@@ -162,7 +164,7 @@ impl Ring {
                     Arc::new(Slot::new(device, copy.family, pool, bytes)?)
                 }
             };
-            let begun = slot.record(&device.functions, copy.image, copy.size);
+            let begun = slot.record(&device.functions, copy.parts, copy.size);
             match begun.and_then(|()| slot.submit(&device.functions, copy)) {
                 Ok(()) => Ok(slot),
                 Err(error) => {
@@ -285,12 +287,12 @@ fn lend(shared: &Arc<Shared>, job: Job) {
     let frame: Box<dyn Frame> = match job.pixels.as_they_are() {
         Some(format) => {
             shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
-            Box::new(PressedKey(lent, format))
+            Box::new(LentPicture(lent, format))
         }
         None => shared.copied(&lent),
     };
     // Nobody is there to take it when the stream has ended.
-    let _ = job.to.submit(frame, Drawn::default());
+    let _ = job.to.submit(frame, job.drawn);
 }
 
 impl Shared {
@@ -326,9 +328,9 @@ impl Drop for BorrowedSlot {
 }
 
 /// A picture in the device's memory, as the host gets it.
-struct PressedKey(Arc<BorrowedSlot>, PixelFormat);
+struct LentPicture(Arc<BorrowedSlot>, PixelFormat);
 
-impl Frame for PressedKey {
+impl Frame for LentPicture {
     fn picture(&self) -> Picture<'_> {
         let BorrowedSlot { slot, size, .. } = &*self.0;
         Picture {

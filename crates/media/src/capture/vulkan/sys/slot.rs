@@ -5,7 +5,7 @@
 use ash::vk;
 use openuvr_proto::units::Size;
 
-use super::copy::Copy;
+use super::copy::{Copy, Part};
 use super::device::Device;
 
 /// Handles that belong together, and go together.
@@ -121,58 +121,22 @@ impl Slot {
         self.family == family && self.capacity >= bytes
     }
 
-    /// Writes down the commands: the image becomes readable, is copied, and becomes presentable
-    /// again.
+    /// Writes down the commands: each image becomes readable, its part is copied, and it becomes again what it
+    /// was.
     ///
     /// # Errors
     /// What the device says.
     ///
     /// # Safety
-    /// The slot is at rest and its pool used by nobody else; the image has the size, and its
-    /// layout is that of one about to be presented.
+    /// The slot is at rest and its pool used by nobody else; the picture fits, and the images have their parts
+    /// and layouts.
     pub(super) unsafe fn record(
         &self,
         device: &ash::Device,
-        image: vk::Image,
-        size: Size,
+        parts: &[Part],
+        picture: Size,
     ) -> Result<(), vk::Result> {
         let commands = self.commands;
-        let shown = vk::ImageLayout::PRESENT_SRC_KHR;
-        let read = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
-        let colours = vk::ImageAspectFlags::COLOR;
-        let whole = vk::ImageSubresourceRange {
-            aspect_mask: colours,
-            level_count: 1,
-            layer_count: 1,
-            ..Default::default()
-        };
-        let layout = |from, to| {
-            vk::ImageMemoryBarrier::default()
-                .old_layout(from)
-                .new_layout(to)
-                .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                .image(image)
-                .subresource_range(whole)
-        };
-        // What drew it may have been ordered by nothing but the queue.
-        let to_read = layout(shown, read)
-            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
-            .dst_access_mask(vk::AccessFlags::TRANSFER_READ);
-        let to_shown = layout(read, shown);
-        let region = vk::BufferImageCopy {
-            image_subresource: vk::ImageSubresourceLayers {
-                aspect_mask: colours,
-                layer_count: 1,
-                ..Default::default()
-            },
-            image_extent: vk::Extent3D {
-                width: size.width,
-                height: size.height,
-                depth: 1,
-            },
-            ..Default::default()
-        };
         let to_host = vk::BufferMemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ)
@@ -183,18 +147,45 @@ impl Slot {
         let once = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         let copy = vk::PipelineStageFlags::TRANSFER;
+        let all = vk::PipelineStageFlags::ALL_COMMANDS;
         let none = vk::DependencyFlags::empty();
-        // SAFETY: the caller's duty; the buffer has room for the picture (`fits`), the handles
-        // live in `self`.
+        // What drew it may have been ordered by nothing but the queue, and what draws into it next as well.
+        let written = (
+            vk::AccessFlags::MEMORY_WRITE,
+            vk::AccessFlags::TRANSFER_READ,
+        );
+        let after = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+        let read = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
+        let distinct: Vec<&Part> = parts
+            .iter()
+            .enumerate()
+            .filter(|(index, part)| {
+                !parts[..*index]
+                    .iter()
+                    .any(|before| (before.image, before.layer) == (part.image, part.layer))
+            })
+            .map(|(_, part)| part)
+            .collect();
+        let to_read: Vec<_> = (distinct.iter())
+            .map(|part| barrier(part, part.layout, read).src_access_mask(written.0))
+            .map(|barrier| barrier.dst_access_mask(written.1))
+            .collect();
+        let back: Vec<_> = (distinct.iter())
+            .map(|part| barrier(part, read, part.layout).dst_access_mask(after))
+            .collect();
+        // SAFETY: the caller's duty; the buffer has room for the picture (`fits`) and each part lies in it, the
+        // handles live in `self`.
         unsafe {
             device.begin_command_buffer(commands, &once)?;
-            let all = vk::PipelineStageFlags::ALL_COMMANDS;
-            device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &[to_read]);
-            device.cmd_copy_image_to_buffer(commands, image, read, self.buffer, &[region]);
+            device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &to_read);
+            for part in parts {
+                assert!(part.is_inside(picture), "a part lies in its picture");
+                let region = region(part, picture);
+                device.cmd_copy_image_to_buffer(commands, part.image, read, self.buffer, &[region]);
+            }
             let host = vk::PipelineStageFlags::HOST;
             device.cmd_pipeline_barrier(commands, copy, host, none, &[], &[to_host], &[]);
-            let end = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
-            device.cmd_pipeline_barrier(commands, copy, end, none, &[], &[], &[to_shown]);
+            device.cmd_pipeline_barrier(commands, copy, all, none, &[], &[], &back);
             device.end_command_buffer(commands)
         }
     }
@@ -213,7 +204,7 @@ impl Slot {
     ) -> Result<(), vk::Result> {
         let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; copy.after.len()];
         let commands = [self.commands];
-        let done = [copy.done];
+        let done: Vec<vk::Semaphore> = copy.done.into_iter().collect();
         let submit = vk::SubmitInfo::default()
             .wait_semaphores(copy.after)
             .wait_dst_stage_mask(&stages)
@@ -271,6 +262,50 @@ impl Slot {
             device.destroy_buffer(self.buffer, None);
             device.free_memory(self.memory, None);
         }
+    }
+}
+
+/// From one layout of a part's image to another.
+fn barrier(
+    part: &Part,
+    from: vk::ImageLayout,
+    to: vk::ImageLayout,
+) -> vk::ImageMemoryBarrier<'static> {
+    vk::ImageMemoryBarrier::default()
+        .old_layout(from)
+        .new_layout(to)
+        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .image(part.image)
+        .subresource_range(vk::ImageSubresourceRange {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            base_mip_level: 0,
+            level_count: 1,
+            base_array_layer: part.layer,
+            layer_count: 1,
+        })
+}
+
+/// Where a part goes in a picture of that size.
+fn region(part: &Part, picture: Size) -> vk::BufferImageCopy {
+    let [left, above] = part.at.map(u64::from);
+    let [x, y] = part.from.map(u32::cast_signed);
+    vk::BufferImageCopy {
+        buffer_offset: (above * u64::from(picture.width) + left) * 4,
+        buffer_row_length: picture.width,
+        buffer_image_height: 0,
+        image_subresource: vk::ImageSubresourceLayers {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            mip_level: 0,
+            base_array_layer: part.layer,
+            layer_count: 1,
+        },
+        image_offset: vk::Offset3D { x, y, z: 0 },
+        image_extent: vk::Extent3D {
+            width: part.size.width,
+            height: part.size.height,
+            depth: 1,
+        },
     }
 }
 

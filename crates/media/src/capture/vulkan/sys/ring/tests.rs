@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::super::copy::Part;
 use super::*;
 use crate::capture::submit::{Submitted, channel};
 use crate::capture::{Capture as _, CaptureEvent};
@@ -33,6 +34,7 @@ struct Drawn {
     drawn: vk::Semaphore,
     copied: vk::Semaphore,
     size: Size,
+    part: Part,
 }
 
 impl Gpu {
@@ -201,6 +203,7 @@ impl Gpu {
                 drawn,
                 copied,
                 size,
+                part: Part::presented(image, size),
             }
         }
     }
@@ -209,11 +212,12 @@ impl Gpu {
         Copy {
             queue: self.queue,
             family: 0,
-            image: drawn.image,
+            parts: std::slice::from_ref(&drawn.part),
             size: drawn.size,
             pixels,
             after: std::slice::from_ref(&drawn.drawn),
-            done: drawn.copied,
+            done: Some(drawn.copied),
+            drawn: Default::default(),
             to: to.clone(),
         }
     }
@@ -404,7 +408,7 @@ fn cost_of_a_picture() {
                     let copy = gpu.copy(&drawn, Pixels::Bgra8, &to);
                     // SAFETY: as above.
                     unsafe {
-                        slot.record(&gpu.device, drawn.image, HD).unwrap();
+                        slot.record(&gpu.device, &[drawn.part], HD).unwrap();
                         slot.submit(&gpu.device, &copy).unwrap();
                     }
                     times[3].push(begun.elapsed());

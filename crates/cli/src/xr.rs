@@ -1,0 +1,94 @@
+//! `openuvr xr`: starts an OpenXR application on our runtime, as `openuvr run` starts a game with the hook in it;
+//! or makes the runtime that of all applications of a person.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use clap::ArgMatches;
+use openuvr_runtime::host::config::Config;
+use openuvr_runtime::launch;
+use openuvr_runtime::line::Order;
+
+use crate::config::xr::{INSTALL, UNINSTALL};
+use crate::config::{Settings as _, XrConfig};
+use crate::run::{Launch, launched};
+
+/// Frames a second, where neither a person nor a player's display says anything else: most headsets' rate.
+const USUAL_FPS: f64 = 90.0;
+
+/// What may be the matter with an application whose pictures do not come.
+const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with something else than Vulkan, or not be an \
+    OpenXR application: then `openuvr run` or `openuvr host` shows it";
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    match matches.subcommand() {
+        Some((INSTALL, matches)) => install(matches),
+        Some((UNINSTALL, _)) => uninstall(),
+        _ => start(matches),
+    }
+}
+
+/// Runs until the application has ended.
+fn start(matches: &ArgMatches) -> Result<ExitCode> {
+    let (effective, words) = XrConfig::with_application(matches)?;
+    if let Some(text) = effective.printed {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = effective.config;
+    openuvr_terminal::log_to_stderr(config.host.log);
+    let order = order(&config);
+    order.host.check().map_err(|e| anyhow!(e))?;
+    let library = launch::xr_runtime(config.runtime.as_deref())?;
+    let eye = order.eye.clone().unwrap_or_default();
+    let application = words.clone();
+    launched(Launch {
+        who: "xr",
+        what: "application",
+        why_none: WHY_NONE,
+        host: &config.host,
+        order,
+        words: &words,
+        // Its controllers are the headset's.
+        pads: None,
+        command: &|socket| launch::xr_command(&application, &library, socket, &eye),
+    })
+}
+
+fn order(config: &XrConfig) -> Order {
+    let mut host = Config::from(&config.host);
+    host.fps = config.host.fps.unwrap_or(USUAL_FPS);
+    Order {
+        input: false,
+        window: None,
+        eye: config
+            .eye
+            .map(|eye| format!("{}x{}", eye.width, eye.height)),
+        host,
+    }
+}
+
+fn install(matches: &ArgMatches) -> Result<ExitCode> {
+    let config = XrConfig::from_matches(matches)?;
+    if let Some(text) = config.printed {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut order = order(&config.config);
+    // Applications are started elsewhere.
+    let keys = order.host.config_dir.as_deref().map(std::path::absolute);
+    order.host.config_dir = keys.transpose()?;
+    order.host.check().map_err(|e| anyhow!(e))?;
+    let library = launch::xr_runtime(config.config.runtime.as_deref())?;
+    let file = launch::install(&library, &order)?;
+    println!("OpenXR applications use OpenUVR now: {}", file.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn uninstall() -> Result<ExitCode> {
+    match launch::uninstall()? {
+        true => println!("OpenXR applications use OpenUVR no more"),
+        false => println!("OpenUVR was not the OpenXR runtime of this person"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,219 @@
+//! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe, without
+//! any display server, and clients that look at what comes.
+//!
+//! hello_xr draws cubes with colours of their sides: one two metres ahead of the head, others on the floor around.
+
+#[path = "../support/mod.rs"]
+mod support;
+mod watcher;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use openuvr_proto::units::Size;
+
+use support::{Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip};
+use watcher::Watcher;
+
+/// Of both eyes.
+const BOTH: Size = Size::new(640, 320);
+const EYE: u32 = 320;
+
+/// The driver and nothing else, so that the test is the same on a machine with a graphics card.
+fn driver() -> Option<PathBuf> {
+    let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
+    let mut files = files.flatten().flatten().map(|file| file.path());
+    let found = files.find(|path| path.to_string_lossy().contains("lvp_icd"));
+    if found.is_none() {
+        skip("there is no lavapipe (mesa-vulkan-drivers)");
+    }
+    found
+}
+
+/// hello_xr under `openuvr xr`.
+struct Hello {
+    program: Program,
+    folder: Folder,
+}
+
+impl Hello {
+    /// `None`, said aloud, where something is missing.
+    fn start(words: &[&str]) -> Option<Hello> {
+        let driver = driver()?;
+        if Command::new("hello_xr").arg("--help").output().is_err() {
+            skip("there is no hello_xr (libopenxr-utils)");
+            return None;
+        }
+        let folder = Folder::new();
+        let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
+        let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
+        let (runtime, dir) = (runtime.to_str().expect("UTF-8"), folder.join("host"));
+        let own = ["--runtime", runtime, "--config-dir", &dir, "--sound", "off"];
+        let place = ["--bind", "127.0.0.1:0", "--discoverable=false"];
+        // Pictures that lose nothing.
+        let how = ["--encoder", "raw", "--realtime", "off", "--eye", "320x320"];
+        let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
+        // What it says is heard line by line, as at a terminal.
+        let hello = ["--", "stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"];
+        let mut command = openuvr(&[&words[..], &hello].concat());
+        command
+            .env("VK_ICD_FILENAMES", driver)
+            .env("HOME", folder.path())
+            .env("XDG_RUNTIME_DIR", folder.path());
+        // It ends when somebody types, or when its input does.
+        let program = Program::listening("xr", command);
+        Some(Hello { program, folder })
+    }
+
+    fn port(&self) -> u16 {
+        port_of(&self.program.line("openuvr xr: streaming"))
+    }
+
+    /// A client that writes down every picture.
+    fn watch(&self) -> Program {
+        let output = self.folder.join("pictures");
+        let _ = std::fs::remove_dir_all(&output);
+        let own = ["--present", "headless", "--every", "1", "--output", &output];
+        let address = format!("127.0.0.1:{}", self.port());
+        let words = [&PIN[..], &own].concat();
+        client(&self.folder, "client", &address, &words)
+    }
+
+    /// The newest picture that a client has written down whole, as soon as one is as is wanted.
+    fn sees(&self, what: &str, wanted: impl Fn(&Shot) -> bool) -> Shot {
+        let folder = self.folder.path().join("pictures");
+        eventually(what, || {
+            let files = std::fs::read_dir(&folder).ok()?;
+            let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
+            files.sort();
+            let gone = files.len().saturating_sub(2);
+            files
+                .drain(..gone)
+                .for_each(|file| drop(std::fs::remove_file(file)));
+            let newest = files.iter().rev().find_map(|file| Shot::from_png(file))?;
+            wanted(&newest).then_some(newest)
+        })
+    }
+}
+
+/// Blue, green or red and nothing else, as hello_xr paints sides; the place in BGRX.
+const BLUE: usize = 0;
+const GREEN: usize = 1;
+const RED: usize = 2;
+
+/// Where pixels of one colour lie in a part of a picture: the middle of them all, if there are any.
+fn middle_of(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option<[f64; 2]> {
+    let mut sum = [0.0; 2];
+    let mut count = 0.0;
+    for y in from[1]..to[1] {
+        for x in from[0]..to[0] {
+            let at = (y * shot.size.width + x) as usize * 4;
+            let pixel = &shot.pixels[at..at + 3];
+            let pure = (0..3).all(|part| match part == colour {
+                true => pixel[part] > 200,
+                false => pixel[part] < 40,
+            });
+            if pure {
+                sum = [sum[0] + f64::from(x), sum[1] + f64::from(y)];
+                count += 1.0;
+            }
+        }
+    }
+    (count > 0.0).then(|| sum.map(|sum| sum / count))
+}
+
+/// The cube ahead, in each eye's own picture.
+fn ahead(shot: &Shot) -> Option<[[f64; 2]; 2]> {
+    let (above, below) = (EYE / 2 - 40, EYE / 2 + 40);
+    let left = middle_of(shot, BLUE, [100, above], [EYE - 100, below])?;
+    let right = middle_of(shot, BLUE, [EYE + 100, above], [2 * EYE - 100, below])?;
+    Some([left, [right[0] - f64::from(EYE), right[1]]])
+}
+
+#[test]
+fn both_eyes_of_hello_xr_are_seen_with_parallax() {
+    let Some(mut hello) = Hello::start(&[]) else {
+        return;
+    };
+    hello.program.line("->XR_SESSION_STATE_SYNCHRONIZED");
+    let watcher = hello.watch();
+    hello.program.line("->XR_SESSION_STATE_FOCUSED");
+    let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
+    let shot = hello.sees("both eyes", is_drawn);
+    let [left, right] = ahead(&shot).expect("as above");
+    // 63 mm between the eyes, two metres away, a right angle wide: 2.5 pixels to each side.
+    let middle = f64::from(EYE) / 2.0 - 0.5;
+    let (to_right, to_left) = (left[0] - middle, middle - right[0]);
+    assert!((1.5..4.0).contains(&to_right), "{left:?} in the left eye");
+    assert!((1.5..4.0).contains(&to_left), "{right:?} in the right eye");
+    assert!((left[1] - right[1]).abs() < 0.5, "at one height");
+    // Cubes on the floor: their upper sides are green, above the red ones.
+    let floor = |colour| middle_of(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
+    let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
+    assert!(green[1] < red[1], "upright: {green:?} {red:?}");
+
+    // Who goes takes the focus along; who comes brings it back, and the application has gone on.
+    drop(watcher);
+    hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
+    let _watcher = hello.watch();
+    hello.program.nth_line(2, "->XR_SESSION_STATE_FOCUSED");
+    hello.sees("both eyes again", is_drawn);
+    hello.program.hang_up();
+    let (status, text) = hello.program.ended();
+    assert!(status.success(), "{text}");
+}
+
+#[test]
+fn a_head_that_turns_is_drawn_for_and_the_frames_say_so() {
+    let Some(mut hello) = Hello::start(&[]) else {
+        return;
+    };
+    let mut watcher = Watcher::start(hello.port(), hello.folder.path());
+    let ahead = |shot: &Shot| {
+        let (left, right) = ([130, 190], [190, 260]);
+        middle_of(shot, GREEN, left, right).is_some()
+    };
+    let straight = watcher.sees("straight ahead", 0.0, |shot| {
+        shot.size == BOTH && !ahead(shot)
+    });
+    assert_eq!(straight, BOTH);
+    // What lay at the right edge of the left eye's picture, 45 degrees to the right, lies ahead.
+    let turned = -std::f32::consts::FRAC_PI_4;
+    watcher.sees("to the right", turned, ahead);
+    assert!(watcher.frames_with_pose() > 0, "frames name their poses");
+    hello.program.hang_up();
+    let (status, text) = hello.program.ended();
+    assert!(status.success(), "{text}");
+}
+
+#[test]
+fn a_runtime_is_installed_for_one_person_and_taken_away() {
+    let folder = Folder::new();
+    let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
+    let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
+    let runtime = runtime.to_str().expect("UTF-8");
+    let run = |words: &[&str]| {
+        let mut command = openuvr(&[&["xr"], words].concat());
+        command.env("XDG_CONFIG_HOME", folder.path());
+        let output = command.output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (output.status.success(), said)
+    };
+    let active = folder.path().join("openxr/1/active_runtime.json");
+    let install = ["install", "--runtime", runtime, "--eye", "480x480"];
+    let (good, said) = run(&install);
+    assert!(good, "{said}");
+    let manifest = std::fs::read_to_string(&active).expect("it is there");
+    assert!(manifest.contains(runtime), "{manifest}");
+    let order = folder.path().join("openuvr/xr-runtime.toml");
+    let order = std::fs::read_to_string(order).expect("it is there");
+    assert!(order.contains("480x480"), "{order}");
+    let (good, said) = run(&["uninstall"]);
+    assert!(good && !active.exists(), "{said}");
+    // Another runtime stays.
+    std::fs::write(&active, r#"{"runtime": {"name": "Other"}}"#).expect("it is written");
+    let (good, said) = run(&install);
+    assert!(!good && said.contains("another OpenXR runtime"), "{said}");
+    assert!(run(&["uninstall"]).0 && active.exists());
+}

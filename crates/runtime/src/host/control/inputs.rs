@@ -1,0 +1,126 @@
+//! The player's input on its way to mapped devices, pads, the window system or the application.
+
+use std::sync::PoisonError;
+
+use openuvr_media::capture::Taken;
+use openuvr_media::input_sink::pads::ShownPads;
+use openuvr_media::input_sink::{InputError, Translated};
+use openuvr_proto::id::SubscriberId;
+use openuvr_proto::input::inbox::Arrived;
+use openuvr_proto::send::rendition::AppliedInput;
+use openuvr_proto::time::Instant;
+use openuvr_proto::wire::video::EchoKind;
+
+use super::super::{ForApplication, Input, Notice};
+use super::Control;
+use crate::clock;
+
+impl Control {
+    /// Somebody is the player from now on; the pads of the one before are not there any more.
+    pub(super) fn plays(&mut self, subscriber: SubscriberId) {
+        if let Some(before) = self.player.filter(|before| *before != subscriber) {
+            self.plays_no_more(before);
+        }
+        self.player = Some(subscriber);
+    }
+
+    /// Somebody is not the player, or not any more.
+    pub(super) fn plays_no_more(&mut self, subscriber: SubscriberId) {
+        let played = self.player.take_if(|player| *player == subscriber);
+        if let (Some(pads), Some(_)) = (&mut self.pads, played) {
+            pads.unplug_all();
+        }
+    }
+
+    pub(super) fn inject(&mut self, from: SubscriberId, arrived: &Arrived, received: Instant) {
+        if let Some(pads) = &mut self.pads {
+            let shown = pads.take(&arrived.event);
+            self.tell_trouble(shown);
+        }
+        if arrived.event.pad().is_some() {
+            return self.injected(from, arrived, received);
+        }
+        let left = self.input_devices.take(&arrived.event);
+        if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.told_lost, true) {
+            let why = "an input device is mapped to something that does not take its events as fast \
+                       as they come: some are lost";
+            self.shared.notice(Notice::Trouble(why.to_owned()));
+        }
+        let injected = match left {
+            Ok(Some(left)) => {
+                let taken = Taken {
+                    from,
+                    seq: arrived.seq,
+                    received,
+                    taken: received,
+                };
+                self.apply(left, taken)
+            }
+            // It went into its descriptor.
+            Ok(None) => Ok(true),
+            Err(e) => Err(e),
+        };
+        if !matches!(injected, Ok(true)) {
+            return self.tell_trouble(injected.map(drop));
+        }
+        self.injected(from, arrived, received);
+    }
+
+    pub(super) fn injected(&self, from: SubscriberId, arrived: &Arrived, received: Instant) {
+        let injected = AppliedInput {
+            from,
+            seq: arrived.seq,
+            kind: EchoKind::Injected,
+            received,
+            applied: clock::now(),
+        };
+        *self
+            .shared
+            .injected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(injected);
+    }
+
+    /// Hands on what an event is for all but mapped devices; whether it is applied now, and not
+    /// when the application takes it.
+    pub(super) fn apply(&mut self, left: Translated, taken: Taken) -> Result<bool, InputError> {
+        match &mut self.input {
+            Input::Sink(sink) => {
+                if let Some(viewport) = &self.viewport {
+                    let (x, y, size) = viewport.now();
+                    sink.set_viewport(x, y, size);
+                    sink.set_window(viewport.window(), viewport.scope());
+                }
+                for event in left {
+                    sink.apply(&event)?;
+                }
+                let kept_back = sink.kept_back();
+                if std::mem::replace(&mut self.kept_back, kept_back) != kept_back {
+                    self.shared.notice(Notice::InputKeptBack(kept_back));
+                }
+                Ok(kept_back.is_none())
+            }
+            Input::Application(inputs) => {
+                for event in left {
+                    inputs.push(ForApplication { event, taken });
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    pub(super) fn release_all(&mut self) {
+        let released = self.input_devices.release_all();
+        self.tell_trouble(released);
+        let released = self.pads.as_mut().map_or(Ok(()), ShownPads::release_all);
+        self.tell_trouble(released);
+        match &mut self.input {
+            Input::Sink(sink) => {
+                if let Err(e) = sink.release_all() {
+                    self.shared.notice(Notice::Trouble(e.to_string()));
+                }
+            }
+            Input::Application(inputs) => inputs.release_all(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The library stays where it is loaded: the loader of OpenXR would unload it with the last instance, under
+//! threads of ours that are just ending. And the shaders, from what people read to what devices do.
+
+use std::path::{Path, PathBuf};
+
+use naga::back::spv;
+use naga::front::wgsl;
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+
+const SHADERS: &str = "src/vulkan/layers.wgsl";
+
+fn main() {
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={SHADERS}");
+    let out = std::env::var_os("OUT_DIR").map(PathBuf::from);
+    let out = out.expect("cargo says where").join("layers.spv");
+    compile(Path::new(SHADERS), &out);
+}
+
+/// Both stages as one module of SPIR-V 1.0, which Vulkan 1.0 takes.
+fn compile(from: &Path, to: &Path) {
+    let source = std::fs::read_to_string(from).expect("the shaders are there");
+    let module = wgsl::parse_str(&source);
+    let module = module.unwrap_or_else(|e| panic!("{}", e.emit_to_string(&source)));
+    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::IMMEDIATES);
+    let info = validator.validate(&module).expect("the shaders are valid");
+    let options = spv::Options {
+        lang_version: (1, 0),
+        // y of clip space goes down, as Vulkan has it.
+        flags: spv::WriterFlags::empty(),
+        ..spv::Options::default()
+    };
+    let words = spv::write_vec(&module, &info, &options, None).expect("SPIR-V");
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    std::fs::write(to, bytes).expect("the folder that cargo gave");
+}

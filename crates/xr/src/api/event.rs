@@ -1,0 +1,61 @@
+//! Events (OpenXR 1.0, section 2.20).
+
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use crate::border::{DONE, call, output};
+use crate::handles;
+use crate::instance::Instance;
+use crate::logic::events::Event;
+
+/// Puts an event into the application's buffer.
+///
+/// # Safety
+/// `T` is an event, and no larger than the buffer.
+unsafe fn put<T>(buffer: *mut xr::EventDataBuffer, event: T) {
+    const { assert!(size_of::<T>() <= size_of::<xr::EventDataBuffer>()) };
+    // SAFETY: it fits, and is of no stricter alignment: all begin with the same two fields.
+    unsafe { buffer.cast::<T>().write(event) };
+}
+
+pub(crate) unsafe extern "system" fn poll(
+    instance: xr::Instance,
+    buffer: *mut xr::EventDataBuffer,
+) -> xr::Result {
+    call(|| {
+        let instance = handles::get::<Instance>(instance)?;
+        // SAFETY: the application's.
+        let buffer = &raw mut *unsafe { output(buffer)? };
+        let session = lock(&instance.session).upgrade();
+        if let Some(session) = session {
+            session.look();
+        }
+        let next = std::ptr::null();
+        let event = lock(&instance.events).pop();
+        // SAFETY: each is an event of OpenXR.
+        unsafe {
+            match event {
+                None => return Ok(xr::Result::EVENT_UNAVAILABLE),
+                Some(Event::State(session, state, at)) => {
+                    let event = xr::EventDataSessionStateChanged {
+                        ty: xr::EventDataSessionStateChanged::TYPE,
+                        next,
+                        session,
+                        state: state.raw(),
+                        time: xr::Time::from_nanos(at.0),
+                    };
+                    put(buffer, event);
+                }
+                Some(Event::Lost(lost_event_count)) => {
+                    let event = xr::EventDataEventsLost {
+                        ty: xr::EventDataEventsLost::TYPE,
+                        next,
+                        lost_event_count,
+                    };
+                    put(buffer, event);
+                }
+            }
+        }
+        DONE
+    })
+}

@@ -1,0 +1,170 @@
+//! Frames and views (OpenXR 1.0, sections 8.4 and 10.4).
+
+use openuvr_proto::units::Size;
+use openxr_sys as xr;
+
+use super::layer::Layers;
+use super::system::{BLEND_MODE, count_views};
+use super::time;
+use crate::border::{self, DONE, call, input, optional, output};
+use crate::handles;
+use crate::logic::composition::{Eye, Shape, Surface, upright};
+use crate::logic::pose::Pose;
+use crate::logic::views::{MOST_LAYERS, eyes, fov};
+use crate::session::{Session, Space};
+use crate::vulkan::scene::{Image, Scene, Seen};
+
+pub(crate) unsafe extern "system" fn wait(
+    session: xr::Session,
+    info: *const xr::FrameWaitInfo,
+    state: *mut xr::FrameState,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        // SAFETY: the application's.
+        let state = unsafe {
+            optional(info)?;
+            output(state)?
+        };
+        let (frame, worth_drawing) = session.wait_frame()?;
+        let period = i64::try_from(frame.period.as_nanos()).unwrap_or(i64::MAX);
+        state.predicted_display_time = xr::Time::from_nanos(frame.display.0);
+        state.predicted_display_period = xr::Duration::from_nanos(period);
+        state.should_render = (worth_drawing && !session.is_headless()).into();
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn begin(
+    session: xr::Session,
+    info: *const xr::FrameBeginInfo,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        // SAFETY: the application's.
+        unsafe { optional(info)? };
+        session.begin_frame()
+    })
+}
+
+pub(crate) unsafe extern "system" fn end(
+    handle: xr::Session,
+    info: *const xr::FrameEndInfo,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(handle)?;
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        session.may_end_frame()?;
+        let display = time(info.display_time)?;
+        if info.environment_blend_mode != BLEND_MODE {
+            return Err(xr::Result::ERROR_ENVIRONMENT_BLEND_MODE_UNSUPPORTED);
+        }
+        if info.layer_count > MOST_LAYERS {
+            return Err(xr::Result::ERROR_LAYER_LIMIT_EXCEEDED);
+        }
+        let given = unsafe {
+            // SAFETY: the application's.
+            border::array(info.layers, info.layer_count, MOST_LAYERS)
+        };
+        let given = given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?;
+        let views = count_views(session.views())?;
+        let head = session.head_shown(display);
+        let mut layers = Layers::new(&session, views, head);
+        for layer in given {
+            // SAFETY: the application's.
+            unsafe { layers.read(*layer)? };
+        }
+        session.end_frame();
+        let (size, eyes) = scene(layers.eyes, &eyes(head.pose, views));
+        if let Some(size) = size {
+            session.draws(size);
+        }
+        // Without a layer nothing is to be seen: black, unless it was not to be drawn at all.
+        let size = size.or_else(|| session.eye(given.is_empty()));
+        if let Some(graphics) = &session.graphics
+            && let Some(size) = size
+            && let Some((wanted, drawn)) = session.wanted(display)
+        {
+            let scene = Scene { size, eyes };
+            if let Err(why) = graphics.show(&scene, wanted, drawn) {
+                session.say(&why);
+            }
+        }
+        DONE
+    })
+}
+
+/// What a frame's eyes see, from where its first projection layer was drawn, else from where they are; and how large
+/// its pictures are, if it has such a layer.
+fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Vec<Seen>) {
+    let mut size: Option<Size> = None;
+    let seen = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
+        let first = surfaces.iter().find_map(|surface| match surface.shape {
+            Shape::View(view) => Some((view, surface.part.size)),
+            Shape::Quad(..) => None,
+        });
+        let eye = match first {
+            Some((view, its)) => {
+                size.get_or_insert(its);
+                Eye {
+                    fov: upright(view.fov),
+                    ..view
+                }
+            }
+            None => Eye {
+                pose: *eye,
+                fov: fov(),
+            },
+        };
+        Seen { eye, surfaces }
+    });
+    let eyes = seen.collect();
+    (size, eyes)
+}
+
+pub(crate) unsafe extern "system" fn locate_views(
+    session: xr::Session,
+    info: *const xr::ViewLocateInfo,
+    state: *mut xr::ViewState,
+    capacity: u32,
+    count: *mut u32,
+    views: *mut xr::View,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        // SAFETY: the application's.
+        let (info, state) = unsafe { (input(info)?, output(state)?) };
+        let space = handles::get::<Space>(info.space)?;
+        let configuration = info.view_configuration_type;
+        let number = count_views(configuration)?;
+        if configuration != session.views() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let at = time(info.display_time)?;
+        let head = match capacity {
+            0 => session.head(at),
+            // These are what the picture will be drawn with.
+            _ => session.head_of_frame(at),
+        };
+        let base = space.space.in_local(&head);
+        let back = base.map(|base| base.pose.inverse());
+        let put = |eye: &Pose, place| {
+            // SAFETY: the application's.
+            let to = unsafe { output::<xr::View>(place)? };
+            to.pose = back.map_or(*eye, |back| back.of(*eye)).raw();
+            to.fov = fov();
+            Ok(())
+        };
+        let known = xr::ViewStateFlags::ORIENTATION_VALID | xr::ViewStateFlags::POSITION_VALID;
+        let tracked =
+            xr::ViewStateFlags::ORIENTATION_TRACKED | xr::ViewStateFlags::POSITION_TRACKED;
+        state.view_state_flags = match back {
+            None => xr::ViewStateFlags::EMPTY,
+            Some(_) if head.tracked => known | tracked,
+            Some(_) => known,
+        };
+        // SAFETY: the application's.
+        unsafe { border::list(&eyes(head.pose, number), capacity, count, views, put) }
+    })
+}

@@ -1,0 +1,161 @@
+//! Instances (OpenXR 1.0, section 4).
+
+use std::ffi::c_char;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use openxr_sys as xr;
+
+use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
+use crate::extensions::{ALL, API, Enabled, name};
+use crate::handles;
+use crate::instance::Instance;
+
+/// Instances at once (guess: the loader makes one).
+const MOST: u32 = 16;
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) unsafe extern "system" fn enumerate_extensions(
+    layer: *const c_char,
+    capacity: u32,
+    count: *mut u32,
+    properties: *mut xr::ExtensionProperties,
+) -> xr::Result {
+    call(|| {
+        if !layer.is_null() {
+            // Those of layers are the loader's to tell.
+            return Err(xr::Result::ERROR_API_LAYER_NOT_PRESENT);
+        }
+        let put = |(_, its, version): &(_, &[u8], u32), place| {
+            // SAFETY: the application's.
+            let to = unsafe { output::<xr::ExtensionProperties>(place)? };
+            field(&mut to.extension_name, name(its));
+            to.extension_version = *version;
+            Ok(())
+        };
+        // SAFETY: the application's.
+        unsafe { border::list(&ALL, capacity, count, properties, put) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn create(
+    info: *const xr::InstanceCreateInfo,
+    instance: *mut xr::Instance,
+) -> xr::Result {
+    call(|| {
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        if info.create_flags != xr::InstanceCreateFlags::EMPTY {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let application = &info.application_info;
+        let version = application.api_version;
+        if border::field_text(&application.application_name)?.is_empty() {
+            return Err(xr::Result::ERROR_NAME_INVALID);
+        }
+        if (version.major(), version.minor()) != (API.major(), API.minor()) {
+            return Err(xr::Result::ERROR_API_VERSION_UNSUPPORTED);
+        }
+        // SAFETY: the application's.
+        let names = unsafe {
+            border::array(
+                info.enabled_extension_names,
+                info.enabled_extension_count,
+                1024,
+            )?
+        };
+        let mut extensions = Enabled::default();
+        for name in names {
+            // SAFETY: the application's.
+            extensions = extensions.with(unsafe { border::string(*name)? })?;
+        }
+        if COUNT.load(Ordering::Relaxed) >= MOST {
+            return Err(xr::Result::ERROR_LIMIT_REACHED);
+        }
+        let handle = handles::add(0, Arc::new(Instance::new(extensions)))?;
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the application's.
+        let answered = unsafe { answer(instance, handle) };
+        if answered.is_err() {
+            end(handle)?;
+        }
+        answered?;
+        DONE
+    })
+}
+
+fn end(instance: xr::Instance) -> Outcome {
+    handles::destroy::<Instance>(instance)?;
+    COUNT.fetch_sub(1, Ordering::Relaxed);
+    DONE
+}
+
+pub(crate) unsafe extern "system" fn destroy(instance: xr::Instance) -> xr::Result {
+    call(|| end(instance))
+}
+
+pub(crate) unsafe extern "system" fn properties(
+    instance: xr::Instance,
+    properties: *mut xr::InstanceProperties,
+) -> xr::Result {
+    call(|| {
+        handles::get::<Instance>(instance)?;
+        // SAFETY: the application's.
+        let to = unsafe { output(properties)? };
+        to.runtime_version = version();
+        field(&mut to.runtime_name, "OpenUVR");
+        DONE
+    })
+}
+
+/// This runtime's.
+fn version() -> xr::Version {
+    let part = |text: &str| text.parse::<u16>().unwrap_or_default();
+    xr::Version::new(
+        part(env!("CARGO_PKG_VERSION_MAJOR")),
+        part(env!("CARGO_PKG_VERSION_MINOR")),
+        part(env!("CARGO_PKG_VERSION_PATCH")).into(),
+    )
+}
+
+pub(crate) unsafe extern "system" fn result_to_string(
+    instance: xr::Instance,
+    value: xr::Result,
+    buffer: *mut c_char,
+) -> xr::Result {
+    call(|| {
+        handles::get::<Instance>(instance)?;
+        let known = format!("{value:?}");
+        let text = match known.parse::<i32>() {
+            Ok(number) if number < 0 => format!("XR_UNKNOWN_FAILURE_{number}"),
+            Ok(number) => format!("XR_UNKNOWN_SUCCESS_{number}"),
+            Err(_) => format!("XR_{known}"),
+        };
+        let mut place = [0; xr::MAX_RESULT_STRING_SIZE];
+        field(&mut place, &text);
+        // SAFETY: the application's, of this size.
+        unsafe { answer(buffer.cast(), place)? };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn structure_type_to_string(
+    instance: xr::Instance,
+    value: xr::StructureType,
+    buffer: *mut c_char,
+) -> xr::Result {
+    call(|| {
+        handles::get::<Instance>(instance)?;
+        let known = format!("{value:?}");
+        let text = match known.parse::<i32>() {
+            Ok(number) => format!("XR_UNKNOWN_STRUCTURE_TYPE_{number}"),
+            Err(_) => format!("XR_TYPE_{known}"),
+        };
+        let mut place = [0; xr::MAX_STRUCTURE_NAME_SIZE];
+        field(&mut place, &text);
+        // SAFETY: the application's, of this size.
+        unsafe { answer(buffer.cast(), place)? };
+        DONE
+    })
+}

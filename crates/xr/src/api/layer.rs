@@ -1,0 +1,191 @@
+//! The layers of a frame, as the application hands them over (OpenXR 1.0, section 10.6).
+
+use std::sync::Arc;
+
+use openuvr_proto::units::Size;
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use crate::border::{Outcome, array, input};
+use crate::handles;
+use crate::logic::composition::{Blend, Eye, Part, Shape, Surface, is_sensible};
+use crate::logic::head::Head;
+use crate::logic::pose::Pose;
+use crate::session::{Session, Space};
+use crate::swapchain::Swapchain;
+use crate::vulkan::scene::Image;
+
+/// What was read, for each eye from behind to the front.
+pub(super) struct Layers<'a> {
+    session: &'a Arc<Session>,
+    head: Head,
+    pub(super) eyes: Vec<Vec<Surface<Image>>>,
+}
+
+impl Layers<'_> {
+    pub(super) fn new(session: &Arc<Session>, views: usize, head: Head) -> Layers<'_> {
+        Layers {
+            session,
+            head,
+            eyes: (0..views).map(|_| Vec::new()).collect(),
+        }
+    }
+
+    /// Adds one in front of the others.
+    ///
+    /// # Errors
+    /// What the specification has for what is wrong with it.
+    ///
+    /// # Safety
+    /// It is the application's.
+    pub(super) unsafe fn read(
+        &mut self,
+        layer: *const xr::CompositionLayerBaseHeader,
+    ) -> Outcome<()> {
+        if layer.is_null() {
+            return Err(xr::Result::ERROR_LAYER_INVALID);
+        }
+        // SAFETY: the application's; every layer begins with its kind, and it is read as that.
+        unsafe {
+            match layer.cast::<xr::StructureType>().read() {
+                xr::CompositionLayerProjection::TYPE => self.projection(input(layer.cast())?),
+                xr::CompositionLayerQuad::TYPE => self.quad(input(layer.cast())?),
+                _ => Err(xr::Result::ERROR_LAYER_INVALID),
+            }
+        }
+    }
+
+    /// # Safety
+    /// Its views are the application's.
+    unsafe fn projection(&mut self, layer: &xr::CompositionLayerProjection) -> Outcome<()> {
+        // SAFETY: the application's.
+        let views = unsafe { array(layer.views, layer.view_count, 2)? };
+        if views.len() != self.eyes.len() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
+        for (index, view) in views.iter().enumerate() {
+            // SAFETY: the application's.
+            let view = unsafe { input::<xr::CompositionLayerProjectionView>(view)? };
+            if !is_sensible(view.fov) {
+                return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+            }
+            let eye = Eye {
+                pose: base.of(Pose::read(&view.pose)?),
+                fov: view.fov,
+            };
+            let (image, part) = self.image(&view.sub_image)?;
+            self.eyes[index].push(Surface {
+                image,
+                part,
+                blend,
+                shape: Shape::View(eye),
+            });
+        }
+        Ok(())
+    }
+
+    fn quad(&mut self, layer: &xr::CompositionLayerQuad) -> Outcome<()> {
+        let eyes = match layer.eye_visibility {
+            xr::EyeVisibility::BOTH => 0..2,
+            xr::EyeVisibility::LEFT => 0..1,
+            xr::EyeVisibility::RIGHT => 1..2,
+            _ => return Err(xr::Result::ERROR_VALIDATION_FAILURE),
+        };
+        let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
+        let size = [layer.size.width, layer.size.height];
+        if !size.iter().all(|side| side.is_finite()) {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let pose = base.of(Pose::read(&layer.pose)?);
+        let (image, part) = self.image(&layer.sub_image)?;
+        for (eye, surfaces) in self.eyes.iter_mut().enumerate() {
+            if eyes.contains(&eye) {
+                surfaces.push(Surface {
+                    image: image.clone(),
+                    part,
+                    blend,
+                    shape: Shape::Quad(pose, size),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// How the space of a layer lies in the player's.
+    fn base(&self, space: xr::Space) -> Outcome<Pose> {
+        let space = handles::get::<Space>(space)?;
+        let base = space.space.in_local(&self.head);
+        // One that is nowhere (a hand that is not there) is as good as the origin: it is shown, not lost.
+        Ok(base.map_or(Pose::SAME, |base| base.pose))
+    }
+
+    fn image(&self, of: &xr::SwapchainSubImage) -> Outcome<(Image, Part)> {
+        let swapchain = handles::get::<Swapchain>(of.swapchain)?;
+        let pictures = &swapchain.pictures;
+        if !Arc::ptr_eq(&swapchain.session, self.session) || !pictures.is_colour() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        if of.image_array_index >= pictures.layers() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let part = part(of.image_rect, pictures.size())?;
+        let index = lock(&swapchain.images).shown()?;
+        let image = Image {
+            layer: of.image_array_index,
+            index,
+            pictures: pictures.clone(),
+        };
+        Ok((image, part))
+    }
+}
+
+/// A part of an image of this size.
+fn part(rect: xr::Rect2Di, of: Size) -> Outcome<Part> {
+    let number = |value: i32| u32::try_from(value).ok();
+    let inside = || {
+        let (x, y) = (number(rect.offset.x)?, number(rect.offset.y)?);
+        let size = Size::new(number(rect.extent.width)?, number(rect.extent.height)?);
+        let (right, below) = (x.checked_add(size.width)?, y.checked_add(size.height)?);
+        let fits = size.width > 0 && size.height > 0 && right <= of.width && below <= of.height;
+        fits.then_some(Part { x, y, size })
+    };
+    inside().ok_or(xr::Result::ERROR_SWAPCHAIN_RECT_INVALID)
+}
+
+fn blend(flags: xr::CompositionLayerFlags) -> Blend {
+    let alpha = flags.contains(xr::CompositionLayerFlags::BLEND_TEXTURE_SOURCE_ALPHA);
+    Blend {
+        alpha,
+        straight: alpha && flags.contains(xr::CompositionLayerFlags::UNPREMULTIPLIED_ALPHA),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_lies_inside_its_image() {
+        let rect = |x, y, width, height| {
+            let rect = xr::Rect2Di {
+                offset: xr::Offset2Di { x, y },
+                extent: xr::Extent2Di { width, height },
+            };
+            part(rect, Size::new(64, 32))
+        };
+        assert!(rect(0, 0, 64, 32).is_ok() && rect(63, 31, 1, 1).is_ok());
+        let outside = [
+            (-1, 0, 4, 4),
+            (0, 0, 65, 4),
+            (60, 0, 5, 4),
+            (0, 0, 0, 4),
+            (0, 0, 4, -4),
+            (i32::MAX, 0, i32::MAX, 1),
+        ];
+        for (x, y, width, height) in outside {
+            let result = rect(x, y, width, height);
+            assert_eq!(result, Err(xr::Result::ERROR_SWAPCHAIN_RECT_INVALID));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Paths (OpenXR 1.0, section 6).
+
+use std::ffi::c_char;
+
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use crate::border::{self, DONE, answer, call};
+use crate::handles;
+use crate::instance::Instance;
+
+pub(crate) unsafe extern "system" fn from_string(
+    instance: xr::Instance,
+    text: *const c_char,
+    path: *mut xr::Path,
+) -> xr::Result {
+    call(|| {
+        let instance = handles::get::<Instance>(instance)?;
+        // SAFETY: the application's.
+        unsafe {
+            let number = lock(&instance.paths).number(border::string(text)?)?;
+            answer(path, number)?;
+        }
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn to_string(
+    instance: xr::Instance,
+    path: xr::Path,
+    capacity: u32,
+    count: *mut u32,
+    buffer: *mut c_char,
+) -> xr::Result {
+    call(|| {
+        let instance = handles::get::<Instance>(instance)?;
+        let paths = lock(&instance.paths);
+        // SAFETY: the application's.
+        unsafe { border::text(paths.text(path)?, capacity, count, buffer) }
+    })
+}

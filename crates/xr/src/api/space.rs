@@ -1,0 +1,171 @@
+//! Spaces (OpenXR 1.0, section 7).
+
+use std::sync::Arc;
+
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+use openxr_sys::Handle as _;
+
+use super::time;
+use crate::border::{self, DONE, Outcome, answer, call, chained, input, output};
+use crate::extensions::Extension;
+use crate::handles;
+use crate::instance::Action;
+use crate::logic::pose::{Pose, vector};
+use crate::logic::spaces::{self, Location, Origin};
+use crate::session::{Session, Space};
+
+fn has_floor(session: &Session) -> bool {
+    session.instance.extensions.has(Extension::LocalFloor)
+}
+
+pub(crate) unsafe extern "system" fn enumerate(
+    session: xr::Session,
+    capacity: u32,
+    count: *mut u32,
+    out: *mut xr::ReferenceSpaceType,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        let mut all = vec![
+            xr::ReferenceSpaceType::VIEW,
+            xr::ReferenceSpaceType::LOCAL,
+            xr::ReferenceSpaceType::STAGE,
+        ];
+        if has_floor(&session) {
+            all.push(xr::ReferenceSpaceType::LOCAL_FLOOR);
+        }
+        // SAFETY: the application's.
+        unsafe { border::values(&all, capacity, count, out) }
+    })
+}
+
+fn make(
+    handle: xr::Session,
+    session: Arc<Session>,
+    origin: Origin,
+    offset: &xr::Posef,
+    out: *mut xr::Space,
+) -> Outcome {
+    let offset = Pose::read(offset)?;
+    if out.is_null() {
+        return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+    }
+    let space = Space {
+        session,
+        space: spaces::Space { origin, offset },
+    };
+    let made = handles::add(handle.into_raw(), Arc::new(space))?;
+    // SAFETY: the application's.
+    unsafe { answer(out, made)? };
+    DONE
+}
+
+pub(crate) unsafe extern "system" fn create(
+    handle: xr::Session,
+    info: *const xr::ReferenceSpaceCreateInfo,
+    out: *mut xr::Space,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(handle)?;
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        let origin = Origin::of(info.reference_space_type, has_floor(&session))?;
+        make(handle, session, origin, &info.pose_in_reference_space, out)
+    })
+}
+
+pub(crate) unsafe extern "system" fn create_of_action(
+    handle: xr::Session,
+    info: *const xr::ActionSpaceCreateInfo,
+    out: *mut xr::Space,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(handle)?;
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        let action = handles::get::<Action>(info.action)?;
+        let instance = &session.instance;
+        let (actions, paths) = (lock(&instance.actions), lock(&instance.paths));
+        let pose = xr::ActionType::POSE_INPUT;
+        actions.check(action.id, pose, info.subaction_path, &paths)?;
+        drop((actions, paths));
+        // No client has hands yet.
+        let origin = Origin::Nowhere;
+        make(handle, session, origin, &info.pose_in_action_space, out)
+    })
+}
+
+pub(crate) unsafe extern "system" fn destroy(space: xr::Space) -> xr::Result {
+    call(|| handles::destroy::<Space>(space))
+}
+
+pub(crate) unsafe extern "system" fn bounds(
+    session: xr::Session,
+    kind: xr::ReferenceSpaceType,
+    bounds: *mut xr::Extent2Df,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        Origin::of(kind, has_floor(&session))?;
+        let none = xr::Extent2Df {
+            width: 0.0,
+            height: 0.0,
+        };
+        // SAFETY: the application's.
+        unsafe { answer(bounds, none)? };
+        // No client says how far its player can go.
+        Ok(xr::Result::SPACE_BOUNDS_UNAVAILABLE)
+    })
+}
+
+pub(crate) unsafe extern "system" fn locate(
+    space: xr::Space,
+    base: xr::Space,
+    at: xr::Time,
+    location: *mut xr::SpaceLocation,
+) -> xr::Result {
+    call(|| {
+        let space = handles::get::<Space>(space)?;
+        let base = handles::get::<Space>(base)?;
+        // SAFETY: the application's.
+        let location = unsafe { output(location)? };
+        let at = time(at)?;
+        let head = space.session.head(at);
+        let found = space.space.located(&base.space, &head);
+        location.location_flags = flags(found.as_ref());
+        location.pose = found.map_or(Pose::SAME, |found| found.pose).raw();
+        // SAFETY: the application's.
+        let velocity = unsafe { chained::<xr::SpaceVelocity>(location.next) };
+        if let Some(velocity) = velocity {
+            // SAFETY: the application's, in the chain of what is answered into.
+            put_velocity(unsafe { &mut *velocity.cast_mut() }, found.as_ref());
+        }
+        DONE
+    })
+}
+
+fn flags(found: Option<&Location>) -> xr::SpaceLocationFlags {
+    let valid = xr::SpaceLocationFlags::ORIENTATION_VALID | xr::SpaceLocationFlags::POSITION_VALID;
+    let tracked =
+        xr::SpaceLocationFlags::ORIENTATION_TRACKED | xr::SpaceLocationFlags::POSITION_TRACKED;
+    match found {
+        None => xr::SpaceLocationFlags::EMPTY,
+        Some(found) if found.tracked => valid | tracked,
+        Some(_) => valid,
+    }
+}
+
+fn put_velocity(to: &mut xr::SpaceVelocity, found: Option<&Location>) {
+    let (linear, angular) = found.map_or((None, None), |found| (found.linear, found.angular));
+    let mut flags = xr::SpaceVelocityFlags::EMPTY;
+    if linear.is_some() {
+        flags |= xr::SpaceVelocityFlags::LINEAR_VALID;
+    }
+    if angular.is_some() {
+        flags |= xr::SpaceVelocityFlags::ANGULAR_VALID;
+    }
+    let put = |v: Option<[f32; 3]>| v.map_or(vector(0.0, 0.0, 0.0), |[x, y, z]| vector(x, y, z));
+    to.velocity_flags = flags;
+    (to.linear_velocity, to.angular_velocity) = (put(linear), put(angular));
+}

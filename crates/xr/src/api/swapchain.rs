@@ -1,0 +1,136 @@
+//! Swapchains (OpenXR 1.0, section 10.1).
+
+use std::sync::{Arc, Mutex};
+
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+use openxr_sys::Handle as _;
+
+use crate::border::{self, DONE, answer, call, input, optional, output};
+use crate::handles;
+use crate::logic::images::Images;
+use crate::session::Session;
+use crate::swapchain::Swapchain;
+use crate::vulkan::graphics::Graphics;
+use crate::vulkan::images::Wish;
+
+pub(crate) unsafe extern "system" fn formats(
+    session: xr::Session,
+    capacity: u32,
+    count: *mut u32,
+    out: *mut i64,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        let graphics = session.graphics.as_ref();
+        let all = graphics.map_or(Vec::new(), Graphics::formats);
+        // SAFETY: the application's.
+        unsafe { border::values(&all, capacity, count, out) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn create(
+    handle: xr::Session,
+    info: *const xr::SwapchainCreateInfo,
+    out: *mut xr::Swapchain,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(handle)?;
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        let graphics = session.graphics.as_ref();
+        // A session without pictures has no format that is right.
+        let graphics = graphics.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
+        let wish = Wish::read(info)?;
+        if out.is_null() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let pictures = graphics.make(&wish).inspect_err(|_| {
+            session.say("the device has no memory for an image of this size");
+        })?;
+        let images = Images::new(wish.count(), wish.is_static);
+        let swapchain = Arc::new(Swapchain {
+            session: session.clone(),
+            images: Mutex::new(images),
+            pictures: Arc::new(pictures),
+        });
+        let made = handles::add(handle.into_raw(), swapchain.clone());
+        let made = made.inspect_err(|_| graphics.forget(&swapchain.pictures))?;
+        // SAFETY: the application's.
+        unsafe { answer(out, made)? };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn destroy(swapchain: xr::Swapchain) -> xr::Result {
+    call(|| handles::destroy::<Swapchain>(swapchain))
+}
+
+pub(crate) unsafe extern "system" fn images(
+    swapchain: xr::Swapchain,
+    capacity: u32,
+    count: *mut u32,
+    out: *mut xr::SwapchainImageBaseHeader,
+) -> xr::Result {
+    call(|| {
+        let swapchain = handles::get::<Swapchain>(swapchain)?;
+        let put = |image: &u64, place| {
+            // SAFETY: the application's; its kind is looked at.
+            let to = unsafe { output::<xr::SwapchainImageVulkanKHR>(place)? };
+            to.image = *image;
+            Ok(())
+        };
+        let all = swapchain.pictures.handles();
+        // SAFETY: the application's.
+        unsafe { border::list(&all, capacity, count, out.cast(), put) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn acquire(
+    swapchain: xr::Swapchain,
+    info: *const xr::SwapchainImageAcquireInfo,
+    index: *mut u32,
+) -> xr::Result {
+    call(|| {
+        let swapchain = handles::get::<Swapchain>(swapchain)?;
+        // SAFETY: the application's.
+        unsafe { optional(info)? };
+        if index.is_null() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let acquired = lock(&swapchain.images).acquire()?;
+        // SAFETY: the application's.
+        unsafe { answer(index, acquired)? };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn wait(
+    swapchain: xr::Swapchain,
+    info: *const xr::SwapchainImageWaitInfo,
+) -> xr::Result {
+    call(|| {
+        let swapchain = handles::get::<Swapchain>(swapchain)?;
+        // SAFETY: the application's.
+        unsafe { input(info)? };
+        // What reads it was handed to the same queue that the application draws with, before: there is
+        // nothing to wait for, however long the application would.
+        let mut images = lock(&swapchain.images);
+        images.to_wait_for()?;
+        images.waited();
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn release(
+    swapchain: xr::Swapchain,
+    info: *const xr::SwapchainImageReleaseInfo,
+) -> xr::Result {
+    call(|| {
+        let swapchain = handles::get::<Swapchain>(swapchain)?;
+        // SAFETY: the application's.
+        unsafe { optional(info)? };
+        lock(&swapchain.images).release()?;
+        DONE
+    })
+}

@@ -1,0 +1,168 @@
+//! The one system of this runtime: the headset that some client is, and its views (OpenXR 1.0, sections 5
+//! and 8).
+
+use std::sync::Arc;
+
+use openxr_sys as xr;
+
+use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
+use crate::handles;
+use crate::instance::Instance;
+use crate::logic::views::MOST_LAYERS;
+use crate::settings;
+use crate::vulkan::images::LARGEST_IMAGE;
+
+/// Its number; the only one.
+const SYSTEM: u64 = 1;
+
+/// The only way in which its pictures join the world: instead of it.
+pub(crate) const BLEND_MODE: xr::EnvironmentBlendMode = xr::EnvironmentBlendMode::OPAQUE;
+
+/// Samples a pixel that applications are told to use at most; more would be resolved, too.
+const SAMPLES: u32 = 4;
+
+const VIEW_CONFIGURATIONS: [xr::ViewConfigurationType; 2] = [
+    xr::ViewConfigurationType::PRIMARY_STEREO,
+    xr::ViewConfigurationType::PRIMARY_MONO,
+];
+
+/// The instance, if the system is ours.
+pub(super) fn of(instance: xr::Instance, system: xr::SystemId) -> Outcome<Arc<Instance>> {
+    let instance = handles::get::<Instance>(instance)?;
+    match system.into_raw() {
+        SYSTEM => Ok(instance),
+        _ => Err(xr::Result::ERROR_SYSTEM_INVALID),
+    }
+}
+
+/// How many views there are.
+pub(crate) fn count_views(configuration: xr::ViewConfigurationType) -> Outcome<usize> {
+    match configuration {
+        xr::ViewConfigurationType::PRIMARY_STEREO => Ok(2),
+        xr::ViewConfigurationType::PRIMARY_MONO => Ok(1),
+        _ => Err(xr::Result::ERROR_VIEW_CONFIGURATION_TYPE_UNSUPPORTED),
+    }
+}
+
+pub(crate) unsafe extern "system" fn get(
+    instance: xr::Instance,
+    info: *const xr::SystemGetInfo,
+    system: *mut xr::SystemId,
+) -> xr::Result {
+    call(|| {
+        handles::get::<Instance>(instance)?;
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        match info.form_factor {
+            xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
+            xr::FormFactor::HANDHELD_DISPLAY => {
+                return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED);
+            }
+            _ => return Err(xr::Result::ERROR_VALIDATION_FAILURE),
+        }
+        // SAFETY: the application's.
+        unsafe { answer(system, xr::SystemId::from_raw(SYSTEM))? };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn properties(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    properties: *mut xr::SystemProperties,
+) -> xr::Result {
+    call(|| {
+        of(instance, system)?;
+        // SAFETY: the application's.
+        let to = unsafe { output(properties)? };
+        to.system_id = system;
+        to.vendor_id = 0;
+        field(&mut to.system_name, "OpenUVR client");
+        to.graphics_properties = xr::SystemGraphicsProperties {
+            max_swapchain_image_height: LARGEST_IMAGE,
+            max_swapchain_image_width: LARGEST_IMAGE,
+            max_layer_count: MOST_LAYERS,
+        };
+        to.tracking_properties = xr::SystemTrackingProperties {
+            orientation_tracking: xr::TRUE,
+            position_tracking: xr::TRUE,
+        };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn view_configurations(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    capacity: u32,
+    count: *mut u32,
+    configurations: *mut xr::ViewConfigurationType,
+) -> xr::Result {
+    call(|| {
+        of(instance, system)?;
+        // SAFETY: the application's.
+        unsafe { border::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn view_configuration(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    configuration: xr::ViewConfigurationType,
+    properties: *mut xr::ViewConfigurationProperties,
+) -> xr::Result {
+    call(|| {
+        of(instance, system)?;
+        count_views(configuration)?;
+        // SAFETY: the application's.
+        let to = unsafe { output(properties)? };
+        to.view_configuration_type = configuration;
+        // A layer's pictures are shown with the field of view that it says.
+        to.fov_mutable = xr::TRUE;
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn views(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    configuration: xr::ViewConfigurationType,
+    capacity: u32,
+    count: *mut u32,
+    views: *mut xr::ViewConfigurationView,
+) -> xr::Result {
+    call(|| {
+        of(instance, system)?;
+        let eye = settings::eye();
+        let put = |_: &(), place| {
+            // SAFETY: the application's.
+            let to = unsafe { output::<xr::ViewConfigurationView>(place)? };
+            to.recommended_image_rect_width = eye.width;
+            to.recommended_image_rect_height = eye.height;
+            to.max_image_rect_width = LARGEST_IMAGE;
+            to.max_image_rect_height = LARGEST_IMAGE;
+            to.recommended_swapchain_sample_count = 1;
+            to.max_swapchain_sample_count = SAMPLES;
+            Ok(())
+        };
+        let all = vec![(); count_views(configuration)?];
+        // SAFETY: the application's.
+        unsafe { border::list(&all, capacity, count, views, put) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn blend_modes(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    configuration: xr::ViewConfigurationType,
+    capacity: u32,
+    count: *mut u32,
+    modes: *mut xr::EnvironmentBlendMode,
+) -> xr::Result {
+    call(|| {
+        of(instance, system)?;
+        count_views(configuration)?;
+        // SAFETY: the application's.
+        unsafe { border::values(&[BLEND_MODE], capacity, count, modes) }
+    })
+}

@@ -1,0 +1,183 @@
+//! `XR_KHR_vulkan_enable` and `XR_KHR_vulkan_enable2`: which device the application is to draw with.
+
+use std::ffi::c_char;
+
+use ash::vk;
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+use openxr_sys::platform::{VkDevice, VkInstance, VkPhysicalDevice, VkResult};
+
+use super::system;
+use crate::border::{self, DONE, answer, call, input, output};
+use crate::vulkan::choice;
+
+/// Versions of Vulkan: what is used is in the first, and more than this one was not tried.
+const VERSIONS: [xr::Version; 2] = [xr::Version::new(1, 0, 0), xr::Version::new(1, 4, 0)];
+
+pub(crate) unsafe extern "system" fn requirements(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    requirements: *mut xr::GraphicsRequirementsVulkanKHR,
+) -> xr::Result {
+    call(|| {
+        let instance = system::of(instance, system)?;
+        // SAFETY: the application's.
+        let to = unsafe { output(requirements)? };
+        [to.min_api_version_supported, to.max_api_version_supported] = VERSIONS;
+        lock(&instance.vulkan).asked = true;
+        DONE
+    })
+}
+
+/// Extensions that the application has to ask Vulkan for: none.
+///
+/// # Safety
+/// All are the application's.
+unsafe fn extensions(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    capacity: u32,
+    count: *mut u32,
+    buffer: *mut c_char,
+) -> xr::Result {
+    call(|| {
+        system::of(instance, system)?;
+        // SAFETY: the application's.
+        unsafe { border::text("", capacity, count, buffer) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn instance_extensions(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    capacity: u32,
+    count: *mut u32,
+    buffer: *mut c_char,
+) -> xr::Result {
+    // SAFETY: the application's.
+    unsafe { extensions(instance, system, capacity, count, buffer) }
+}
+
+pub(crate) unsafe extern "system" fn device_extensions(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    capacity: u32,
+    count: *mut u32,
+    buffer: *mut c_char,
+) -> xr::Result {
+    // SAFETY: the application's.
+    unsafe { extensions(instance, system, capacity, count, buffer) }
+}
+
+pub(crate) unsafe extern "system" fn graphics_device(
+    instance: xr::Instance,
+    system: xr::SystemId,
+    vk_instance: VkInstance,
+    device: *mut VkPhysicalDevice,
+) -> xr::Result {
+    call(|| {
+        let instance = system::of(instance, system)?;
+        let mut known = lock(&instance.vulkan);
+        // SAFETY: the application's.
+        unsafe {
+            let chosen = known.choose(vk_instance)?;
+            answer(device, chosen)?;
+        }
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn graphics_device_2(
+    instance: xr::Instance,
+    info: *const xr::VulkanGraphicsDeviceGetInfoKHR,
+    device: *mut VkPhysicalDevice,
+) -> xr::Result {
+    // SAFETY: the application's.
+    match unsafe { input(info) } {
+        Ok(info) => {
+            let (system, vk_instance) = (info.system_id, info.vulkan_instance);
+            // SAFETY: the application's.
+            unsafe { graphics_device(instance, system, vk_instance, device) }
+        }
+        Err(error) => error,
+    }
+}
+
+pub(crate) unsafe extern "system" fn create_instance(
+    instance: xr::Instance,
+    info: *const xr::VulkanInstanceCreateInfoKHR,
+    made: *mut VkInstance,
+    result: *mut VkResult,
+) -> xr::Result {
+    call(|| {
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        let instance = system::of(instance, info.system_id)?;
+        let door = info.pfn_get_instance_proc_addr;
+        let door = door.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
+        if info.vulkan_create_info.is_null() || made.is_null() || result.is_null() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        lock(&instance.vulkan).door = Some(door);
+        // SAFETY: the application's; what it asks for is asked for as it is, and by the same function.
+        unsafe {
+            let create = door(std::ptr::null(), c"vkCreateInstance".as_ptr());
+            let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;
+            let create = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateInstance>(
+                create,
+            );
+            let mut handle = vk::Instance::null();
+            let done = create(
+                info.vulkan_create_info.cast(),
+                info.vulkan_allocator.cast(),
+                &mut handle,
+            );
+            answer(result, done.as_raw())?;
+            answer(made, choice::pointer(handle))?;
+        }
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn create_device(
+    instance: xr::Instance,
+    info: *const xr::VulkanDeviceCreateInfoKHR,
+    made: *mut VkDevice,
+    result: *mut VkResult,
+) -> xr::Result {
+    call(|| {
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        let instance = system::of(instance, info.system_id)?;
+        let door = info.pfn_get_instance_proc_addr;
+        let door = door.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
+        if info.vulkan_create_info.is_null() || made.is_null() || result.is_null() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let (vk_instance, chosen) = {
+            let mut known = lock(&instance.vulkan);
+            known.door = Some(door);
+            known.chosen.ok_or(xr::Result::ERROR_HANDLE_INVALID)?
+        };
+        if info.vulkan_physical_device != chosen.0 {
+            return Err(xr::Result::ERROR_HANDLE_INVALID);
+        }
+        // SAFETY: the application's; as above.
+        unsafe {
+            let create = door(vk_instance.0, c"vkCreateDevice".as_ptr());
+            let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;
+            let create =
+                std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateDevice>(create);
+            let mut handle = vk::Device::null();
+            let done = create(
+                choice::handle(info.vulkan_physical_device),
+                info.vulkan_create_info.cast(),
+                info.vulkan_allocator.cast(),
+                &mut handle,
+            );
+            answer(result, done.as_raw())?;
+            answer(made, choice::pointer(handle))?;
+        }
+        DONE
+    })
+}

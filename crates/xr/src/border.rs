@@ -1,0 +1,362 @@
+//! The border to the application: panics and forked children end here, and what it hands over is read
+//! with checks.
+//!
+//! What can't be checked is that a pointer that is not null points to what it says: that is the
+//! application's duty in every function of OpenXR, and what each `SAFETY: the application's` names.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use openxr_sys as xr;
+
+/// What a function of OpenXR answers: a success code, or an error.
+pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
+
+/// It was done.
+pub(crate) const DONE: Outcome = Ok(xr::Result::SUCCESS);
+
+/// More structures than this are in no chain; one with a circle ends here.
+const LONGEST_CHAIN: usize = 64;
+
+/// The process that loaded the runtime.
+static HOME: OnceLock<u32> = OnceLock::new();
+
+/// The body of each function that the application calls.
+pub(crate) fn call(body: impl FnOnce() -> Outcome) -> xr::Result {
+    let here = std::process::id();
+    if *HOME.get_or_init(|| here) != here {
+        // A forked child: our locks may be held by threads that are not there.
+        return xr::Result::ERROR_RUNTIME_FAILURE;
+    }
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(code) | Err(code)) => code,
+        Err(payload) => {
+            // Its drop may panic, too.
+            std::mem::forget(payload);
+            xr::Result::ERROR_RUNTIME_FAILURE
+        }
+    }
+}
+
+/// A structure that begins with its kind and the next one.
+///
+/// # Safety
+/// It does: `repr(C)`, an [`xr::StructureType`] and a pointer.
+pub(crate) unsafe trait Structure {
+    const TYPE: xr::StructureType;
+}
+
+macro_rules! structures {
+    ($($name:ident),* $(,)?) => {
+        $(
+            // SAFETY: as all structures of OpenXR.
+            unsafe impl Structure for xr::$name {
+                const TYPE: xr::StructureType = xr::$name::TYPE;
+            }
+        )*
+    };
+}
+
+structures!(
+    ActionCreateInfo,
+    ActionSetCreateInfo,
+    ActionSpaceCreateInfo,
+    ActionStateBoolean,
+    ActionStateFloat,
+    ActionStateGetInfo,
+    ActionStatePose,
+    ActionStateVector2f,
+    ActionsSyncInfo,
+    BoundSourcesForActionEnumerateInfo,
+    CompositionLayerProjection,
+    CompositionLayerProjectionView,
+    CompositionLayerQuad,
+    DebugUtilsMessengerCreateInfoEXT,
+    EventDataBuffer,
+    ExtensionProperties,
+    FrameBeginInfo,
+    FrameEndInfo,
+    FrameState,
+    FrameWaitInfo,
+    GraphicsBindingVulkanKHR,
+    GraphicsRequirementsVulkanKHR,
+    HapticActionInfo,
+    HapticVibration,
+    InputSourceLocalizedNameGetInfo,
+    InstanceCreateInfo,
+    InstanceProperties,
+    InteractionProfileState,
+    InteractionProfileSuggestedBinding,
+    ReferenceSpaceCreateInfo,
+    SessionActionSetsAttachInfo,
+    SessionBeginInfo,
+    SessionCreateInfo,
+    SpaceLocation,
+    SpaceVelocity,
+    SwapchainCreateInfo,
+    SwapchainImageAcquireInfo,
+    SwapchainImageReleaseInfo,
+    SwapchainImageVulkanKHR,
+    SwapchainImageWaitInfo,
+    SystemGetInfo,
+    SystemProperties,
+    View,
+    ViewConfigurationProperties,
+    ViewConfigurationView,
+    ViewLocateInfo,
+    ViewState,
+    VulkanDeviceCreateInfoKHR,
+    VulkanGraphicsDeviceGetInfoKHR,
+    VulkanInstanceCreateInfoKHR,
+);
+
+/// A structure that the application gives.
+///
+/// # Safety
+/// `given` is null or the application's.
+pub(crate) unsafe fn input<'a, T: Structure>(given: *const T) -> Outcome<&'a T> {
+    // SAFETY: the caller's duty.
+    unsafe { optional(given)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
+}
+
+/// The same where the application may give none.
+///
+/// # Safety
+/// As [`input`].
+pub(crate) unsafe fn optional<'a, T: Structure>(given: *const T) -> Outcome<Option<&'a T>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's duty; it begins with its kind.
+    let kind = unsafe { given.cast::<xr::StructureType>().read() };
+    if !given.is_aligned() || kind != T::TYPE {
+        return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+    }
+    // SAFETY: the caller's duty; it is of this kind.
+    Ok(Some(unsafe { &*given }))
+}
+
+/// A structure that the application has answered into.
+///
+/// # Safety
+/// As [`input`], and nobody else uses it meanwhile.
+pub(crate) unsafe fn output<'a, T: Structure>(given: *mut T) -> Outcome<&'a mut T> {
+    // SAFETY: the caller's duty.
+    unsafe {
+        input(given.cast_const())?;
+        Ok(&mut *given)
+    }
+}
+
+/// Where the application has one value answered into.
+///
+/// # Safety
+/// `given` is null or the application's.
+pub(crate) unsafe fn answer<T>(given: *mut T, value: T) -> Outcome<()> {
+    if given.is_null() {
+        return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+    }
+    // SAFETY: not null, and the application's.
+    unsafe { given.write(value) };
+    Ok(())
+}
+
+/// The structure of a kind in the chain that begins at `next`.
+///
+/// # Safety
+/// `next` is null or such a chain of the application's.
+pub(crate) unsafe fn chained<T: Structure>(next: *const c_void) -> Option<*const T> {
+    let mut at = next.cast::<xr::BaseInStructure>();
+    for _ in 0..LONGEST_CHAIN {
+        if at.is_null() {
+            return None;
+        }
+        // SAFETY: every structure of a chain begins like this.
+        let head = unsafe { &*at };
+        if head.ty == T::TYPE {
+            return Some(at.cast());
+        }
+        at = head.next;
+    }
+    None
+}
+
+/// An array that the application gives: `count` of them, at most `most`.
+///
+/// # Safety
+/// `first` is null or begins an array of the application's of so many.
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Outcome<&'a [T]> {
+    match count {
+        0 => Ok(&[]),
+        _ if first.is_null() || !first.is_aligned() || count > most => {
+            Err(xr::Result::ERROR_VALIDATION_FAILURE)
+        }
+        // SAFETY: not null, and the caller's duty.
+        _ => Ok(unsafe { std::slice::from_raw_parts(first, count as usize) }),
+    }
+}
+
+/// Answers a list in two calls: how many there are, and as many into the application's array. `put`
+/// writes one.
+///
+/// # Safety
+/// `count` and `out` are null or the application's, `out` of `capacity`.
+pub(crate) unsafe fn list<I, T>(
+    items: &[I],
+    capacity: u32,
+    count: *mut u32,
+    out: *mut T,
+    put: impl Fn(&I, *mut T) -> Outcome<()>,
+) -> Outcome {
+    let length = u32::try_from(items.len()).map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
+    // SAFETY: the caller's duty.
+    unsafe { answer(count, length)? };
+    if capacity == 0 {
+        return DONE;
+    }
+    if out.is_null() {
+        return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+    }
+    if capacity < length {
+        return Err(xr::Result::ERROR_SIZE_INSUFFICIENT);
+    }
+    for (index, item) in items.iter().enumerate() {
+        // SAFETY: there is room for as many.
+        put(item, unsafe { out.add(index) })?;
+    }
+    DONE
+}
+
+/// The same for plain values.
+///
+/// # Safety
+/// As [`list`].
+pub(crate) unsafe fn values<T: Copy>(
+    items: &[T],
+    capacity: u32,
+    count: *mut u32,
+    out: *mut T,
+) -> Outcome {
+    // SAFETY: the caller's duty.
+    unsafe {
+        list(items, capacity, count, out, |item, place| {
+            place.write(*item);
+            Ok(())
+        })
+    }
+}
+
+/// The same for a text, whose length counts the zero at its end.
+///
+/// # Safety
+/// As [`list`].
+pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut c_char) -> Outcome {
+    let bytes: Vec<u8> = text.bytes().chain([0]).collect();
+    // SAFETY: the caller's duty; both are bytes.
+    unsafe { values(&bytes, capacity, count, out.cast()) }
+}
+
+/// Writes a text into a field; what does not fit is left out.
+pub(crate) fn field<const N: usize>(field: &mut [c_char; N], text: &str) {
+    let mut fits = text.len().min(N - 1);
+    while !text.is_char_boundary(fits) {
+        fits -= 1;
+    }
+    field.fill(0);
+    for (to, from) in field.iter_mut().zip(&text.as_bytes()[..fits]) {
+        *to = c_char::from_ne_bytes([*from]);
+    }
+}
+
+/// The text in a field.
+///
+/// # Errors
+/// It has no end, or is not UTF-8.
+pub(crate) fn field_text<const N: usize>(field: &[c_char; N]) -> Outcome<String> {
+    let bytes = field.map(|c| c.to_ne_bytes()[0]);
+    let text = CStr::from_bytes_until_nul(&bytes).ok();
+    let text = text.and_then(|text| text.to_str().ok());
+    text.map(str::to_owned)
+        .ok_or(xr::Result::ERROR_VALIDATION_FAILURE)
+}
+
+/// A text that the application gives.
+///
+/// # Safety
+/// `given` is null or a text of the application's that ends with a zero byte.
+pub(crate) unsafe fn string<'a>(given: *const c_char) -> Outcome<&'a str> {
+    if given.is_null() {
+        return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+    }
+    // SAFETY: the caller's duty.
+    let text = unsafe { CStr::from_ptr(given) };
+    text.to_str()
+        .map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_asked_for_its_length_first() {
+        let ask = |capacity, room: &mut [u8]| {
+            let mut count = 0;
+            // SAFETY: both are there, with so much room.
+            let result = unsafe { values(&[7, 8, 9], capacity, &mut count, room.as_mut_ptr()) };
+            (result, count)
+        };
+        let mut room = [0; 4];
+        assert_eq!(ask(0, &mut room), (DONE, 3));
+        let small = Err(xr::Result::ERROR_SIZE_INSUFFICIENT);
+        assert_eq!((ask(2, &mut room), room), ((small, 3), [0; 4]));
+        assert_eq!((ask(4, &mut room), room), ((DONE, 3), [7, 8, 9, 0]));
+    }
+
+    #[test]
+    fn structures_of_another_kind_are_refused() {
+        let mut wrong = xr::FrameWaitInfo {
+            ty: xr::FrameBeginInfo::TYPE,
+            next: std::ptr::null(),
+        };
+        // SAFETY: it is there.
+        let result = unsafe { input(&raw const wrong) };
+        assert_eq!(result.err(), Some(xr::Result::ERROR_VALIDATION_FAILURE));
+        wrong.ty = xr::FrameWaitInfo::TYPE;
+        // SAFETY: as above.
+        assert!(unsafe { input(&raw const wrong) }.is_ok());
+    }
+
+    #[test]
+    fn a_chain_that_bites_its_tail_ends() {
+        let mut head = xr::BaseInStructure {
+            ty: xr::FrameWaitInfo::TYPE,
+            next: std::ptr::null(),
+        };
+        head.next = &raw const head;
+        let next = (&raw const head).cast();
+        // SAFETY: it is there, and begins like every structure.
+        let (other, same) = unsafe {
+            let other = chained::<xr::FrameBeginInfo>(next);
+            (other, chained::<xr::FrameWaitInfo>(next))
+        };
+        assert!(other.is_none() && same.is_some());
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_the_runtime() {
+        std::panic::set_hook(Box::new(|_| {}));
+        let failure = xr::Result::ERROR_RUNTIME_FAILURE;
+        assert_eq!(call(|| panic!("as a bug would")), failure);
+        let _ = std::panic::take_hook();
+    }
+
+    #[test]
+    fn a_field_without_an_end_is_refused() {
+        let mut short = [0; 4];
+        field(&mut short, "ab\u{e4}");
+        assert_eq!(field_text(&short).as_deref(), Ok("ab"), "no half letter");
+        assert!(field_text(&[1; 4]).is_err());
+    }
+}

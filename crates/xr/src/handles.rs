@@ -1,0 +1,206 @@
+//! The handles that the application holds: numbers that are looked up in a table.
+//!
+//! ```text
+//! 63       32 31        0
+//! generation │ place + 1      a place that is used again has a new generation: an old handle is known to be old
+//! ```
+//! What hangs on a handle goes with it: destroying a session ends its spaces and swapchains.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openxr_sys::{self as xr, Handle as _};
+
+use crate::border::Outcome;
+
+/// Handles that live at once (guess: an application with leaks is stopped before memory is).
+const MOST: usize = 1 << 16;
+
+/// All handles of this process: OpenXR gives its functions nothing else to find them with.
+static HANDLES: Mutex<Handles> = Mutex::new(Handles::new());
+
+/// Something that a handle stands for.
+pub(crate) trait Object: Any + Send + Sync {
+    /// The handle's type.
+    type Handle: xr::Handle;
+
+    /// The handle is gone, and no function will find it; whoever is in one now may still use it.
+    fn destroyed(&self) {}
+}
+
+/// The same without its type.
+trait Kept: Any + Send + Sync {
+    fn destroyed(&self);
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: Object> Kept for T {
+    fn destroyed(&self) {
+        Object::destroyed(self);
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+struct Place {
+    generation: u32,
+    parent: u64,
+    kept: Option<Arc<dyn Kept>>,
+}
+
+struct Handles {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+impl Handles {
+    const fn new() -> Handles {
+        Handles {
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Where a handle leads, if it is no old one.
+    fn place(&self, handle: u64) -> Option<usize> {
+        let [low, generation] = halves(handle);
+        let index = low.checked_sub(1)? as usize;
+        let place = self.places.get(index)?;
+        (place.generation == generation && place.kept.is_some()).then_some(index)
+    }
+
+    fn add(&mut self, parent: u64, kept: Arc<dyn Kept>) -> Option<u64> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.places.len() >= MOST => return None,
+            None => {
+                self.places.push(Place {
+                    generation: 1,
+                    parent: 0,
+                    kept: None,
+                });
+                u32::try_from(self.places.len() - 1).ok()?
+            }
+        };
+        let place = &mut self.places[index as usize];
+        (place.parent, place.kept) = (parent, Some(kept));
+        Some(u64::from(place.generation) << 32 | u64::from(index + 1))
+    }
+
+    /// Takes out a handle and all below it, those before their parents.
+    fn remove(&mut self, handle: u64, gone: &mut Vec<Arc<dyn Kept>>) {
+        let Some(index) = self.place(handle) else {
+            return;
+        };
+        let place = &mut self.places[index];
+        let kept = place.kept.take();
+        place.generation = place.generation.wrapping_add(1).max(1);
+        let children: Vec<u64> = (1..)
+            .zip(&self.places)
+            .filter(|(_, place)| place.kept.is_some() && place.parent == handle)
+            .map(|(low, place)| u64::from(place.generation) << 32 | low)
+            .collect();
+        for child in children {
+            self.remove(child, gone);
+        }
+        gone.extend(kept);
+        self.free.extend(u32::try_from(index));
+    }
+}
+
+/// The lower half and the upper.
+fn halves(handle: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = handle.to_le_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
+}
+
+fn handles() -> MutexGuard<'static, Handles> {
+    HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A handle for something that hangs on `parent`, a handle as well, or 0.
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn add<T: Object>(parent: u64, object: Arc<T>) -> Outcome<T::Handle> {
+    let raw = handles().add(parent, object);
+    raw.map(T::Handle::from_raw)
+        .ok_or(xr::Result::ERROR_LIMIT_REACHED)
+}
+
+/// What a handle stands for.
+///
+/// # Errors
+/// It is none, stands for something of another kind, or was destroyed.
+pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
+    let handles = handles();
+    let place = handles.place(handle.into_raw());
+    let kept = place.and_then(|index| handles.places[index].kept.clone());
+    kept.and_then(|kept| kept.any().downcast().ok())
+        .ok_or(xr::Result::ERROR_HANDLE_INVALID)
+}
+
+/// Destroys a handle and all that hang on it.
+///
+/// # Errors
+/// As [`get`].
+pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
+    get::<T>(handle)?;
+    let mut gone = Vec::new();
+    handles().remove(handle.into_raw(), &mut gone);
+    // Without the lock: they may wait for threads that look up handles.
+    for object in &gone {
+        object.destroyed();
+    }
+    Ok(xr::Result::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing;
+
+    impl Object for Thing {
+        type Handle = xr::Space;
+    }
+
+    struct Other;
+
+    impl Object for Other {
+        type Handle = xr::Space;
+    }
+
+    const INVALID: Option<xr::Result> = Some(xr::Result::ERROR_HANDLE_INVALID);
+
+    #[test]
+    fn old_and_foreign_handles_are_refused() {
+        let first = add(0, Arc::new(Thing)).unwrap();
+        assert!(get::<Thing>(first).is_ok());
+        assert_eq!(get::<Other>(first).err(), INVALID);
+        assert_eq!(destroy::<Other>(first).err(), INVALID);
+        assert!(destroy::<Thing>(first).is_ok());
+        let again = add(0, Arc::new(Thing)).unwrap();
+        assert_ne!(first.into_raw(), again.into_raw());
+        assert_eq!(get::<Thing>(first).err(), INVALID);
+        for raw in [0, 1, u64::MAX, again.into_raw() ^ 1 << 40] {
+            let handle = xr::Space::from_raw(raw);
+            assert_eq!(get::<Thing>(handle).err(), INVALID, "{raw:x}");
+        }
+        assert!(destroy::<Thing>(again).is_ok());
+    }
+
+    #[test]
+    fn children_go_with_their_parent() {
+        let parent = add(0, Arc::new(Thing)).unwrap();
+        let child = add(parent.into_raw(), Arc::new(Thing)).unwrap();
+        let grandchild = add(child.into_raw(), Arc::new(Other)).unwrap();
+        let beside = add(0, Arc::new(Thing)).unwrap();
+        assert!(destroy::<Thing>(parent).is_ok());
+        assert_eq!(get::<Thing>(child).err(), INVALID);
+        assert_eq!(get::<Other>(grandchild).err(), INVALID);
+        assert!(get::<Thing>(beside).is_ok() && destroy::<Thing>(beside).is_ok());
+    }
+}

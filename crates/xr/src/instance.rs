@@ -1,0 +1,94 @@
+//! An application's instance: its paths, actions and events, and the session that hangs on it.
+
+use std::sync::{Mutex, Weak};
+
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use crate::extensions::Enabled;
+use crate::handles::Object;
+use crate::logic::actions::{ActionId, Actions, SetId};
+use crate::logic::events::Events;
+use crate::logic::paths::Paths;
+use crate::vulkan::choice::Choice;
+
+/// What an `XrInstance` stands for.
+pub(crate) struct Instance {
+    pub(crate) extensions: Enabled,
+    pub(crate) paths: Mutex<Paths>,
+    pub(crate) actions: Mutex<Actions>,
+    pub(crate) events: Mutex<Events>,
+    /// There is one at a time.
+    pub(crate) session: Mutex<Weak<dyn Newest>>,
+    /// What was asked before a session with Vulkan.
+    pub(crate) vulkan: Mutex<Choice>,
+}
+
+impl Instance {
+    pub(crate) fn new(extensions: Enabled) -> Instance {
+        Instance {
+            extensions,
+            paths: Mutex::default(),
+            actions: Mutex::default(),
+            events: Mutex::default(),
+            session: Mutex::new(Weak::<Nobody>::new()),
+            vulkan: Mutex::default(),
+        }
+    }
+}
+
+/// The session that was made last, as far as its instance cares.
+pub(crate) trait Newest: Send + Sync {
+    /// Looks who watches now, and tells the application.
+    fn look(&self);
+
+    /// Whether its handle was destroyed.
+    fn is_gone(&self) -> bool;
+}
+
+/// No session.
+struct Nobody;
+
+impl Newest for Nobody {
+    fn look(&self) {}
+
+    fn is_gone(&self) -> bool {
+        true
+    }
+}
+
+impl Object for Instance {
+    type Handle = xr::Instance;
+}
+
+/// What an `XrActionSet` stands for.
+pub(crate) struct ActionSet {
+    pub(crate) instance: Weak<Instance>,
+    pub(crate) id: SetId,
+}
+
+impl Object for ActionSet {
+    type Handle = xr::ActionSet;
+
+    fn destroyed(&self) {
+        if let Some(instance) = self.instance.upgrade() {
+            lock(&instance.actions).destroy_set(self.id);
+        }
+    }
+}
+
+/// What an `XrAction` stands for.
+pub(crate) struct Action {
+    pub(crate) instance: Weak<Instance>,
+    pub(crate) id: ActionId,
+}
+
+impl Object for Action {
+    type Handle = xr::Action;
+
+    fn destroyed(&self) {
+        if let Some(instance) = self.instance.upgrade() {
+            lock(&instance.actions).destroy(self.id);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Actions: what an application wants to know of its player's devices, by names of its own (OpenXR 1.0,
+//! section 11).
+//!
+//! No client has hands yet: every action is inactive, and says so by the letter. What is kept are the rules of
+//! names, sets and their attachment, and which bindings were suggested.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use openxr_sys as xr;
+
+use super::paths::{Paths, is_name};
+use super::profiles::{Component, Profile, USERS};
+use crate::border::Outcome;
+
+/// Sets of one instance, and actions of one set, at most (guess: engines have some dozens).
+const MOST: usize = 1024;
+
+/// A set, by its place among all of the instance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct SetId(u64);
+
+/// An action of a set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ActionId(pub(crate) SetId, u64);
+
+/// What is to be known of an action.
+#[derive(Clone, Debug)]
+pub(crate) struct NewAction {
+    pub(crate) name: String,
+    pub(crate) localized: String,
+    pub(crate) kind: xr::ActionType,
+    pub(crate) users: Vec<xr::Path>,
+}
+
+#[derive(Debug)]
+struct Set {
+    name: String,
+    localized: String,
+    /// Some session has it: it is as it is from then on.
+    attached: bool,
+    actions: BTreeMap<ActionId, NewAction>,
+}
+
+/// The actions of an instance.
+#[derive(Debug, Default)]
+pub(crate) struct Actions {
+    newest: u64,
+    sets: BTreeMap<SetId, Set>,
+    /// For each profile, by its path.
+    suggested: BTreeMap<xr::Path, Vec<(ActionId, xr::Path)>>,
+}
+
+/// Checks a name and the one for people.
+fn check_names(name: &str, localized: &str) -> Outcome<()> {
+    match () {
+        () if name.is_empty() => Err(xr::Result::ERROR_NAME_INVALID),
+        () if !is_name(name) => Err(xr::Result::ERROR_PATH_FORMAT_INVALID),
+        () if localized.is_empty() => Err(xr::Result::ERROR_LOCALIZED_NAME_INVALID),
+        () => Ok(()),
+    }
+}
+
+impl Actions {
+    fn number(&mut self) -> u64 {
+        self.newest += 1;
+        self.newest
+    }
+
+    /// `xrCreateActionSet`.
+    pub(crate) fn create_set(&mut self, name: String, localized: String) -> Outcome<SetId> {
+        check_names(&name, &localized)?;
+        if self.sets.values().any(|set| set.name == name) {
+            return Err(xr::Result::ERROR_NAME_DUPLICATED);
+        }
+        if self.sets.values().any(|set| set.localized == localized) {
+            return Err(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
+        }
+        if self.sets.len() >= MOST {
+            return Err(xr::Result::ERROR_LIMIT_REACHED);
+        }
+        let id = SetId(self.number());
+        let set = Set {
+            name,
+            localized,
+            attached: false,
+            actions: BTreeMap::new(),
+        };
+        self.sets.insert(id, set);
+        Ok(id)
+    }
+
+    /// `xrDestroyActionSet`: its names are free again.
+    pub(crate) fn destroy_set(&mut self, set: SetId) {
+        self.sets.remove(&set);
+    }
+
+    /// `xrCreateAction`.
+    pub(crate) fn create(
+        &mut self,
+        set: SetId,
+        action: NewAction,
+        paths: &Paths,
+    ) -> Outcome<ActionId> {
+        check_names(&action.name, &action.localized)?;
+        let mut seen = BTreeSet::new();
+        for user in &action.users {
+            let known = USERS.contains(&paths.text(*user)?);
+            if !known || !seen.insert(*user) {
+                return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
+            }
+        }
+        let id = ActionId(set, self.number());
+        let set = self.sets.get_mut(&set);
+        let set = set.ok_or(xr::Result::ERROR_HANDLE_INVALID)?;
+        if set.attached {
+            return Err(xr::Result::ERROR_ACTIONSETS_ALREADY_ATTACHED);
+        }
+        let mut others = set.actions.values();
+        if others.any(|other| other.name == action.name) {
+            return Err(xr::Result::ERROR_NAME_DUPLICATED);
+        }
+        let mut others = set.actions.values();
+        if others.any(|other| other.localized == action.localized) {
+            return Err(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
+        }
+        if set.actions.len() >= MOST {
+            return Err(xr::Result::ERROR_LIMIT_REACHED);
+        }
+        set.actions.insert(id, action);
+        Ok(id)
+    }
+
+    /// `xrDestroyAction`: it stays known to sessions that have its set.
+    pub(crate) fn destroy(&mut self, action: ActionId) {
+        if let Some(set) = self.sets.get_mut(&action.0)
+            && !set.attached
+        {
+            set.actions.remove(&action);
+        }
+    }
+
+    fn action(&self, action: ActionId) -> Outcome<&NewAction> {
+        let set = self.sets.get(&action.0);
+        set.and_then(|set| set.actions.get(&action))
+            .ok_or(xr::Result::ERROR_HANDLE_INVALID)
+    }
+
+    /// `xrSuggestInteractionProfileBindings`: in place of those that were suggested before.
+    pub(crate) fn suggest(
+        &mut self,
+        profile: xr::Path,
+        bindings: Vec<(ActionId, xr::Path)>,
+        paths: &Paths,
+    ) -> Outcome<()> {
+        let found = Profile::find(paths.text(profile)?);
+        let found = found.ok_or(xr::Result::ERROR_PATH_UNSUPPORTED)?;
+        for (action, path) in &bindings {
+            let component = found.component(paths.text(*path)?);
+            let kind = self.action(*action)?.kind;
+            let fits = match component {
+                Some(Component::Pose) => kind == xr::ActionType::POSE_INPUT,
+                Some(Component::Haptic) => kind == xr::ActionType::VIBRATION_OUTPUT,
+                Some(Component::Value) => {
+                    kind != xr::ActionType::POSE_INPUT && kind != xr::ActionType::VIBRATION_OUTPUT
+                }
+                None => false,
+            };
+            if !fits {
+                return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
+            }
+            if self.sets.get(&action.0).is_some_and(|set| set.attached) {
+                return Err(xr::Result::ERROR_ACTIONSETS_ALREADY_ATTACHED);
+            }
+        }
+        self.suggested.insert(profile, bindings);
+        Ok(())
+    }
+
+    /// `xrAttachSessionActionSets`, of a session that has none yet: they are as they are from now on.
+    pub(crate) fn attach(&mut self, sets: &[SetId]) -> Outcome<()> {
+        if sets.iter().any(|set| !self.sets.contains_key(set)) {
+            return Err(xr::Result::ERROR_HANDLE_INVALID);
+        }
+        for set in sets {
+            self.sets.entry(*set).and_modify(|set| set.attached = true);
+        }
+        Ok(())
+    }
+
+    /// Whether `user` is one that some action of the set asks for; none is right anyhow.
+    pub(crate) fn check_set_user(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
+        if user == xr::Path::NULL {
+            return Ok(());
+        }
+        paths.text(user)?;
+        let set = self.sets.get(&set);
+        let set = set.ok_or(xr::Result::ERROR_HANDLE_INVALID)?;
+        match set.actions.values().any(|a| a.users.contains(&user)) {
+            true => Ok(()),
+            false => Err(xr::Result::ERROR_PATH_UNSUPPORTED),
+        }
+    }
+
+    /// Whether an action is of this kind, and made for this place of the person's; none is right anyhow.
+    pub(crate) fn check(
+        &self,
+        action: ActionId,
+        kind: xr::ActionType,
+        user: xr::Path,
+        paths: &Paths,
+    ) -> Outcome<()> {
+        let known = self.action(action)?;
+        if user != xr::Path::NULL {
+            paths.text(user)?;
+            if !known.users.contains(&user) {
+                return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
+            }
+        }
+        match known.kind == kind {
+            true => Ok(()),
+            false => Err(xr::Result::ERROR_ACTION_TYPE_MISMATCH),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(name: &str, kind: xr::ActionType, users: &[xr::Path]) -> NewAction {
+        NewAction {
+            name: name.to_owned(),
+            localized: format!("The {name}"),
+            kind,
+            users: users.to_vec(),
+        }
+    }
+
+    fn set(actions: &mut Actions, name: &str) -> Outcome<SetId> {
+        actions.create_set(name.to_owned(), format!("The {name}"))
+    }
+
+    const BOOLEAN: xr::ActionType = xr::ActionType::BOOLEAN_INPUT;
+    const POSE: xr::ActionType = xr::ActionType::POSE_INPUT;
+
+    #[test]
+    fn names_are_checked_and_there_is_one_of_each() {
+        let (mut actions, paths) = (Actions::default(), Paths::default());
+        let game = set(&mut actions, "game").unwrap();
+        let duplicated = Some(xr::Result::ERROR_NAME_DUPLICATED);
+        assert_eq!(set(&mut actions, "game").err(), duplicated);
+        let mut create = |name: &str, localized: &str| {
+            let mut new = action(name, BOOLEAN, &[]);
+            localized.clone_into(&mut new.localized);
+            actions.create(game, new, &paths).err()
+        };
+        assert_eq!(create("jump", "Jump"), None);
+        assert_eq!(create("jump", "Jump too"), duplicated);
+        let same = Some(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
+        assert_eq!(create("leap", "Jump"), same);
+        assert_eq!(create("", "x"), Some(xr::Result::ERROR_NAME_INVALID));
+        let form = Some(xr::Result::ERROR_PATH_FORMAT_INVALID);
+        assert_eq!(create("Leap", "x"), form);
+        let empty = Some(xr::Result::ERROR_LOCALIZED_NAME_INVALID);
+        assert_eq!(create("leap", ""), empty);
+        actions.destroy_set(game);
+        assert!(set(&mut actions, "game").is_ok(), "its name is free again");
+    }
+
+    #[test]
+    fn bindings_have_to_fit_profile_and_kind() {
+        let (mut actions, mut paths) = (Actions::default(), Paths::default());
+        let game = set(&mut actions, "game").unwrap();
+        let mut path = |text: &str| paths.number(text).unwrap();
+        let simple = path("/interaction_profiles/khr/simple_controller");
+        let unknown = path("/interaction_profiles/acme/glove");
+        let left = path("/user/hand/left");
+        let click = path("/user/hand/left/input/select/click");
+        let grip = path("/user/hand/left/input/grip/pose");
+        let trigger = path("/user/hand/left/input/trigger/value");
+        let mut make = |name, kind| {
+            actions
+                .create(game, action(name, kind, &[left]), &paths)
+                .unwrap()
+        };
+        let (jump, hand) = (make("jump", BOOLEAN), make("hand", POSE));
+        let mut suggest = |profile, action, path| {
+            let all = vec![(action, path)];
+            actions.suggest(profile, all, &paths).err()
+        };
+        let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);
+        assert_eq!(suggest(simple, jump, click), None);
+        assert_eq!(suggest(simple, hand, grip), None);
+        assert_eq!(suggest(simple, jump, grip), unsupported);
+        assert_eq!(suggest(simple, hand, click), unsupported);
+        assert_eq!(suggest(simple, jump, trigger), unsupported);
+        assert_eq!(suggest(unknown, jump, click), unsupported);
+        let invalid = Some(xr::Result::ERROR_PATH_INVALID);
+        assert_eq!(suggest(xr::Path::from_raw(99), jump, click), invalid);
+        actions.attach(&[game]).unwrap();
+        let mut suggest = |action| {
+            let all = vec![(action, click)];
+            actions.suggest(simple, all, &paths).err()
+        };
+        let late = Some(xr::Result::ERROR_ACTIONSETS_ALREADY_ATTACHED);
+        assert_eq!(suggest(jump), late);
+    }
+
+    #[test]
+    fn an_attached_set_stays_as_it_is() {
+        let (mut actions, mut paths) = (Actions::default(), Paths::default());
+        let game = set(&mut actions, "game").unwrap();
+        let left = paths.number("/user/hand/left").unwrap();
+        let right = paths.number("/user/hand/right").unwrap();
+        let jump = action("jump", BOOLEAN, &[left]);
+        let jump = actions.create(game, jump, &paths).unwrap();
+        actions.attach(&[game]).unwrap();
+        let late = actions.create(game, action("late", BOOLEAN, &[]), &paths);
+        let attached = Some(xr::Result::ERROR_ACTIONSETS_ALREADY_ATTACHED);
+        assert_eq!(late.err(), attached);
+        actions.destroy(jump);
+        let check = |kind, user| actions.check(jump, kind, user, &paths).err();
+        assert_eq!(check(BOOLEAN, left), None);
+        assert_eq!(check(BOOLEAN, xr::Path::NULL), None);
+        let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);
+        assert_eq!(check(BOOLEAN, right), unsupported);
+        let mismatch = Some(xr::Result::ERROR_ACTION_TYPE_MISMATCH);
+        assert_eq!(check(POSE, left), mismatch);
+    }
+
+    #[test]
+    fn only_places_of_a_person_have_devices() {
+        let (mut actions, mut paths) = (Actions::default(), Paths::default());
+        let game = set(&mut actions, "game").unwrap();
+        let left = paths.number("/user/hand/left").unwrap();
+        let elsewhere = paths.number("/user/foot/left").unwrap();
+        let mut create = |users: &[xr::Path]| {
+            let new = action("jump", BOOLEAN, users);
+            actions.create(game, new, &paths).err()
+        };
+        let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);
+        assert_eq!(create(&[elsewhere]), unsupported);
+        assert_eq!(create(&[left, left]), unsupported);
+        let invalid = Some(xr::Result::ERROR_PATH_INVALID);
+        assert_eq!(create(&[xr::Path::from_raw(77)]), invalid);
+    }
+}

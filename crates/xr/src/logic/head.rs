@@ -1,0 +1,206 @@
+//! Where the head is at a time: the newest pose of the player's client, carried on with constant velocity.
+
+use std::time::Duration;
+
+use openuvr_proto::pose::Posed;
+use openuvr_proto::time::Instant;
+
+use super::pose::{Pose, Rotation, Vector, add, scaled};
+
+/// A pose is carried on by at most this: further the guess is worse than standing still (guess: a head
+/// changes its mind in less).
+const FURTHEST: Duration = Duration::from_millis(100);
+
+/// A head of which nothing was heard for so long is where it was, and not tracked any more (guess: a third
+/// of a second of a bad link).
+const STALE: Duration = Duration::from_millis(330);
+
+/// Two poses further apart than this say nothing of a velocity.
+const APART: Duration = Duration::from_millis(100);
+
+/// A head in the player's space.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Head {
+    pub(crate) pose: Pose,
+    /// In metres and radians a second, if known.
+    pub(crate) linear: Option<Vector>,
+    pub(crate) angular: Option<Vector>,
+    /// Whether it was measured a moment ago.
+    pub(crate) tracked: bool,
+}
+
+impl Head {
+    /// One of which nothing is known: in the origin.
+    const UNKNOWN: Head = Head {
+        pose: Pose::SAME,
+        linear: None,
+        angular: None,
+        tracked: false,
+    };
+}
+
+/// A pose that was taken.
+#[derive(Clone, Copy)]
+struct Sample {
+    posed: Posed,
+    pose: Pose,
+    /// When the head was there, on our clock.
+    at: Instant,
+}
+
+/// What was heard of the head.
+#[derive(Default)]
+pub(crate) struct HeadTracker {
+    newest: Option<Sample>,
+    /// In case the client says nothing of velocities.
+    linear: Option<Vector>,
+    angular: Option<Vector>,
+}
+
+impl HeadTracker {
+    /// Takes the newest pose; the same again changes nothing.
+    pub(crate) fn heard(&mut self, posed: Posed) {
+        let (turned, at) = (posed.pose.orientation(), posed.pose.position());
+        let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
+        let sample = Sample {
+            posed,
+            pose: Pose {
+                turned: Rotation(turned.map(|v| v / length)),
+                at,
+            },
+            // Before the clocks have met it is the time of its arrival.
+            at: posed
+                .sampled_here
+                .map_or(posed.received, |mapped| mapped.at.min(posed.received)),
+        };
+        let before = self.newest.replace(sample);
+        let before = before.filter(|before| before.posed.subscriber == posed.subscriber);
+        if before.is_some_and(|before| before.posed.id == posed.id) {
+            return;
+        }
+        let moved = before.and_then(|before| between(&before, &sample));
+        self.linear = posed.pose.linear_velocity().or(moved.map(|moved| moved.0));
+        self.angular = posed.pose.angular_velocity().or(moved.map(|moved| moved.1));
+    }
+
+    /// Where it is expected to be at `at`, as is known at `now`.
+    pub(crate) fn expected(&self, now: Instant, at: Instant) -> Head {
+        let Some(newest) = self.newest else {
+            return Head::UNKNOWN;
+        };
+        let tracked = now.since(newest.posed.received) < STALE;
+        if !tracked {
+            return Head {
+                pose: newest.pose,
+                ..Head::UNKNOWN
+            };
+        }
+        let ahead = seconds(newest.at, at);
+        let ahead = ahead.clamp(-FURTHEST.as_secs_f32(), FURTHEST.as_secs_f32());
+        let by = |velocity: Option<Vector>| scaled(velocity.unwrap_or_default(), ahead);
+        Head {
+            pose: Pose {
+                // The velocity is given in the outer space.
+                turned: Rotation::around(by(self.angular)).after(newest.pose.turned),
+                at: add(newest.pose.at, by(self.linear)),
+            },
+            linear: self.linear,
+            angular: self.angular,
+            tracked,
+        }
+    }
+}
+
+/// The velocities from one sample to the next, if they lie close enough.
+fn between(before: &Sample, after: &Sample) -> Option<(Vector, Vector)> {
+    let span = seconds(before.at, after.at);
+    if !(span > 0.0 && span <= APART.as_secs_f32()) {
+        return None;
+    }
+    let turned = after.pose.turned.after(before.pose.turned.inverse());
+    let moved = add(after.pose.at, scaled(before.pose.at, -1.0));
+    Some((
+        scaled(moved, 1.0 / span),
+        scaled(turned.vector(), 1.0 / span),
+    ))
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "spans of interest are far below a second"
+)]
+fn seconds(from: Instant, to: Instant) -> f32 {
+    to.0.saturating_sub(from.0) as f32 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::id::{PoseId, SessionId, SubscriberId};
+    use openuvr_proto::pose;
+    use openuvr_proto::time::PeerInstant;
+
+    use super::super::pose::tests::near;
+    use super::*;
+
+    fn ms(ms: i64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn posed(id: u32, at: i64, x: f32, yaw: f32) -> Posed {
+        let Rotation(turned) = Rotation::around([0.0, yaw, 0.0]);
+        Posed {
+            subscriber: SubscriberId::Session(SessionId(1)),
+            id: PoseId(id),
+            pose: pose::Pose::new([x, 0.0, 0.0], turned).unwrap(),
+            sampled: PeerInstant(0),
+            sampled_here: None,
+            received: ms(at),
+        }
+    }
+
+    #[test]
+    fn a_head_of_which_nothing_is_known_stands_in_the_origin() {
+        let head = HeadTracker::default().expected(ms(5), ms(9));
+        assert_eq!((head.pose, head.tracked), (Pose::SAME, false));
+    }
+
+    #[test]
+    fn a_steady_turn_is_foretold() {
+        let mut tracker = HeadTracker::default();
+        // 2 radians and half a metre a second.
+        for (id, at) in (1..).zip([0, 10, 20]) {
+            let at_s = at as f32 / 1e3;
+            tracker.heard(posed(id, at, 0.5 * at_s, 2.0 * at_s));
+        }
+        let head = tracker.expected(ms(21), ms(60));
+        assert!(near(&head.pose.turned.vector(), &[0.0, 0.12, 0.0]));
+        assert!(near(&head.pose.at, &[0.03, 0.0, 0.0]));
+        assert!(head.tracked);
+        // The same pose again is no standstill.
+        tracker.heard(posed(3, 20, 0.01, 0.04));
+        assert_eq!(tracker.expected(ms(21), ms(60)), head);
+        // Not further than is sensible.
+        let far = tracker.expected(ms(21), ms(900));
+        assert!(near(&far.pose.turned.vector(), &[0.0, 0.24, 0.0]));
+    }
+
+    #[test]
+    fn what_the_client_says_of_velocities_counts() {
+        let mut tracker = HeadTracker::default();
+        let mut moving = posed(1, 0, 0.0, 0.0);
+        moving.pose = moving.pose.moving(None, Some([0.0, 1.0, 0.0])).unwrap();
+        tracker.heard(moving);
+        let head = tracker.expected(ms(1), ms(50));
+        assert!(near(&head.pose.turned.vector(), &[0.0, 0.05, 0.0]));
+        assert_eq!(head.linear, None);
+    }
+
+    #[test]
+    fn a_head_that_falls_silent_stays_and_is_not_tracked() {
+        let mut tracker = HeadTracker::default();
+        tracker.heard(posed(1, 0, 0.0, 0.0));
+        tracker.heard(posed(2, 10, 0.1, 0.0));
+        let head = tracker.expected(ms(400), ms(420));
+        assert_eq!((head.pose.at, head.tracked), ([0.1, 0.0, 0.0], false));
+    }
+}

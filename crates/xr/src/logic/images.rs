@@ -1,0 +1,128 @@
+//! Which image of a swapchain is whose: acquire, wait, release (OpenXR 1.0, section 10.1).
+
+use std::collections::VecDeque;
+
+use openxr_sys as xr;
+
+use crate::border::Outcome;
+
+/// The images of one swapchain.
+#[derive(Debug)]
+pub(crate) struct Images {
+    /// Not acquired, the one that was released longest ago first.
+    free: VecDeque<u32>,
+    /// Acquired and not released, in this order.
+    acquired: VecDeque<u32>,
+    /// The first of them was waited for.
+    waited: bool,
+    /// Released last: what a layer shows.
+    newest: Option<u32>,
+    /// One image, drawn once.
+    is_static: bool,
+}
+
+impl Images {
+    pub(crate) fn new(count: u32, is_static: bool) -> Images {
+        Images {
+            free: (0..count).collect(),
+            acquired: VecDeque::new(),
+            waited: false,
+            newest: None,
+            is_static,
+        }
+    }
+
+    /// `xrAcquireSwapchainImage`.
+    pub(crate) fn acquire(&mut self) -> Outcome<u32> {
+        if self.is_static && self.newest.is_some() {
+            return Err(xr::Result::ERROR_CALL_ORDER_INVALID);
+        }
+        let index = self.free.pop_front();
+        let index = index.ok_or(xr::Result::ERROR_CALL_ORDER_INVALID)?;
+        self.acquired.push_back(index);
+        Ok(index)
+    }
+
+    /// The image that `xrWaitSwapchainImage` is about: the one that was acquired first.
+    pub(crate) fn to_wait_for(&self) -> Outcome<u32> {
+        let first = self.acquired.front().filter(|_| !self.waited);
+        first.copied().ok_or(xr::Result::ERROR_CALL_ORDER_INVALID)
+    }
+
+    /// It was waited for.
+    pub(crate) fn waited(&mut self) {
+        self.waited = true;
+    }
+
+    /// `xrReleaseSwapchainImage`.
+    pub(crate) fn release(&mut self) -> Outcome<()> {
+        if !std::mem::take(&mut self.waited) {
+            return Err(xr::Result::ERROR_CALL_ORDER_INVALID);
+        }
+        let index = self.acquired.pop_front();
+        let index = index.ok_or(xr::Result::ERROR_CALL_ORDER_INVALID)?;
+        // The last one that was released may be shown again; it is acquired last.
+        self.free.push_back(index);
+        self.newest = Some(index);
+        Ok(())
+    }
+
+    /// The image that a layer shows.
+    ///
+    /// # Errors
+    /// None was released yet.
+    pub(crate) fn shown(&self) -> Outcome<u32> {
+        self.newest.ok_or(xr::Result::ERROR_LAYER_INVALID)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
+
+    #[test]
+    fn images_go_round() {
+        let mut images = Images::new(3, false);
+        assert_eq!(images.shown(), Err(xr::Result::ERROR_LAYER_INVALID));
+        for round in 0..7 {
+            assert_eq!(images.acquire(), Ok(round % 3));
+            assert_eq!(images.to_wait_for(), Ok(round % 3));
+            images.waited();
+            images.release().unwrap();
+            assert_eq!(images.shown(), Ok(round % 3));
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_refused() {
+        let mut images = Images::new(2, false);
+        assert_eq!(images.to_wait_for(), Err(ORDER));
+        assert_eq!(images.release(), Err(ORDER));
+        images.acquire().unwrap();
+        assert_eq!(images.release(), Err(ORDER), "not waited for");
+        images.acquire().unwrap();
+        assert_eq!(images.acquire(), Err(ORDER), "there are two");
+        images.waited();
+        assert_eq!(
+            images.to_wait_for(),
+            Err(ORDER),
+            "the first is not released"
+        );
+        images.release().unwrap();
+        assert_eq!(images.shown(), Ok(0));
+        assert_eq!(images.to_wait_for(), Ok(1));
+        assert_eq!(images.release(), Err(ORDER));
+    }
+
+    #[test]
+    fn a_static_image_is_drawn_once() {
+        let mut images = Images::new(1, true);
+        images.acquire().unwrap();
+        images.waited();
+        images.release().unwrap();
+        assert_eq!(images.acquire(), Err(ORDER));
+        assert_eq!(images.shown(), Ok(0));
+    }
+}

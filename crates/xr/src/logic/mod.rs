@@ -1,0 +1,16 @@
+//! What is decided, as values: no pointer, no lock, no clock. `now` comes in, and what the application is to
+//! be answered goes out as a result of OpenXR.
+
+pub(crate) mod actions;
+pub(crate) mod composition;
+pub(crate) mod delay;
+pub(crate) mod events;
+pub(crate) mod frame_loop;
+pub(crate) mod head;
+pub(crate) mod images;
+pub(crate) mod life;
+pub(crate) mod paths;
+pub(crate) mod pose;
+pub(crate) mod profiles;
+pub(crate) mod spaces;
+pub(crate) mod views;

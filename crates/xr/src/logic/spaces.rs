@@ -1,0 +1,184 @@
+//! Spaces: places that the application asks after, and how one lies in another at a time.
+//!
+//! The player's space is `LOCAL`: what its client says of poses counts from there. `STAGE` and `LOCAL_FLOOR`
+//! lie below it by [`EYE_HEIGHT`], since no client says where its floor is yet.
+
+use openxr_sys as xr;
+
+use super::head::Head;
+use super::pose::{Pose, Vector, add, cross};
+use crate::border::Outcome;
+
+/// The floor lies so many metres below the origin of `LOCAL` (guess: the eyes of a person who stands).
+pub(crate) const EYE_HEIGHT: f32 = 1.6;
+
+/// The origin of a space that moves by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The player's space.
+    Local,
+    /// On the floor.
+    Floor,
+    /// The head.
+    View,
+    /// A hand or another device that no client has.
+    Nowhere,
+}
+
+impl Origin {
+    /// Of a reference space.
+    ///
+    /// # Errors
+    /// There is none of this kind.
+    pub(crate) fn of(kind: xr::ReferenceSpaceType, floor: bool) -> Outcome<Origin> {
+        match kind {
+            xr::ReferenceSpaceType::VIEW => Ok(Origin::View),
+            xr::ReferenceSpaceType::LOCAL => Ok(Origin::Local),
+            xr::ReferenceSpaceType::STAGE => Ok(Origin::Floor),
+            xr::ReferenceSpaceType::LOCAL_FLOOR if floor => Ok(Origin::Floor),
+            _ => Err(xr::Result::ERROR_REFERENCE_SPACE_UNSUPPORTED),
+        }
+    }
+}
+
+/// A space as it was made: how it lies in its origin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Space {
+    pub(crate) origin: Origin,
+    pub(crate) offset: Pose,
+}
+
+/// Where a space is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Location {
+    pub(crate) pose: Pose,
+    /// Whether it was measured just now, and not only remembered.
+    pub(crate) tracked: bool,
+    pub(crate) linear: Option<Vector>,
+    pub(crate) angular: Option<Vector>,
+}
+
+impl Space {
+    /// In the player's space, moving, if it is anywhere.
+    pub(crate) fn in_local(&self, head: &Head) -> Option<Location> {
+        let still = |pose| Location {
+            pose,
+            tracked: true,
+            linear: Some([0.0; 3]),
+            angular: Some([0.0; 3]),
+        };
+        match self.origin {
+            Origin::Local => Some(still(self.offset)),
+            Origin::Floor => Some(still(Pose::moved([0.0, -EYE_HEIGHT, 0.0]).of(self.offset))),
+            Origin::View => {
+                // What is held out from a head that turns moves by itself.
+                let arm = head.pose.turned.turn(self.offset.at);
+                let swing = head.angular.map(|angular| cross(angular, arm));
+                let linear = head.linear.map(|v| add(v, swing.unwrap_or_default()));
+                Some(Location {
+                    pose: head.pose.of(self.offset),
+                    tracked: head.tracked,
+                    linear,
+                    angular: head.angular,
+                })
+            }
+            Origin::Nowhere => None,
+        }
+    }
+
+    /// How it lies in `base` with the head where it is; `None` if one of them is nowhere.
+    pub(crate) fn located(&self, base: &Space, head: &Head) -> Option<Location> {
+        let (ours, theirs) = (self.in_local(head)?, base.in_local(head)?);
+        let same = self.origin == base.origin;
+        let back = theirs.pose.inverse();
+        // Velocities are those in the player's space, seen from the base as it lies: right for a base
+        // that stands still. Two places of one origin don't move against each other.
+        let seen = |velocity: Option<Vector>| match same {
+            true => Some([0.0; 3]),
+            false => velocity.map(|velocity| back.turned.turn(velocity)),
+        };
+        let base_stands = base.origin != Origin::View;
+        Some(Location {
+            pose: match same {
+                true => base.offset.inverse().of(self.offset),
+                false => back.of(ours.pose),
+            },
+            tracked: same || (ours.tracked && theirs.tracked),
+            linear: seen(ours.linear).filter(|_| same || base_stands),
+            angular: seen(ours.angular).filter(|_| same || base_stands),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f32::consts::FRAC_PI_2;
+
+    use super::super::pose::Rotation;
+    use super::super::pose::tests::near;
+    use super::*;
+
+    const HEAD: Head = Head {
+        pose: Pose::moved([1.0, 0.0, 0.0]),
+        linear: Some([0.0, 0.0, 1.0]),
+        angular: Some([0.0, 2.0, 0.0]),
+        tracked: true,
+    };
+
+    fn space(origin: Origin, at: Vector) -> Space {
+        Space {
+            origin,
+            offset: Pose::moved(at),
+        }
+    }
+
+    #[test]
+    fn the_floor_lies_below_the_eyes() {
+        let (stage, local) = (
+            space(Origin::Floor, [0.0; 3]),
+            space(Origin::Local, [0.0; 3]),
+        );
+        let located = local.located(&stage, &HEAD).unwrap();
+        assert!(near(&located.pose.at, &[0.0, EYE_HEIGHT, 0.0]));
+        assert_eq!(located.linear, Some([0.0; 3]));
+    }
+
+    #[test]
+    fn what_is_held_out_from_a_head_swings_with_it() {
+        let nose = space(Origin::View, [0.0, 0.0, -1.0]);
+        let turned = Head {
+            pose: Pose {
+                turned: Rotation::around([0.0, FRAC_PI_2, 0.0]),
+                ..HEAD.pose
+            },
+            ..HEAD
+        };
+        let local = space(Origin::Local, [0.0; 3]);
+        let located = nose.located(&local, &turned).unwrap();
+        assert!(
+            near(&located.pose.at, &[0.0, 0.0, 0.0]),
+            "one metre to the left"
+        );
+        assert!(near(&located.linear.unwrap(), &[0.0, 0.0, 3.0]));
+        assert_eq!(located.angular, HEAD.angular);
+    }
+
+    #[test]
+    fn places_of_one_origin_need_no_tracking() {
+        let lost = Head {
+            tracked: false,
+            linear: None,
+            ..HEAD
+        };
+        let [a, b] = [[0.5, 0.0, 0.0], [0.25, 0.0, 0.0]].map(|at| space(Origin::View, at));
+        let located = a.located(&b, &lost).unwrap();
+        assert!(near(&located.pose.at, &[0.25, 0.0, 0.0]) && located.tracked);
+        let local = space(Origin::Local, [0.0; 3]);
+        assert!(!a.located(&local, &lost).unwrap().tracked);
+        assert!(
+            space(Origin::Nowhere, [0.0; 3])
+                .located(&local, &lost)
+                .is_none()
+        );
+    }
+}

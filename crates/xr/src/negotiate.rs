@@ -1,0 +1,49 @@
+//! The one door: the loader of OpenXR asks for `xrGetInstanceProcAddr`, and gets all else from it.
+
+use openxr_sys as xr;
+
+use crate::border::{DONE, call};
+use crate::dispatch;
+use crate::extensions::API;
+
+/// The version of the interface between loader and runtimes (`openxr_loader_negotiation.h`).
+const INTERFACE: u32 = 1;
+
+/// `xrNegotiateLoaderRuntimeInterface`.
+///
+/// # Safety
+/// Both are the loader's structures.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
+    loader: *const xr::NegotiateLoaderInfo,
+    request: *mut xr::NegotiateRuntimeRequest,
+) -> xr::Result {
+    // The console is the application's: a panic of ours is told by its result. This is the hook of the
+    // standard library in this library; an application in Rust has its own.
+    #[cfg(not(test))]
+    std::panic::set_hook(Box::new(|_| {}));
+    call(|| {
+        let failed = xr::Result::ERROR_INITIALIZATION_FAILED;
+        if loader.is_null() || request.is_null() {
+            return Err(failed);
+        }
+        // SAFETY: not null, and the loader's, who says its kind and size at its beginning.
+        let (loader, request) = unsafe { (&*loader, &mut *request) };
+        let known = loader.struct_type == xr::NegotiateLoaderInfo::TYPE
+            && loader.struct_version == xr::NegotiateLoaderInfo::VERSION
+            && loader.struct_size == size_of::<xr::NegotiateLoaderInfo>()
+            && request.struct_type == xr::NegotiateRuntimeRequest::TYPE
+            && request.struct_version == xr::NegotiateRuntimeRequest::VERSION
+            && request.struct_size == size_of::<xr::NegotiateRuntimeRequest>();
+        let ours = (loader.min_interface_version..=loader.max_interface_version)
+            .contains(&INTERFACE)
+            && (loader.min_api_version..=loader.max_api_version).contains(&API);
+        if !known || !ours {
+            return Err(failed);
+        }
+        request.runtime_interface_version = INTERFACE;
+        request.runtime_api_version = API;
+        request.get_instance_proc_addr = Some(dispatch::get_instance_proc_addr);
+        DONE
+    })
+}

@@ -1,0 +1,381 @@
+//! A session of the application's: its state, its frames, where its player's head is.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use openuvr_media::capture::Drawn;
+use openuvr_proto::pose::Posed;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use crate::border::Outcome;
+use crate::handles::Object;
+use crate::instance::{Instance, Newest};
+use crate::logic::actions::SetId;
+use crate::logic::events::Event;
+use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
+use crate::logic::head::{Head, HeadTracker};
+use crate::logic::life::{Audience, Life};
+use crate::logic::spaces;
+use crate::settings::{self, USUAL_FPS};
+use crate::stream::{Stream, Wanted};
+use crate::vulkan::graphics::Graphics;
+
+/// How often a thread in `xrWaitFrame` looks whether its session is still there (guess).
+const TURN: Duration = Duration::from_millis(50);
+
+/// From the beginning of a frame's slot to its picture's display, as long as nothing was measured, in
+/// periods: one to draw, one to code and send, one on a display (guess).
+const USUAL_DELAY: u32 = 3;
+
+/// Frames under way of which is known with which pose they are drawn.
+const UNDER_WAY: usize = 8;
+
+/// What an `XrSession` stands for.
+pub(crate) struct Session {
+    pub(crate) instance: Arc<Instance>,
+    /// Ours, once it is known.
+    handle: OnceLock<xr::Session>,
+    /// `None`: it has no pictures.
+    pub(crate) graphics: Option<Graphics>,
+    stream: Option<Stream>,
+    state: Mutex<State>,
+    /// A frame was begun, or the session is gone.
+    changed: Condvar,
+}
+
+struct State {
+    life: Life,
+    frames: FrameLoop,
+    views: xr::ViewConfigurationType,
+    attached: Option<Vec<SetId>>,
+    head: HeadTracker,
+    newest_pose: Option<Posed>,
+    /// What views were located with, by the time that they were located for.
+    located: VecDeque<(Instant, Head, Option<Posed>)>,
+    begun: Option<Instant>,
+    /// The application was told to draw the newest frame.
+    worth_drawing: bool,
+    /// Of an eye's picture, in the newest frame that had one.
+    eye: Size,
+    gone: bool,
+}
+
+impl Session {
+    pub(crate) fn new(
+        instance: Arc<Instance>,
+        graphics: Option<Graphics>,
+        stream: Option<Stream>,
+    ) -> Session {
+        Session {
+            instance,
+            handle: OnceLock::new(),
+            graphics,
+            stream,
+            state: Mutex::new(State {
+                life: Life::new(),
+                frames: FrameLoop::default(),
+                views: xr::ViewConfigurationType::PRIMARY_STEREO,
+                attached: None,
+                head: HeadTracker::default(),
+                newest_pose: None,
+                located: VecDeque::new(),
+                begun: None,
+                worth_drawing: false,
+                eye: settings::eye(),
+                gone: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// It has a handle now, and tells what became of it.
+    pub(crate) fn begins(&self, handle: xr::Session) {
+        let _ = self.handle.set(handle);
+        self.tell(&mut self.state());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes on what states it went through.
+    fn tell(&self, state: &mut State) {
+        let Some(handle) = self.handle.get() else {
+            return;
+        };
+        let now = clock::now();
+        let mut events = lock(&self.instance.events);
+        for news in state.life.news() {
+            events.push(Event::State(*handle, news, now));
+        }
+    }
+
+    /// Whether it has pictures.
+    pub(crate) fn is_headless(&self) -> bool {
+        self.graphics.is_none()
+    }
+
+    fn audience(&self) -> Audience {
+        // Where no client can come nobody is waited for.
+        self.stream
+            .as_ref()
+            .map_or(Audience::Plays, Stream::audience)
+    }
+
+    /// `xrBeginSession`.
+    pub(crate) fn begin(&self, views: xr::ViewConfigurationType) -> Outcome<()> {
+        let audience = self.audience();
+        let mut state = self.state();
+        state.life.begin()?;
+        state.views = views;
+        state.frames = FrameLoop::default();
+        state.life.watched(audience);
+        if self.is_headless() {
+            state.life.synchronize();
+        }
+        self.tell(&mut state);
+        Ok(())
+    }
+
+    /// `xrRequestExitSession`.
+    pub(crate) fn request_exit(&self) -> Outcome<()> {
+        let mut state = self.state();
+        state.life.request_exit()?;
+        self.tell(&mut state);
+        Ok(())
+    }
+
+    /// `xrEndSession`.
+    pub(crate) fn end(&self) -> Outcome<()> {
+        let mut state = self.state();
+        state.life.end()?;
+        self.changed.notify_all();
+        self.tell(&mut state);
+        Ok(())
+    }
+
+    /// `xrWaitFrame`: sleeps until the next slot; whether its picture is worth drawing.
+    pub(crate) fn wait_frame(&self) -> Outcome<(Frame, bool)> {
+        self.look();
+        let period = self.period();
+        let mut state = self.running()?;
+        let slot = loop {
+            match state.frames.wait(clock::now(), period) {
+                Wait::Until(slot) => break slot,
+                Wait::ForBegin => {
+                    let waited = self.changed.wait_timeout(state, TURN);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                    state = self.running()?;
+                }
+            }
+        };
+        drop(state);
+        while clock::now() < slot {
+            clock::sleep_until(slot);
+        }
+        let mut state = self.state();
+        if state.gone || !state.life.is_running() {
+            state.frames.give_up();
+            return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
+        }
+        let delay = self.delay(period);
+        let frame = state.frames.take(clock::now(), period, delay);
+        state.worth_drawing = state.life.is_visible();
+        Ok((frame, state.worth_drawing))
+    }
+
+    fn running(&self) -> Outcome<MutexGuard<'_, State>> {
+        let state = self.state();
+        match () {
+            () if state.gone => Err(xr::Result::ERROR_HANDLE_INVALID),
+            () if !state.life.is_running() => Err(xr::Result::ERROR_SESSION_NOT_RUNNING),
+            () => Ok(state),
+        }
+    }
+
+    fn period(&self) -> Duration {
+        let fps = self.stream.as_ref().and_then(Stream::fps);
+        Duration::from_secs_f64(1.0 / fps.unwrap_or(USUAL_FPS))
+    }
+
+    fn delay(&self, period: Duration) -> Duration {
+        let measured = self.stream.as_ref().and_then(Stream::delay);
+        measured.unwrap_or(period * USUAL_DELAY)
+    }
+
+    /// `xrBeginFrame`.
+    pub(crate) fn begin_frame(&self) -> Outcome {
+        let mut state = self.running()?;
+        let result = state.frames.begin()?;
+        state.begun = Some(clock::now());
+        self.changed.notify_all();
+        Ok(result)
+    }
+
+    /// Whether `xrEndFrame` may be called now.
+    pub(crate) fn may_end_frame(&self) -> Outcome<()> {
+        self.running()?.frames.may_end()
+    }
+
+    /// `xrEndFrame`, once its layers are known to be right.
+    pub(crate) fn end_frame(&self) {
+        let audience = self.audience();
+        let mut state = self.state();
+        state.frames.end();
+        state.life.synchronize();
+        state.life.watched(audience);
+        self.tell(&mut state);
+    }
+
+    /// How large an eye's picture is of a frame that does not say it: as it was. `None` if the frame is empty
+    /// because the application was not to draw it.
+    pub(crate) fn eye(&self, empty: bool) -> Option<Size> {
+        let state = self.state();
+        (state.worth_drawing || !empty).then_some(state.eye)
+    }
+
+    /// The eyes' pictures are this large now.
+    pub(crate) fn draws(&self, eye: Size) {
+        self.state().eye = eye;
+    }
+
+    /// Where a picture that was drawn for `display` goes, if it is wanted, and what is known of it.
+    pub(crate) fn wanted(&self, display: Instant) -> Option<(Wanted, Drawn)> {
+        let wanted = self.stream.as_ref()?.wanted()?;
+        let mut state = self.state();
+        let found = state.located.iter().find(|(at, ..)| *at == display);
+        let drawn = Drawn {
+            input: None,
+            pose: found.and_then(|(.., posed)| *posed),
+            begun: state.begun.take(),
+        };
+        Some((wanted, drawn))
+    }
+
+    /// The views that it was begun with.
+    pub(crate) fn views(&self) -> xr::ViewConfigurationType {
+        self.state().views
+    }
+
+    /// Where the head is expected to be at `at`.
+    pub(crate) fn head(&self, at: Instant) -> Head {
+        let posed = self.stream.as_ref().and_then(Stream::pose);
+        let mut state = self.state();
+        if let Some(posed) = posed {
+            state.newest_pose = Some(posed);
+            state.head.heard(posed);
+        }
+        state.head.expected(clock::now(), at)
+    }
+
+    /// The same, for the views that the picture of `at` is drawn with.
+    pub(crate) fn head_of_frame(&self, at: Instant) -> Head {
+        let head = self.head(at);
+        let mut state = self.state();
+        let newest = state.newest_pose;
+        state.located.retain(|(of, ..)| *of != at);
+        state.located.push_back((at, head, newest));
+        if state.located.len() > UNDER_WAY {
+            state.located.pop_front();
+        }
+        head
+    }
+
+    /// The head that the picture of `at` was drawn for.
+    pub(crate) fn head_shown(&self, at: Instant) -> Head {
+        let located = self
+            .state()
+            .located
+            .iter()
+            .find(|(of, ..)| *of == at)
+            .copied();
+        located.map_or_else(|| self.head(at), |(_, head, _)| head)
+    }
+
+    /// `xrAttachSessionActionSets`, once.
+    pub(crate) fn attach(&self, sets: Vec<SetId>) -> Outcome<()> {
+        let mut state = self.state();
+        match state.attached {
+            Some(_) => Err(xr::Result::ERROR_ACTIONSETS_ALREADY_ATTACHED),
+            None => {
+                state.attached = Some(sets);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether it has sets of actions, and this one among them.
+    pub(crate) fn has_set(&self, set: SetId) -> Outcome<()> {
+        match &self.state().attached {
+            Some(sets) if sets.contains(&set) => Ok(()),
+            _ => Err(xr::Result::ERROR_ACTIONSET_NOT_ATTACHED),
+        }
+    }
+
+    /// Whether it has sets of actions at all.
+    pub(crate) fn has_sets(&self) -> Outcome<()> {
+        match self.state().attached {
+            Some(_) => Ok(()),
+            None => Err(xr::Result::ERROR_ACTIONSET_NOT_ATTACHED),
+        }
+    }
+
+    /// Whether its player's input is for it.
+    pub(crate) fn is_focused(&self) -> bool {
+        self.look();
+        self.state().life.is_focused()
+    }
+
+    /// Says what does not work.
+    pub(crate) fn say(&self, why: &str) {
+        if let Some(stream) = &self.stream {
+            stream.say(why);
+        }
+    }
+}
+
+impl Newest for Session {
+    fn look(&self) {
+        let audience = self.audience();
+        let mut state = self.state();
+        state.life.watched(audience);
+        self.tell(&mut state);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.state().gone
+    }
+}
+
+impl Object for Session {
+    type Handle = xr::Session;
+
+    fn destroyed(&self) {
+        self.state().gone = true;
+        self.changed.notify_all();
+        if let Some(graphics) = &self.graphics {
+            graphics.close();
+        }
+        if let Some(stream) = &self.stream {
+            stream.end();
+        }
+        if let Some(handle) = self.handle.get() {
+            lock(&self.instance.events).forget(*handle);
+        }
+    }
+}
+
+/// What an `XrSpace` stands for.
+pub(crate) struct Space {
+    pub(crate) session: Arc<Session>,
+    pub(crate) space: spaces::Space,
+}
+
+impl Object for Space {
+    type Handle = xr::Space;
+}

@@ -1,0 +1,110 @@
+//! Which device of Vulkan an application is to draw with.
+
+use std::ffi::{CStr, c_void};
+
+use ash::vk;
+use ash::vk::Handle;
+use openxr_sys as xr;
+use openxr_sys::platform::{VkGetInstanceProcAddr, VkInstance, VkPhysicalDevice};
+
+use crate::border::Outcome;
+
+/// The loader of Vulkan, for applications that do not say which they use.
+const LIBRARY: &str = "libvulkan.so.1";
+
+/// A handle of the application's; a number to whoever does not ask Vulkan about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Foreign(pub(crate) *const c_void);
+
+// SAFETY: it is a number here, and Vulkan's handles may be used from any thread.
+unsafe impl Send for Foreign {}
+
+/// What was asked before a session.
+#[derive(Default)]
+pub(crate) struct Choice {
+    /// `xrGetVulkanGraphicsRequirements` was.
+    pub(crate) asked: bool,
+    /// The application's `vkGetInstanceProcAddr`, if it was said.
+    pub(crate) door: Option<VkGetInstanceProcAddr>,
+    /// For which instance, and the device.
+    pub(crate) chosen: Option<(Foreign, Foreign)>,
+}
+
+/// A handle as OpenXR has it.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "such a handle is a pointer"
+)]
+pub(crate) fn pointer(handle: impl Handle) -> *const c_void {
+    handle.as_raw() as usize as *const c_void
+}
+
+/// A handle as Vulkan has it.
+pub(crate) fn handle<H: Handle>(pointer: *const c_void) -> H {
+    H::from_raw(pointer.addr() as u64)
+}
+
+impl Choice {
+    /// Chooses a device of an instance of Vulkan: one of a graphics card before one that is none.
+    ///
+    /// # Safety
+    /// `instance` is null or the application's.
+    pub(crate) unsafe fn choose(&mut self, instance: VkInstance) -> Outcome<VkPhysicalDevice> {
+        if instance.is_null() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        // SAFETY: the caller's duty.
+        let all = unsafe {
+            let functions = self.instance(instance)?;
+            let all = functions.enumerate_physical_devices();
+            let all = all.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
+            let kind = |device: &vk::PhysicalDevice| match functions
+                .get_physical_device_properties(*device)
+                .device_type
+            {
+                vk::PhysicalDeviceType::DISCRETE_GPU => 0,
+                vk::PhysicalDeviceType::INTEGRATED_GPU => 1,
+                vk::PhysicalDeviceType::VIRTUAL_GPU => 2,
+                _ => 3,
+            };
+            all.into_iter().min_by_key(kind)
+        };
+        let device = all.ok_or(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID)?;
+        let device = pointer(device);
+        self.chosen = Some((Foreign(instance), Foreign(device)));
+        Ok(device)
+    }
+
+    /// The functions of an instance of Vulkan.
+    ///
+    /// # Safety
+    /// It is the application's.
+    pub(super) unsafe fn instance(&self, instance: VkInstance) -> Outcome<ash::Instance> {
+        let door = match self.door {
+            Some(door) => door,
+            None => library()?,
+        };
+        // SAFETY: a function of Vulkan's loader, and an instance of it.
+        unsafe {
+            let load = |name: &CStr| {
+                let found = door(instance, name.as_ptr());
+                found.map_or(std::ptr::null(), |f| f as *const c_void)
+            };
+            Ok(ash::Instance::load_with(load, handle(instance)))
+        }
+    }
+}
+
+/// The entry of Vulkan's loader, which stays loaded: the application has it, too.
+fn library() -> Outcome<VkGetInstanceProcAddr> {
+    // SAFETY: the loader of Vulkan has no initialisers with preconditions, and the name is that of a
+    // function of this type.
+    unsafe {
+        let library = libloading::Library::new(LIBRARY);
+        let library = library.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
+        let door = library.get::<VkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+        let door = door.map(|door| *door);
+        std::mem::forget(library);
+        door.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
+    }
+}

@@ -1,0 +1,456 @@
+//! Draws the layers of a frame over each other into one picture: what can't be copied as it is.
+//!
+//! One picture is enough: what reads it is on the same queue, before what draws it anew. Commands and
+//! descriptors are used in turns, each again when the device has done with it.
+
+use ash::vk;
+use openuvr_media::capture::vulkan::{Part, Pixels};
+use openuvr_proto::units::Size;
+
+use super::device::Device;
+use super::memory::Owned;
+use super::pipeline::{FORMAT, STAGES, pipeline, render_pass};
+use super::readable::{make_readable, readable, seen};
+use super::scene::{Image, Scene};
+use crate::logic::composition::{Eye, Surface};
+use crate::logic::views::MOST_LAYERS;
+
+/// Both stages, from `layers.wgsl`.
+const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layers.spv"));
+
+/// Frames that the device may be busy with at once.
+const TURNS: usize = 3;
+
+/// Surfaces of both eyes.
+const SURFACES: u32 = MOST_LAYERS * 2;
+
+/// How long one wait for the device lasts before it is begun anew, in ns.
+const WAIT: u64 = 1_000_000_000;
+
+/// What the shader gets for each surface: see `Layer` in `layers.wgsl`.
+#[repr(C)]
+struct Constants {
+    corners: [[f32; 4]; 4],
+    part: [f32; 4],
+    flags: u32,
+    /// The structure's size is a multiple of its largest part's.
+    _rest: [u32; 3],
+}
+
+/// Bytes of them; every device has room for 128.
+const CONSTANTS: u32 = 96;
+const _: () = assert!(size_of::<Constants>() == CONSTANTS as usize);
+
+/// What draws pictures of one size.
+pub(super) struct Composer {
+    pub(super) size: Size,
+    picture: Option<Owned>,
+    view: vk::ImageView,
+    pass: vk::RenderPass,
+    framebuffer: vk::Framebuffer,
+    sampler: vk::Sampler,
+    set_layout: vk::DescriptorSetLayout,
+    layout: vk::PipelineLayout,
+    pipeline: vk::Pipeline,
+    commands: vk::CommandPool,
+    turns: Vec<Turn>,
+    next: usize,
+}
+
+/// What one frame is drawn with.
+struct Turn {
+    commands: vk::CommandBuffer,
+    sets: vk::DescriptorPool,
+    done: vk::Fence,
+    busy: bool,
+}
+
+impl Composer {
+    /// # Errors
+    /// What the device says; then nothing is left over.
+    ///
+    /// # Safety
+    /// The device lives.
+    pub(super) unsafe fn new(of: &Device, size: Size) -> Result<Composer, vk::Result> {
+        let mut composer = Composer {
+            size,
+            picture: None,
+            view: vk::ImageView::null(),
+            pass: vk::RenderPass::null(),
+            framebuffer: vk::Framebuffer::null(),
+            sampler: vk::Sampler::null(),
+            set_layout: vk::DescriptorSetLayout::null(),
+            layout: vk::PipelineLayout::null(),
+            pipeline: vk::Pipeline::null(),
+            commands: vk::CommandPool::null(),
+            turns: Vec::new(),
+            next: 0,
+        };
+        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        unsafe {
+            let made = composer.make(of);
+            made.inspect_err(|_| composer.destroy(&of.functions))?;
+        }
+        Ok(composer)
+    }
+
+    /// # Safety
+    /// As [`Composer::new`].
+    unsafe fn make(&mut self, of: &Device) -> Result<(), vk::Result> {
+        let device = &of.functions;
+        let picture = vk::ImageCreateInfo::default()
+            .image_type(vk::ImageType::TYPE_2D)
+            .format(FORMAT)
+            .extent(vk::Extent3D {
+                width: self.size.width,
+                height: self.size.height,
+                depth: 1,
+            })
+            .mip_levels(1)
+            .array_layers(1)
+            .samples(vk::SampleCountFlags::TYPE_1)
+            .usage(vk::ImageUsageFlags::COLOR_ATTACHMENT | vk::ImageUsageFlags::TRANSFER_SRC);
+        let sampler = vk::SamplerCreateInfo::default()
+            .mag_filter(vk::Filter::LINEAR)
+            .min_filter(vk::Filter::LINEAR)
+            .address_mode_u(vk::SamplerAddressMode::CLAMP_TO_EDGE)
+            .address_mode_v(vk::SamplerAddressMode::CLAMP_TO_EDGE);
+        let pool = vk::CommandPoolCreateInfo::default()
+            .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
+            .queue_family_index(of.family);
+        // SAFETY: the caller's duty; each object is made with what was made before it.
+        unsafe {
+            let picture = *self
+                .picture
+                .insert(Owned::new(device, &of.memory, &picture)?);
+            self.view = device.create_image_view(&seen(picture.image, FORMAT, 0), None)?;
+            self.pass = render_pass(device)?;
+            let views = [self.view];
+            let framebuffer = vk::FramebufferCreateInfo::default()
+                .render_pass(self.pass)
+                .attachments(&views)
+                .width(self.size.width)
+                .height(self.size.height)
+                .layers(1);
+            self.framebuffer = device.create_framebuffer(&framebuffer, None)?;
+            self.sampler = device.create_sampler(&sampler, None)?;
+            self.make_pipeline(device)?;
+            self.commands = device.create_command_pool(&pool, None)?;
+            for _ in 0..TURNS {
+                let turn = self.turn(device)?;
+                self.turns.push(turn);
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Composer::new`].
+    unsafe fn turn(&self, device: &ash::Device) -> Result<Turn, vk::Result> {
+        let sizes = [
+            vk::DescriptorType::SAMPLED_IMAGE,
+            vk::DescriptorType::SAMPLER,
+        ]
+        .map(|kind| {
+            vk::DescriptorPoolSize::default()
+                .ty(kind)
+                .descriptor_count(SURFACES)
+        });
+        let pool = vk::DescriptorPoolCreateInfo::default()
+            .max_sets(SURFACES)
+            .pool_sizes(&sizes);
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(self.commands)
+            .command_buffer_count(1);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let commands = device.allocate_command_buffers(&info)?[0];
+            let sets = device.create_descriptor_pool(&pool, None)?;
+            let done = device.create_fence(&vk::FenceCreateInfo::default(), None);
+            let done = done.inspect_err(|_| device.destroy_descriptor_pool(sets, None))?;
+            Ok(Turn {
+                commands,
+                sets,
+                done,
+                busy: false,
+            })
+        }
+    }
+
+    /// # Safety
+    /// As [`Composer::new`].
+    unsafe fn make_pipeline(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
+        let bindings = [
+            (0, vk::DescriptorType::SAMPLED_IMAGE),
+            (1, vk::DescriptorType::SAMPLER),
+        ]
+        .map(|(binding, kind)| {
+            vk::DescriptorSetLayoutBinding::default()
+                .binding(binding)
+                .descriptor_type(kind)
+                .descriptor_count(1)
+                .stage_flags(vk::ShaderStageFlags::FRAGMENT)
+        });
+        let set = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        let constants = [vk::PushConstantRange::default()
+            .stage_flags(STAGES)
+            .size(CONSTANTS)];
+        // SAFETY: the caller's duty.
+        unsafe {
+            self.set_layout = device.create_descriptor_set_layout(&set, None)?;
+            let sets = [self.set_layout];
+            let layout = vk::PipelineLayoutCreateInfo::default()
+                .set_layouts(&sets)
+                .push_constant_ranges(&constants);
+            self.layout = device.create_pipeline_layout(&layout, None)?;
+            let words = SHADERS.chunks_exact(4);
+            let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+            let words: Vec<u32> = words.collect();
+            let module = vk::ShaderModuleCreateInfo::default().code(&words);
+            let module = device.create_shader_module(&module, None)?;
+            let made = pipeline(device, module, self.layout, self.pass);
+            device.destroy_shader_module(module, None);
+            self.pipeline = made?;
+        }
+        Ok(())
+    }
+
+    /// Draws a frame; the picture's one part.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Safety
+    /// This thread may use the queue, and the images are those of released ones.
+    pub(super) unsafe fn compose(
+        &mut self,
+        of: &Device,
+        scene: &Scene,
+    ) -> Result<(Pixels, Vec<Part>), vk::Result> {
+        let device = &of.functions;
+        let turn = self.next;
+        self.next = (turn + 1) % TURNS;
+        // SAFETY: the caller's duty; a turn is begun when the device has done with it.
+        unsafe {
+            self.turns[turn].settle(device)?;
+            let Turn {
+                commands,
+                sets,
+                done,
+                ..
+            } = self.turns[turn];
+            device.reset_descriptor_pool(sets, vk::DescriptorPoolResetFlags::empty())?;
+            let begin = vk::CommandBufferBeginInfo::default()
+                .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+            device.begin_command_buffer(commands, &begin)?;
+            self.draw(of, scene, commands, sets)?;
+            device.end_command_buffer(commands)?;
+            let buffers = [commands];
+            let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+            device.queue_submit(of.queue, &[submit], done)?;
+        }
+        self.turns[turn].busy = true;
+        let part = Part {
+            image: self.picture.map_or(vk::Image::null(), |own| own.image),
+            layer: 0,
+            layout: vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
+            from: [0, 0],
+            size: self.size,
+            at: [0, 0],
+        };
+        Ok((Pixels::Rgba8, vec![part]))
+    }
+
+    /// # Safety
+    /// As [`Composer::compose`]; `commands` and `sets` are those of a turn that has begun.
+    unsafe fn draw(
+        &self,
+        of: &Device,
+        scene: &Scene,
+        commands: vk::CommandBuffer,
+        sets: vk::DescriptorPool,
+    ) -> Result<(), vk::Result> {
+        let device = &of.functions;
+        let shown: Vec<(usize, &Eye, &Surface<Image>)> = (scene.eyes.iter().enumerate())
+            .flat_map(|(at, seen)| seen.surfaces.iter().map(move |s| (at, &seen.eye, s)))
+            .collect();
+        // SAFETY: the caller's duty; all that is bound lives as long as the turn.
+        unsafe {
+            let mut ready: Vec<(vk::Image, u32)> = Vec::new();
+            let mut views = Vec::new();
+            for (.., surface) in &shown {
+                let image = &surface.image;
+                let readable = readable(of, image)?;
+                let key = (image.image(), image.layer);
+                if !ready.contains(&key) {
+                    ready.push(key);
+                    make_readable(device, commands, image, &readable, true);
+                }
+                views.push(self.bind(device, sets, readable.view)?);
+            }
+            let black = [vk::ClearValue::default()];
+            let area = rect([0, 0], self.size);
+            let begin = vk::RenderPassBeginInfo::default()
+                .render_pass(self.pass)
+                .framebuffer(self.framebuffer)
+                .render_area(area)
+                .clear_values(&black);
+            device.cmd_begin_render_pass(commands, &begin, vk::SubpassContents::INLINE);
+            device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::GRAPHICS, self.pipeline);
+            for ((at, eye, surface), set) in shown.iter().zip(views) {
+                let left = scene.left_of(*at);
+                device.cmd_set_viewport(commands, 0, &[viewport(left, scene.size)]);
+                device.cmd_set_scissor(commands, 0, &[rect([left, 0], scene.size)]);
+                let graphics = vk::PipelineBindPoint::GRAPHICS;
+                device.cmd_bind_descriptor_sets(commands, graphics, self.layout, 0, &[set], &[]);
+                let constants = constants(surface, eye);
+                // A structure of plain numbers without gaps.
+                let bytes = std::slice::from_raw_parts(
+                    (&raw const constants).cast::<u8>(),
+                    size_of::<Constants>(),
+                );
+                device.cmd_push_constants(commands, self.layout, STAGES, 0, bytes);
+                device.cmd_draw(commands, 4, 1, 0, 0);
+            }
+            device.cmd_end_render_pass(commands);
+            let mut back: Vec<(vk::Image, u32)> = Vec::new();
+            for (.., surface) in &shown {
+                let image = &surface.image;
+                let key = (image.image(), image.layer);
+                if !back.contains(&key) {
+                    back.push(key);
+                    let readable = readable(of, image)?;
+                    make_readable(device, commands, image, &readable, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Composer::draw`].
+    unsafe fn bind(
+        &self,
+        device: &ash::Device,
+        sets: vk::DescriptorPool,
+        view: vk::ImageView,
+    ) -> Result<vk::DescriptorSet, vk::Result> {
+        let layouts = [self.set_layout];
+        let info = vk::DescriptorSetAllocateInfo::default()
+            .descriptor_pool(sets)
+            .set_layouts(&layouts);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let set = device.allocate_descriptor_sets(&info)?[0];
+            let image = [vk::DescriptorImageInfo::default()
+                .image_view(view)
+                .image_layout(vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL)];
+            let sampler = [vk::DescriptorImageInfo::default().sampler(self.sampler)];
+            let write = |binding, kind| {
+                vk::WriteDescriptorSet::default()
+                    .dst_set(set)
+                    .dst_binding(binding)
+                    .descriptor_type(kind)
+            };
+            let writes = [
+                write(0, vk::DescriptorType::SAMPLED_IMAGE).image_info(&image),
+                write(1, vk::DescriptorType::SAMPLER).image_info(&sampler),
+            ];
+            device.update_descriptor_sets(&writes, &[]);
+            Ok(set)
+        }
+    }
+
+    /// Waits until the device has done with all that was drawn.
+    ///
+    /// # Safety
+    /// The device lives.
+    pub(super) unsafe fn settle(&mut self, device: &ash::Device) {
+        for turn in &mut self.turns {
+            // SAFETY: the caller's duty. One that is lost has done with everything.
+            let _ = unsafe { turn.settle(device) };
+        }
+    }
+
+    /// # Safety
+    /// The device lives and does nothing with it any more.
+    pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
+        // SAFETY: the caller's duty; null is passed over.
+        unsafe {
+            for turn in self.turns.drain(..) {
+                device.destroy_descriptor_pool(turn.sets, None);
+                device.destroy_fence(turn.done, None);
+            }
+            device.destroy_command_pool(self.commands, None);
+            device.destroy_pipeline(self.pipeline, None);
+            device.destroy_pipeline_layout(self.layout, None);
+            device.destroy_descriptor_set_layout(self.set_layout, None);
+            device.destroy_sampler(self.sampler, None);
+            device.destroy_framebuffer(self.framebuffer, None);
+            device.destroy_render_pass(self.pass, None);
+            device.destroy_image_view(self.view, None);
+            if let Some(picture) = self.picture.take() {
+                picture.destroy(device);
+            }
+        }
+    }
+}
+
+impl Turn {
+    /// # Safety
+    /// The device lives.
+    unsafe fn settle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
+        while self.busy {
+            // SAFETY: the caller's duty; it was submitted with this fence.
+            unsafe {
+                match device.wait_for_fences(&[self.done], true, WAIT) {
+                    Err(vk::Result::TIMEOUT) => continue,
+                    other => other?,
+                }
+                device.reset_fences(&[self.done])?;
+            }
+            self.busy = false;
+        }
+        Ok(())
+    }
+}
+
+fn rect([x, y]: [u32; 2], size: Size) -> vk::Rect2D {
+    vk::Rect2D {
+        offset: vk::Offset2D {
+            x: x.cast_signed(),
+            y: y.cast_signed(),
+        },
+        extent: vk::Extent2D {
+            width: size.width,
+            height: size.height,
+        },
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
+fn viewport(left: u32, size: Size) -> vk::Viewport {
+    vk::Viewport {
+        x: left as f32,
+        y: 0.0,
+        width: size.width as f32,
+        height: size.height as f32,
+        min_depth: 0.0,
+        max_depth: 1.0,
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
+fn constants(surface: &Surface<Image>, eye: &Eye) -> Constants {
+    let part = surface.part;
+    let whole = surface.image.pictures.size();
+    let across = |x: u32| x as f32 / whole.width as f32;
+    let down = |y: u32| y as f32 / whole.height as f32;
+    let (right, below) = (part.x + part.size.width, part.y + part.size.height);
+    Constants {
+        corners: surface.shape.corners(eye),
+        part: [across(part.x), down(part.y), across(right), down(below)],
+        flags: u32::from(surface.blend.alpha) | u32::from(surface.blend.straight) << 1,
+        _rest: [0; 3],
+    }
+}

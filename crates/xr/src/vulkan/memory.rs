@@ -1,0 +1,88 @@
+//! Images of ours on the application's device, each with memory of its own.
+
+use ash::vk;
+
+/// An image and its memory; whoever has it frees it with [`Owned::destroy`].
+#[derive(Clone, Copy)]
+pub(super) struct Owned {
+    pub(super) image: vk::Image,
+    memory: vk::DeviceMemory,
+}
+
+impl Owned {
+    /// # Errors
+    /// What the device says; then nothing is left over.
+    ///
+    /// # Safety
+    /// The device lives, and takes such images.
+    pub(super) unsafe fn new(
+        device: &ash::Device,
+        memory: &vk::PhysicalDeviceMemoryProperties,
+        info: &vk::ImageCreateInfo<'_>,
+    ) -> Result<Owned, vk::Result> {
+        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        unsafe {
+            let mut owned = Owned {
+                image: device.create_image(info, None)?,
+                memory: vk::DeviceMemory::null(),
+            };
+            let bound = owned.bind(device, memory);
+            bound.inspect_err(|_| owned.destroy(device))?;
+            Ok(owned)
+        }
+    }
+
+    /// # Safety
+    /// As [`Owned::new`].
+    unsafe fn bind(
+        &mut self,
+        device: &ash::Device,
+        memory: &vk::PhysicalDeviceMemoryProperties,
+    ) -> Result<(), vk::Result> {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let needs = device.get_image_memory_requirements(self.image);
+            let kinds = (0..).zip(memory.memory_types_as_slice());
+            let allowed = kinds.filter(|(at, _)| needs.memory_type_bits & (1_u32 << at) != 0);
+            let local = vk::MemoryPropertyFlags::DEVICE_LOCAL;
+            let kind = allowed.max_by_key(|(_, kind)| kind.property_flags.contains(local));
+            let (kind, _) = kind.ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
+            let info = vk::MemoryAllocateInfo::default()
+                .allocation_size(needs.size)
+                .memory_type_index(kind);
+            self.memory = device.allocate_memory(&info, None)?;
+            device.bind_image_memory(self.image, self.memory, 0)
+        }
+    }
+
+    /// # Safety
+    /// The device lives and does nothing with it any more.
+    pub(super) unsafe fn destroy(&self, device: &ash::Device) {
+        // SAFETY: the caller's duty; null is passed over.
+        unsafe {
+            device.destroy_image(self.image, None);
+            device.free_memory(self.memory, None);
+        }
+    }
+}
+
+/// An image as the shader reads it: itself, or what its samples were joined into.
+#[derive(Clone, Copy)]
+pub(super) struct Readable {
+    pub(super) view: vk::ImageView,
+    pub(super) resolved: Option<Owned>,
+}
+
+impl Readable {
+    /// # Safety
+    /// The device lives and does nothing with it any more.
+    pub(super) unsafe fn destroy(&self, device: &ash::Device) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            device.destroy_image_view(self.view, None);
+            if let Some(resolved) = &self.resolved {
+                resolved.destroy(device);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Images of swapchains, as the shader reads them.
+
+use std::sync::PoisonError;
+
+use ash::vk;
+
+use super::device::Device;
+use super::memory::{Owned, Readable};
+use super::scene::Image;
+
+/// A view of one layer of an image.
+pub(super) fn seen(
+    image: vk::Image,
+    format: vk::Format,
+    layer: u32,
+) -> vk::ImageViewCreateInfo<'static> {
+    vk::ImageViewCreateInfo::default()
+        .image(image)
+        .view_type(vk::ImageViewType::TYPE_2D)
+        .format(format)
+        .subresource_range(first_mip(layer))
+}
+
+fn first_mip(layer: u32) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask: vk::ImageAspectFlags::COLOR,
+        base_mip_level: 0,
+        level_count: 1,
+        base_array_layer: layer,
+        layer_count: 1,
+    }
+}
+
+/// What the shader reads an image through, made at its first use.
+///
+/// # Safety
+/// The device lives.
+pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk::Result> {
+    let pictures = &image.pictures;
+    let key = (image.index, image.layer);
+    let mut known = pictures.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, readable)) = known.iter().find(|(of, _)| *of == key) {
+        return Ok(*readable);
+    }
+    let (format, size) = (pictures.format(), pictures.size());
+    // SAFETY: the caller's duty.
+    let made = unsafe {
+        if pictures.samples() == vk::SampleCountFlags::TYPE_1 {
+            let view = seen(image.image(), format, image.layer);
+            Readable {
+                view: of.functions.create_image_view(&view, None)?,
+                resolved: None,
+            }
+        } else {
+            let info = vk::ImageCreateInfo::default()
+                .image_type(vk::ImageType::TYPE_2D)
+                .format(format)
+                .extent(vk::Extent3D {
+                    width: size.width,
+                    height: size.height,
+                    depth: 1,
+                })
+                .mip_levels(1)
+                .array_layers(1)
+                .samples(vk::SampleCountFlags::TYPE_1)
+                .usage(vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED);
+            let own = Owned::new(&of.functions, &of.memory, &info)?;
+            let view = of
+                .functions
+                .create_image_view(&seen(own.image, format, 0), None);
+            Readable {
+                view: view.inspect_err(|_| own.destroy(&of.functions))?,
+                resolved: Some(own),
+            }
+        }
+    };
+    known.push((key, made));
+    Ok(made)
+}
+
+/// Orders an image to be read by the shader, or to be the application's again.
+///
+/// # Safety
+/// The device lives, and the commands are being recorded.
+pub(super) unsafe fn make_readable(
+    device: &ash::Device,
+    commands: vk::CommandBuffer,
+    image: &Image,
+    readable: &Readable,
+    forth: bool,
+) {
+    let drawn = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
+    let read = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
+    let (from, to) = (
+        vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
+        vk::ImageLayout::TRANSFER_DST_OPTIMAL,
+    );
+    let all = vk::PipelineStageFlags::ALL_COMMANDS;
+    let none = vk::DependencyFlags::empty();
+    let barrier = |which, layer, from, to| {
+        // Frames are few: each of these orders everything.
+        let any = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+        let barrier = vk::ImageMemoryBarrier::default()
+            .src_access_mask(any)
+            .dst_access_mask(any)
+            .old_layout(from)
+            .new_layout(to)
+            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .image(which)
+            .subresource_range(first_mip(layer));
+        // SAFETY: the caller's duty.
+        unsafe { device.cmd_pipeline_barrier(commands, all, all, none, &[], &[], &[barrier]) };
+    };
+    let (theirs, layer) = (image.image(), image.layer);
+    match (&readable.resolved, forth) {
+        (None, true) => barrier(theirs, layer, drawn, read),
+        (None, false) => barrier(theirs, layer, read, drawn),
+        (Some(_), false) => {}
+        (Some(own), true) => {
+            barrier(theirs, layer, drawn, from);
+            barrier(own.image, 0, vk::ImageLayout::UNDEFINED, to);
+            let size = image.pictures.size();
+            let place = |layer| vk::ImageSubresourceLayers {
+                aspect_mask: vk::ImageAspectFlags::COLOR,
+                mip_level: 0,
+                base_array_layer: layer,
+                layer_count: 1,
+            };
+            let region = vk::ImageResolve {
+                src_subresource: place(layer),
+                dst_subresource: place(0),
+                extent: vk::Extent3D {
+                    width: size.width,
+                    height: size.height,
+                    depth: 1,
+                },
+                ..vk::ImageResolve::default()
+            };
+            // SAFETY: the caller's duty.
+            unsafe { device.cmd_resolve_image(commands, theirs, from, own.image, to, &[region]) };
+            barrier(theirs, layer, from, drawn);
+            barrier(own.image, 0, to, read);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Actions of an application, with a player who has no hands yet.
+
+use std::ptr::null;
+
+use openxr_sys as xr;
+
+use crate::rig::{Application, alone, field};
+
+const HEADLESS: &[&[u8]] = &[xr::MND_HEADLESS_EXTENSION_NAME];
+
+fn set(app: &Application, name: &str) -> xr::ActionSet {
+    let info = xr::ActionSetCreateInfo {
+        ty: xr::ActionSetCreateInfo::TYPE,
+        next: null(),
+        action_set_name: field(name),
+        localized_action_set_name: field(name),
+        priority: 0,
+    };
+    let mut set = xr::ActionSet::default();
+    done!(app, CreateActionSet(app.instance, &info, &mut set));
+    set
+}
+
+fn action(
+    app: &Application,
+    set: xr::ActionSet,
+    name: &str,
+    kind: xr::ActionType,
+) -> Result<xr::Action, xr::Result> {
+    let info = xr::ActionCreateInfo {
+        ty: xr::ActionCreateInfo::TYPE,
+        next: null(),
+        action_name: field(name),
+        action_type: kind,
+        count_subaction_paths: 0,
+        subaction_paths: null(),
+        localized_action_name: field(name),
+    };
+    let mut action = xr::Action::default();
+    match call!(app, CreateAction(set, &info, &mut action)) {
+        xr::Result::SUCCESS => Ok(action),
+        error => Err(error),
+    }
+}
+
+fn attach(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Result {
+    let info = xr::SessionActionSetsAttachInfo {
+        ty: xr::SessionActionSetsAttachInfo::TYPE,
+        next: null(),
+        count_action_sets: 1,
+        action_sets: &raw const set,
+    };
+    call!(app, AttachSessionActionSets(session, &info))
+}
+
+fn sync(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Result {
+    let active = xr::ActiveActionSet {
+        action_set: set,
+        subaction_path: xr::Path::NULL,
+    };
+    let info = xr::ActionsSyncInfo {
+        ty: xr::ActionsSyncInfo::TYPE,
+        next: null(),
+        count_active_action_sets: 1,
+        active_action_sets: &raw const active,
+    };
+    call!(app, SyncActions(session, &info))
+}
+
+#[test]
+fn actions_without_devices_are_inactive_and_right() {
+    let name = "actions::actions_without_devices_are_inactive_and_right";
+    alone(name, || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let game = set(&app, "game");
+        let grab = action(&app, game, "grab", xr::ActionType::BOOLEAN_INPUT).unwrap();
+        let buzz = action(&app, game, "buzz", xr::ActionType::VIBRATION_OUTPUT).unwrap();
+        let session = app.session(null()).unwrap();
+        let not_attached = xr::Result::ERROR_ACTIONSET_NOT_ATTACHED;
+        assert_eq!(sync(&app, session, game), not_attached);
+        assert_eq!(attach(&app, session, game), xr::Result::SUCCESS);
+        let again = xr::Result::ERROR_ACTIONSETS_ALREADY_ATTACHED;
+        assert_eq!(attach(&app, session, game), again);
+        let late = action(&app, game, "late", xr::ActionType::BOOLEAN_INPUT);
+        assert_eq!(late, Err(again));
+        let unfocused = xr::Result::SESSION_NOT_FOCUSED;
+        assert_eq!(sync(&app, session, game), unfocused);
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        assert_eq!(sync(&app, session, game), xr::Result::SUCCESS);
+
+        let get = |action| xr::ActionStateGetInfo {
+            ty: xr::ActionStateGetInfo::TYPE,
+            next: null(),
+            action,
+            subaction_path: xr::Path::NULL,
+        };
+        // SAFETY: plain numbers.
+        let mut state: xr::ActionStateBoolean = unsafe { std::mem::zeroed() };
+        state.ty = xr::ActionStateBoolean::TYPE;
+        state.is_active = xr::TRUE;
+        done!(app, GetActionStateBoolean(session, &get(grab), &mut state));
+        assert_eq!(
+            (state.is_active, state.current_state),
+            (xr::FALSE, xr::FALSE)
+        );
+        let mismatch = xr::Result::ERROR_ACTION_TYPE_MISMATCH;
+        let wrong = call!(app, GetActionStateBoolean(session, &get(buzz), &mut state));
+        assert_eq!(wrong, mismatch);
+
+        let left = app.path(c"/user/hand/left");
+        // SAFETY: plain numbers.
+        let mut profile: xr::InteractionProfileState = unsafe { std::mem::zeroed() };
+        profile.ty = xr::InteractionProfileState::TYPE;
+        done!(
+            app,
+            GetCurrentInteractionProfile(session, left, &mut profile)
+        );
+        assert_eq!(profile.interaction_profile, xr::Path::NULL);
+
+        let vibration = xr::HapticVibration {
+            ty: xr::HapticVibration::TYPE,
+            next: null(),
+            duration: xr::Duration::MIN_HAPTIC,
+            frequency: 0.0,
+            amplitude: 0.5,
+        };
+        let info = xr::HapticActionInfo {
+            ty: xr::HapticActionInfo::TYPE,
+            next: null(),
+            action: buzz,
+            subaction_path: xr::Path::NULL,
+        };
+        let feedback = (&raw const vibration).cast();
+        done!(app, ApplyHapticFeedback(session, &info, feedback));
+        done!(app, StopHapticFeedback(session, &info));
+    });
+}
+
+#[test]
+fn bindings_of_the_usual_profiles_are_taken() {
+    alone("actions::bindings_of_the_usual_profiles_are_taken", || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let game = set(&app, "game");
+        let grab = action(&app, game, "grab", xr::ActionType::FLOAT_INPUT).unwrap();
+        let suggest = |profile, binding| {
+            let bindings = [xr::ActionSuggestedBinding {
+                action: grab,
+                binding: app.path(binding),
+            }];
+            let info = xr::InteractionProfileSuggestedBinding {
+                ty: xr::InteractionProfileSuggestedBinding::TYPE,
+                next: null(),
+                interaction_profile: app.path(profile),
+                count_suggested_bindings: 1,
+                suggested_bindings: bindings.as_ptr(),
+            };
+            call!(app, SuggestInteractionProfileBindings(app.instance, &info))
+        };
+        let touch = c"/interaction_profiles/oculus/touch_controller";
+        let simple = c"/interaction_profiles/khr/simple_controller";
+        let squeeze = c"/user/hand/left/input/squeeze/value";
+        assert_eq!(suggest(touch, squeeze), xr::Result::SUCCESS);
+        let unsupported = xr::Result::ERROR_PATH_UNSUPPORTED;
+        assert_eq!(suggest(simple, squeeze), unsupported);
+        let select = c"/user/hand/right/input/select/click";
+        assert_eq!(suggest(simple, select), xr::Result::SUCCESS);
+        let glove = c"/interaction_profiles/acme/glove";
+        assert_eq!(suggest(glove, select), unsupported);
+    });
+}

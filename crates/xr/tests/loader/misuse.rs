@@ -1,0 +1,187 @@
+//! Applications that do it wrong: each gets the error of the specification, and what it has goes on.
+
+use std::ptr::null;
+
+use openxr_sys::{self as xr, Handle as _};
+
+use crate::rig::{Application, alone};
+
+const HEADLESS: &[&[u8]] = &[xr::MND_HEADLESS_EXTENSION_NAME];
+const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
+
+#[test]
+fn instances_that_can_not_be_had_are_refused() {
+    alone("misuse::instances_that_can_not_be_had_are_refused", || {
+        let Some(mut app) = Application::open(&[]) else {
+            return;
+        };
+        done!(app, DestroyInstance(app.instance));
+        app.instance = xr::Instance::NULL;
+        let mut instance = xr::Instance::NULL;
+        let newest = app.create(&[], xr::Version::new(2, 0, 0), &mut instance);
+        assert_eq!(newest, xr::Result::ERROR_API_VERSION_UNSUPPORTED);
+        let unknown = app.create(
+            &[b"XR_ACME_glove\0"],
+            xr::Version::new(1, 0, 0),
+            &mut instance,
+        );
+        assert_eq!(unknown, xr::Result::ERROR_EXTENSION_NOT_PRESENT);
+    });
+}
+
+#[test]
+fn functions_of_other_extensions_are_not_found() {
+    alone(
+        "misuse::functions_of_other_extensions_are_not_found",
+        || {
+            let Some(app) = Application::open(HEADLESS) else {
+                return;
+            };
+            let unsupported = Some(xr::Result::ERROR_FUNCTION_UNSUPPORTED);
+            for name in [
+                "xrCreateVulkanDeviceKHR\0",
+                "xrGetOpenGLGraphicsRequirementsKHR\0",
+            ] {
+                assert_eq!(app.find(name).err(), unsupported, "{name}");
+            }
+            assert!(app.find("xrCreateSession\0").is_ok());
+        },
+    );
+}
+
+#[test]
+fn sessions_out_of_order_are_refused() {
+    alone("misuse::sessions_out_of_order_are_refused", || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        let second = app.session(null());
+        assert_eq!(second, Err(xr::Result::ERROR_LIMIT_REACHED));
+        let not_running = xr::Result::ERROR_SESSION_NOT_RUNNING;
+        assert_eq!(app.wait_frame(session), Err(not_running));
+        assert_eq!(app.begin_frame(session), not_running);
+        assert_eq!(call!(app, EndSession(session)), not_running);
+        assert_eq!(call!(app, RequestExitSession(session)), not_running);
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
+        // Its handle is gone in mid-run: nobody finds it any more, and another session may be made.
+        done!(app, DestroySession(session));
+        let gone = xr::Result::ERROR_HANDLE_INVALID;
+        assert_eq!(app.wait_frame(session), Err(gone));
+        assert_eq!(call!(app, DestroySession(session)), gone);
+        assert!(app.session(null()).is_ok());
+    });
+}
+
+#[test]
+fn frames_out_of_order_are_refused() {
+    alone("misuse::frames_out_of_order_are_refused", || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        assert_eq!(app.begin_frame(session), ORDER);
+        let now = xr::Time::from_nanos(1);
+        assert_eq!(app.end_frame(session, now, &[]), ORDER);
+        // One that is never ended is discarded by the next.
+        for round in 0..3 {
+            let (display, _) = app.wait_frame(session).unwrap();
+            let begun = app.begin_frame(session);
+            match round {
+                0 => assert_eq!(begun, xr::Result::SUCCESS),
+                _ => assert_eq!(begun, xr::Result::FRAME_DISCARDED),
+            }
+            assert!(display.as_nanos() > 0);
+        }
+        let zero = xr::Time::from_nanos(0);
+        let invalid = xr::Result::ERROR_TIME_INVALID;
+        assert_eq!(app.end_frame(session, zero, &[]), invalid);
+        assert_eq!(app.end_frame(session, now, &[]), xr::Result::SUCCESS);
+        assert_eq!(app.end_frame(session, now, &[]), ORDER);
+    });
+}
+
+#[test]
+fn who_waits_for_a_frame_twice_is_let_go_by_a_begin() {
+    let name = "misuse::who_waits_for_a_frame_twice_is_let_go_by_a_begin";
+    alone(name, || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        app.wait_frame(session).unwrap();
+        let app = &app;
+        std::thread::scope(|scope| {
+            let second = scope.spawn(move || app.wait_frame(session));
+            assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
+            assert!(second.join().unwrap().is_ok());
+        });
+        // And by the end of the session: nobody hangs for ever.
+        std::thread::scope(|scope| {
+            let third = scope.spawn(move || app.wait_frame(session));
+            done!(app, DestroySession(session));
+            let gone = [
+                xr::Result::ERROR_HANDLE_INVALID,
+                xr::Result::ERROR_SESSION_NOT_RUNNING,
+            ];
+            assert!(third.join().unwrap().is_err_and(|e| gone.contains(&e)));
+        });
+    });
+}
+
+#[test]
+fn handles_that_were_made_up_are_refused() {
+    alone("misuse::handles_that_were_made_up_are_refused", || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        let space = app.space(session, xr::ReferenceSpaceType::LOCAL);
+        let invalid = xr::Result::ERROR_HANDLE_INVALID;
+        for raw in [1, session.into_raw() + 1, u64::MAX, space.into_raw()] {
+            assert_eq!(app.begin(xr::Session::from_raw(raw)), invalid, "{raw:x}");
+        }
+        // What hangs on a session goes with it.
+        done!(app, DestroySession(session));
+        assert_eq!(call!(app, DestroySpace(space)), invalid);
+    });
+}
+
+#[test]
+fn a_session_without_pictures_needs_its_extension() {
+    alone(
+        "misuse::a_session_without_pictures_needs_its_extension",
+        || {
+            let Some(app) = Application::open(&[]) else {
+                return;
+            };
+            let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+            assert_eq!(app.session(null()), invalid);
+        },
+    );
+}
+
+#[test]
+fn a_child_that_is_forked_has_no_runtime() {
+    alone("misuse::a_child_that_is_forked_has_no_runtime", || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        // SAFETY: the child only calls the runtime, which takes no lock there, and ends at once.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = app.begin(session) == xr::Result::ERROR_RUNTIME_FAILURE;
+            // SAFETY: nothing of the parent's is taken apart.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let mut status = -1;
+        // SAFETY: our child, and a place for how it ended.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "refused");
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+    });
+}

@@ -1,0 +1,289 @@
+//! What every application has: the loader, an instance, a session, and its events.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::path::PathBuf;
+use std::process::Command;
+use std::ptr::null;
+
+use openxr_sys::{self as xr, pfn};
+
+/// In a process that is one application: the test's name.
+const INSIDE: &str = "OPENUVR_TEST_INSIDE";
+
+/// Runs `application` in a process of its own, which is this test again.
+pub(crate) fn alone(test: &str, application: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return application();
+    }
+    let itself = std::env::current_exe().unwrap();
+    let runtime = itself.with_file_name("libopenuvr_xr.so");
+    let folder = std::env::temp_dir().join(format!("openuvr-xr-{}-{test}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = folder.join("runtime.json");
+    let text = format!(
+        r#"{{"file_format_version": "1.0.0", "runtime": {{"name": "OpenUVR", "library_path": {runtime:?}}}}}"#
+    );
+    std::fs::write(&manifest, text).unwrap();
+    let mut command = Command::new(&itself);
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(INSIDE, test)
+        .env("XR_RUNTIME_JSON", &manifest)
+        .env("XDG_CONFIG_HOME", &folder)
+        .env_remove("OPENUVR_RUN")
+        .env_remove("DISPLAY");
+    if let Some(driver) = lavapipe() {
+        command.env("VK_ICD_FILENAMES", driver);
+    }
+    let output = command.output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    if said.contains("SKIPPED") {
+        eprintln!("{said}");
+    }
+}
+
+/// The software driver, and nothing else, so that the test is the same on a machine with a graphics card.
+fn lavapipe() -> Option<PathBuf> {
+    let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
+    let mut files = files.flatten().flatten().map(|file| file.path());
+    files.find(|path| path.to_string_lossy().contains("lvp_icd"))
+}
+
+/// Says why a test is skipped; in CI, where nothing may be missing, fails.
+pub(crate) fn skip(why: &str) {
+    eprintln!("SKIPPED: {why}");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
+}
+
+/// The loader, and an instance that it made on our runtime.
+pub(crate) struct Application {
+    door: pfn::GetInstanceProcAddr,
+    pub(crate) instance: xr::Instance,
+    _library: libloading::Library,
+}
+
+/// Calls a function of OpenXR by its name without `xr`.
+macro_rules! call {
+    ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {{
+        let name = concat!("xr", stringify!($name), "\0");
+        #[allow(unused_unsafe, reason = "it may stand in such a block")]
+        // SAFETY: the name is that of a function of this type, called as OpenXR says.
+        let result = unsafe {
+            let function: openxr_sys::pfn::$name = $application.function(name);
+            function($($argument),*)
+        };
+        result
+    }};
+}
+
+/// The same, and it has to succeed.
+macro_rules! done {
+    ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {
+        assert_eq!(call!($application, $name($($argument),*)), openxr_sys::Result::SUCCESS)
+    };
+}
+
+/// The text in a field.
+pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
+    let mut field = [0; N];
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = c_char::from_ne_bytes([from]);
+    }
+    field
+}
+
+impl Application {
+    /// `None`, said aloud, without a loader.
+    pub(crate) fn open(extensions: &[&[u8]]) -> Option<Application> {
+        // SAFETY: the loader has no initialisers with preconditions, and exports a function of this type.
+        let (library, door) = unsafe {
+            let Ok(library) = libloading::Library::new("libopenxr_loader.so.1") else {
+                skip("there is no loader of OpenXR (libopenxr-loader1)");
+                return None;
+            };
+            let door = library.get::<pfn::GetInstanceProcAddr>(b"xrGetInstanceProcAddr\0");
+            let door = *door.unwrap();
+            (library, door)
+        };
+        let mut application = Application {
+            door,
+            instance: xr::Instance::default(),
+            _library: library,
+        };
+        let mut instance = xr::Instance::default();
+        let result = application.create(extensions, xr::Version::new(1, 0, 0), &mut instance);
+        assert_eq!(result, xr::Result::SUCCESS);
+        application.instance = instance;
+        Some(application)
+    }
+
+    /// `xrCreateInstance`.
+    pub(crate) fn create(
+        &self,
+        extensions: &[&[u8]],
+        version: xr::Version,
+        instance: &mut xr::Instance,
+    ) -> xr::Result {
+        let names: Vec<*const c_char> =
+            extensions.iter().map(|name| name.as_ptr().cast()).collect();
+        let info = xr::InstanceCreateInfo {
+            ty: xr::InstanceCreateInfo::TYPE,
+            next: null(),
+            create_flags: xr::InstanceCreateFlags::EMPTY,
+            application_info: xr::ApplicationInfo {
+                application_name: field("test"),
+                application_version: 1,
+                engine_name: field(""),
+                engine_version: 0,
+                api_version: version,
+            },
+            enabled_api_layer_count: 0,
+            enabled_api_layer_names: null(),
+            enabled_extension_count: u32::try_from(names.len()).unwrap(),
+            enabled_extension_names: names.as_ptr(),
+        };
+        call!(self, CreateInstance(&info, instance))
+    }
+
+    /// The function with this name, which ends with a zero byte.
+    ///
+    /// # Safety
+    /// `F` is its type.
+    pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> F {
+        let found = self.find(name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        // SAFETY: function pointers are of one size, and the caller's duty.
+        unsafe { std::mem::transmute_copy(&found) }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<pfn::VoidFunction, xr::Result> {
+        let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap();
+        let mut found = None;
+        // SAFETY: the instance is live, or null as for the first functions.
+        let result = unsafe { (self.door)(self.instance, name.as_ptr(), &mut found) };
+        found.ok_or(result)
+    }
+
+    pub(crate) fn system(&self) -> xr::SystemId {
+        let info = xr::SystemGetInfo {
+            ty: xr::SystemGetInfo::TYPE,
+            next: null(),
+            form_factor: xr::FormFactor::HEAD_MOUNTED_DISPLAY,
+        };
+        let mut system = xr::SystemId::NULL;
+        done!(self, GetSystem(self.instance, &info, &mut system));
+        system
+    }
+
+    /// `xrCreateSession` with a binding, or none.
+    pub(crate) fn session(&self, binding: *const c_void) -> Result<xr::Session, xr::Result> {
+        let info = xr::SessionCreateInfo {
+            ty: xr::SessionCreateInfo::TYPE,
+            next: binding,
+            create_flags: xr::SessionCreateFlags::EMPTY,
+            system_id: self.system(),
+        };
+        let mut session = xr::Session::default();
+        match call!(self, CreateSession(self.instance, &info, &mut session)) {
+            xr::Result::SUCCESS => Ok(session),
+            error => Err(error),
+        }
+    }
+
+    pub(crate) fn begin(&self, session: xr::Session) -> xr::Result {
+        let info = xr::SessionBeginInfo {
+            ty: xr::SessionBeginInfo::TYPE,
+            next: null(),
+            primary_view_configuration_type: xr::ViewConfigurationType::PRIMARY_STEREO,
+        };
+        call!(self, BeginSession(session, &info))
+    }
+
+    /// The states that the session went through since this was asked last.
+    pub(crate) fn states(&self) -> Vec<xr::SessionState> {
+        let mut states = Vec::new();
+        loop {
+            // SAFETY: plain numbers.
+            let mut event: xr::EventDataBuffer = unsafe { std::mem::zeroed() };
+            event.ty = xr::EventDataBuffer::TYPE;
+            match call!(self, PollEvent(self.instance, &mut event)) {
+                xr::Result::EVENT_UNAVAILABLE => return states,
+                result => assert_eq!(result, xr::Result::SUCCESS),
+            }
+            assert_eq!(event.ty, xr::EventDataSessionStateChanged::TYPE);
+            // SAFETY: it says that it is one.
+            let event = unsafe {
+                (&raw const event)
+                    .cast::<xr::EventDataSessionStateChanged>()
+                    .read()
+            };
+            assert!(event.time.as_nanos() > 0);
+            states.push(event.state);
+        }
+    }
+
+    /// `xrWaitFrame`; when its picture is to be seen, and whether it is to be drawn.
+    pub(crate) fn wait_frame(&self, session: xr::Session) -> Result<(xr::Time, bool), xr::Result> {
+        // SAFETY: plain numbers.
+        let mut state: xr::FrameState = unsafe { std::mem::zeroed() };
+        state.ty = xr::FrameState::TYPE;
+        match call!(self, WaitFrame(session, null(), &mut state)) {
+            xr::Result::SUCCESS => {
+                assert!(state.predicted_display_period.as_nanos() > 0);
+                Ok((state.predicted_display_time, state.should_render.into()))
+            }
+            error => Err(error),
+        }
+    }
+
+    pub(crate) fn begin_frame(&self, session: xr::Session) -> xr::Result {
+        call!(self, BeginFrame(session, null()))
+    }
+
+    /// `xrEndFrame` with these layers.
+    pub(crate) fn end_frame(
+        &self,
+        session: xr::Session,
+        display_time: xr::Time,
+        layers: &[*const xr::CompositionLayerBaseHeader],
+    ) -> xr::Result {
+        let info = xr::FrameEndInfo {
+            ty: xr::FrameEndInfo::TYPE,
+            next: null(),
+            display_time,
+            environment_blend_mode: xr::EnvironmentBlendMode::OPAQUE,
+            layer_count: u32::try_from(layers.len()).unwrap(),
+            layers: layers.as_ptr(),
+        };
+        call!(self, EndFrame(session, &info))
+    }
+
+    /// A whole frame of nothing.
+    pub(crate) fn frame(&self, session: xr::Session) -> (xr::Time, bool) {
+        let (display, drawn) = self.wait_frame(session).unwrap();
+        assert_eq!(self.begin_frame(session), xr::Result::SUCCESS);
+        let ended = self.end_frame(session, display, &[]);
+        assert_eq!(ended, xr::Result::SUCCESS);
+        (display, drawn)
+    }
+
+    /// A reference space that lies as it lies.
+    pub(crate) fn space(&self, session: xr::Session, kind: xr::ReferenceSpaceType) -> xr::Space {
+        let info = xr::ReferenceSpaceCreateInfo {
+            ty: xr::ReferenceSpaceCreateInfo::TYPE,
+            next: null(),
+            reference_space_type: kind,
+            pose_in_reference_space: xr::Posef::IDENTITY,
+        };
+        let mut space = xr::Space::default();
+        done!(self, CreateReferenceSpace(session, &info, &mut space));
+        space
+    }
+
+    pub(crate) fn path(&self, text: &CStr) -> xr::Path {
+        let mut path = xr::Path::NULL;
+        done!(self, StringToPath(self.instance, text.as_ptr(), &mut path));
+        path
+    }
+}
