@@ -50,9 +50,11 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
+/// A case's name, and what its link does.
+type LossCase = (&'static str, fn() -> Impairment);
+
 /// The links that lose: a name, and what they do.
-const LINKS: [(&str, fn() -> Impairment); 2] =
-    [("1 % lost", single), ("2 % lost in bursts", bursts)];
+const LINKS: [LossCase; 2] = [("1 % lost", single), ("2 % lost in bursts", bursts)];
 
 /// One way, as in a local network with a radio.
 const DELAY: Duration = Duration::from_millis(2);
