@@ -25,6 +25,7 @@ mod microphone;
 mod notices;
 mod pads;
 mod pairing_words;
+mod requests;
 mod subscribe;
 mod trust;
 mod window_sizes;

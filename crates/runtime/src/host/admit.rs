@@ -2,14 +2,10 @@
 //! in by the same list and the same pairing window as clients.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::pairing::Pin;
-
-use super::HostRuntime;
-use super::control::Command;
 
 /// A device that wants to come in. That it is who it says it is, its gateway has made sure of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,22 +36,3 @@ pub enum AdmitRefused {
 
 /// Hears whether it may: by which name people know it.
 pub(super) type Answer = Box<dyn FnOnce(Result<String, AdmitRefused>) + Send>;
-
-impl HostRuntime {
-    /// Opens a pairing window for `span`, in which a device may pair with `pin`.
-    pub fn open_pairing(&self, pin: Pin, span: Duration) {
-        // 16 wait at most; a person does not type faster.
-        let _ = self.command(Command::OpenPairing(pin, span));
-    }
-
-    /// Whether this device may come in through a gateway, by the same list and the same pairing window as
-    /// every client: `answer` is called with it, by the control thread, and must not block.
-    pub fn admit(
-        &self,
-        admission: Admission,
-        answer: impl FnOnce(Result<String, AdmitRefused>) + Send + 'static,
-    ) {
-        // Without room, or a host, `answer` is dropped.
-        let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));
-    }
-}

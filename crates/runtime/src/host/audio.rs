@@ -19,7 +19,7 @@ use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
-use super::{HostRuntime, Notice, Shared};
+use super::{Notice, Shared};
 use crate::clock;
 
 /// Between two attempts to open a capture that failed.
@@ -222,14 +222,5 @@ impl Audio {
                 listener.sender.follow(link.loss);
             }
         }
-    }
-}
-
-impl HostRuntime {
-    /// From now on `listener` gets each payload of the host's sound, in the audio thread, until it says
-    /// `false` or the host stops; it must not block. Whether there is sound.
-    pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
-        let command = AudioCommand::Listen(Box::new(listener));
-        (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
     }
 }

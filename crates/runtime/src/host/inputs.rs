@@ -1,19 +1,12 @@
 //! Input that waits for the application to take it.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::Taken;
-use openuvr_media::input_sink::device::Descriptor;
-use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pressed::Pressed;
-use openuvr_proto::pose::Posed;
-
-use super::HostRuntime;
-use super::control::Command;
 
 /// Events that wait at most: a second of a mouse of 1000 Hz. An application that takes none for
 /// longer gets a release of all keys instead of what it missed.
@@ -111,35 +104,6 @@ impl State {
         let newest = self.newest;
         self.waiting
             .extend(newest.map(|taken| ForApplication { event, taken }));
-    }
-}
-
-impl HostRuntime {
-    /// From now on what the player's device of this number does goes into `fd`, as `struct
-    /// input_event`s with a report behind what happened at once: a uinput or evdev device, a pipe,
-    /// a socket. It becomes non-blocking; what it does not take is lost, keys excepted. One that
-    /// was mapped before is replaced. Devices that are not mapped act as keyboard and mouse.
-    ///
-    /// # Errors
-    /// One line, if it can't be written to, or the host has stopped.
-    pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
-        let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
-        self.command(Command::Map(device, Some(descriptor)))
-    }
-
-    /// Ends [`HostRuntime::map_device`]; what the device holds is released first.
-    ///
-    /// # Errors
-    /// One line, if the host has stopped.
-    pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
-        self.command(Command::Map(device, None))
-    }
-
-    /// Where the player's head was last; `None` before the first pose of the current player. From
-    /// any thread.
-    #[must_use]
-    pub fn pose(&self) -> Option<Posed> {
-        self.shared.sessions().pose()
     }
 }
 
