@@ -13,6 +13,7 @@ mod conversation;
 mod files;
 mod handshake;
 mod media;
+mod players;
 mod sessions;
 mod sys;
 mod wire;
@@ -51,6 +52,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("signalling", browsers::signalling),
     ("log_in", browsers::log_in),
     ("packetise", browsers::packetise),
+    ("rtsp", players::rtsp),
+    ("rtcp", players::rtcp),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

@@ -254,7 +254,7 @@ the last counts. --help says more on each than -h.";
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
         }
         "Video players" {
-            /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer, recorders.
+            /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer.
             /// They get the same H.264 as all others, and the sound, not encrypted. Alone it means [::]:8554.
             /// docs/clients.md has command lines of players that show it soon.
             rtsp: Option<SocketAddr> = "rtsp", optional(address_or("[::]:8554")),

@@ -182,7 +182,7 @@ impl Report {
     pub(super) fn print(&self) {
         self.head.print("sound", "");
         println!(
-            "\n{:<12} {:>20} {:>7} {:>7} {:>19} {:>19} {:>15}",
+            "\n{:<12} {:>20} {:>6} {:>7} {:>17} {:>17} {:>15}",
             "",
             "p50 ms (range)",
             "p99",
@@ -200,7 +200,7 @@ impl Report {
             |range: Option<Range>| range.map_or("-".to_owned(), |r| format!("{:.3}", r.median));
         for row in &self.ways {
             println!(
-                "{:<12} {:>20} {:>7.2} {:>5.0} % {:>19} {:>19} {:>15}",
+                "{:<12} {:>20} {:>6.2} {:>5.0} % {:>17} {:>17} {:>15}",
                 row.name,
                 in_words(row.p50_ms),
                 row.p99_ms.map_or(f64::NAN, |range| range.median),
