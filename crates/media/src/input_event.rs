@@ -41,7 +41,6 @@ impl Event {
         out
     }
 
-    #[cfg(any(test, feature = "client"))]
     pub(crate) fn from_bytes(bytes: &[u8; BYTES]) -> Event {
         let word = |at: usize| {
             let mut word = [0; 8];

@@ -59,10 +59,13 @@ fn garbage_on_every_port_harms_no_connection() {
     let mut answer = Vec::new();
     let _ = secure.read_to_end(&mut answer);
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"));
+    // A browser that says nothing for some seconds is gone: it is asked after each part.
+    plays_on(&mut remote);
     let long = format!("x: {}", "y".repeat(32 * 1024));
     assert_eq!(caller.ask("GET /", &[&long], "").status, 431);
     assert_eq!(caller.ask("DELETE /", &[], "").status, 405);
     assert_eq!(caller.ask("GET /../etc/passwd", &[], "").status, 404);
+    plays_on(&mut remote);
     // By UDP: first bytes of STUN, DTLS, RTP and RTCP, and none of them.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sent = 0;
