@@ -204,7 +204,7 @@ fn report() -> impl Strategy<Value = Report> {
 }
 
 fn pad() -> impl Strategy<Value = PadId> {
-    (0..MAX_PADS).prop_map(|number| PadId::new(number).unwrap())
+    (0..MAX_PADS).prop_map(|number| PadId::new(number).expect("below the most"))
 }
 
 fn pad_event() -> impl Strategy<Value = InputEvent> {

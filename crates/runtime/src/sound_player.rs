@@ -174,6 +174,7 @@ impl SoundPlayer {
     }
 
     /// Another stream begins: what waits of the one before is not heard.
+    #[cfg(feature = "host")]
     pub(crate) fn forget(&self) {
         *lock(&self.stream.buffer) = JitterBuffer::new();
     }

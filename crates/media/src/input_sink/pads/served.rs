@@ -474,7 +474,11 @@ mod tests {
             served.write(0, &press(n % 2)).unwrap();
         }
         let got = read(&mut slow);
-        assert!(got.len() < 2000 && got.len() % 2 == 0, "{}", got.len());
+        assert!(
+            got.len() < 2000 && got.len().is_multiple_of(2),
+            "{}",
+            got.len()
+        );
         assert_eq!(served.asked(Some(Duration::ZERO)), None);
         assert_eq!(read(&mut slow), [DROPPED, REPORT]);
         served.write(0, &press(0)).unwrap();
