@@ -36,7 +36,7 @@ use openuvr_runtime::host::HostRuntime;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 pub use self::reports::{Heard, parse as parse_reports};
-pub use self::requests::{Received, Requests};
+pub use self::requests::{NoRtsp, Received, Requests};
 pub use self::session::{Act, MediaPorts, Session, Track};
 pub use self::token::{Token, TokenError};
 pub use self::transport::{Transport, choose as choose_transport};
