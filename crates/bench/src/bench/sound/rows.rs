@@ -244,10 +244,10 @@ impl Report {
             if let (Some(delay), Some(concealed), Some(longest)) =
                 (link.delay_ms, link.concealed, link.longest_ms)
             {
+                println!("{:<36} {delay:.1} ms", "buffer aimed at");
                 println!(
-                    "{:<36} {delay:.1} ms; {concealed} sample frames concealed, {longest:.0} ms at most; \
-                     {} clicks not heard",
-                    "buffer aimed at", link.unheard
+                    "{:<36} {concealed} sample frames, {longest:.0} ms at most; {} clicks not heard",
+                    "concealed", link.unheard
                 );
             }
         }
