@@ -1,14 +1,17 @@
 //! What the encoder made, written down by a subscriber beside the players: what they get must be that.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
-use openuvr_proto::time::Instant;
+use openuvr_proto::time;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_runtime::host::HostRuntime;
+
+use crate::support::TIMEOUT;
 
 /// All NAL units, in their order.
 pub(crate) type Units = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -16,17 +19,17 @@ pub(crate) type Units = Arc<Mutex<Vec<Vec<u8>>>>;
 struct Writer(Units);
 
 impl Subscriber for Writer {
-    fn begin(&mut self, _: Instant, _: &Frame) {}
+    fn begin(&mut self, _: time::Instant, _: &Frame) {}
 
-    fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
+    fn slice(&mut self, _: time::Instant, slice: &Slice<'_>) {
         self.0.lock().unwrap().extend(nal_units(slice.bytes));
     }
 
-    fn end(&mut self, _: Instant) -> Progress {
+    fn end(&mut self, _: time::Instant) -> Progress {
         Progress::Left(Departure::default())
     }
 
-    fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {}
+    fn dropped(&mut self, _: time::Instant, _: FrameId, _: Stage, _: DropCause) {}
 }
 
 /// Writes down what `host` encodes from now on.
@@ -56,14 +59,27 @@ pub(crate) fn nal_units(stream: &[u8]) -> Vec<Vec<u8>> {
     units.filter(|unit| !unit.is_empty()).collect()
 }
 
-/// Asserts that `got` lies in `made` as one piece.
+/// NAL unit type of ITU-T H.264 table 7-1: it stands in front of a key frame.
+const SPS: u8 = 7;
+
+/// Asserts that `got` is what was made, as one piece from each of its key frames on: a subscriber whose thread
+/// got no turn misses frames up to the next one.
 pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
-    let made = made.lock().unwrap();
-    let begin = made.windows(got.len()).position(|units| units == got);
-    assert!(
-        begin.is_some(),
-        "{} units are no piece of {}",
-        got.len(),
-        made.len()
-    );
+    let begins = |unit: &[u8]| unit[0] & 0x1f == SPS;
+    for piece in got.chunk_by(|_, next| !begins(next)) {
+        let until = Instant::now() + TIMEOUT;
+        // The writer's thread may come later than the player.
+        while !contains(&made.lock().unwrap(), piece) {
+            assert!(
+                Instant::now() < until,
+                "{} units were not made so",
+                piece.len()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn contains(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
+    made.windows(piece.len()).any(|units| units == piece)
 }
