@@ -43,7 +43,7 @@ def built():
     """Builds the page and compares; without the packages of package.json there is nothing to do it with."""
     vite = repository.ROOT / PAGE / "node_modules/.bin/vite"
     if not shutil.which("node") or not vite.exists():
-        print(f"  {PAGE}/dist is not compared: run npm ci in {PAGE} for it")
+        print(f"  {PAGE}/dist is not compared: run npm install --no-save in {PAGE} for it")
         return
     here = repository.ROOT / PAGE
     with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ pub fn signalling(bytes: &[u8]) {
     | Request::Disconnect { connection }) = request;
     let reply = Reply::Connect {
         connection: &connection,
+        ice_servers: &[],
     };
     let again = Request::parse(&reply.to_text()).expect("a reply to a connect is one");
     assert_eq!(again, Request::Connect { connection });

@@ -13,6 +13,7 @@ mod conversation;
 mod files;
 mod handshake;
 mod media;
+mod outside;
 mod players;
 mod sessions;
 mod sys;
@@ -54,6 +55,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("packetise", browsers::packetise),
     ("rtsp", players::rtsp),
     ("rtcp", players::rtcp),
+    ("gateway_messages", outside::gateway_messages),
+    ("recording", outside::recording),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

@@ -1,10 +1,14 @@
 //! `openuvr demo`: an application, a host and a client on this machine, and a verdict at the end.
 //!
 //! It looks at the client's window from outside and compares it with the host's display: what it
-//! says about the picture does not come from the parts that it judges.
+//! says about the picture does not come from the parts that it judges. With `--web` a browser takes the
+//! client's place.
+
+mod web;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +67,13 @@ pub(crate) struct Args {
     /// application. Needs PulseAudio
     #[arg(long)]
     sound: bool,
+    /// Let browsers in instead of a client, at this address [default: a free port of 127.0.0.1]: say the
+    /// page's address and PIN, and play it in Chromium, if that is installed
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    web: Option<SocketAddr>,
+    /// With --web: leave the page to your own browser
+    #[arg(long, requires = "web")]
+    own_browser: bool,
     /// One more word for the host's command line; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
@@ -82,14 +93,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("can't make the directory {}", args.out.display()))?;
     // Dropped in reverse order: the displays last.
-    let host_virtual = match &args.host_display {
-        Some(_) => None,
-        None => Some(VirtualDisplay::start(args.size)?),
-    };
-    let host_display = match (&host_virtual, &args.host_display) {
-        (Some(display), _) => display.name().to_owned(),
-        (None, name) => name.clone().unwrap_or_default(),
-    };
+    let (_host_virtual, host_display) = host_display(args)?;
+    if let Some(at) = args.web {
+        return web::run(args, at, &host_display, &stop);
+    }
     let own = std::env::var("DISPLAY")
         .ok()
         .filter(|name| !name.is_empty() && !args.headless);
@@ -124,6 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         dir: dir.path(),
         csv: sound.as_ref().map(|sound| sound.csv.as_path()),
         sound: sound.as_ref().map(|sound| sound.server.address()),
+        pads: None,
         show_host: true,
         more_host: &more_host,
         more_client: &more_client,
@@ -138,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         app.name()
     );
     let begun = clock::now();
-    watch(args, &stop, &mut app, &mut pair)?;
+    watch(args, &stop, &mut app, &mut || pair.check())?;
 
     let window = [begun, clock::now()];
     let verdict = compare(&host_display, &client_display);
@@ -154,10 +162,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         write_png(shown, &picture)?;
     }
     let picture = summarise(&verdict, &reader, args.app.is_none(), &picture);
-    match sound {
-        Some(sound) if !sound.summarise(&reader, window)? => Ok(ExitCode::FAILURE),
-        _ => Ok(picture),
+    if let Some(sound) = &sound {
+        match SoundFigures::read(&sound.csv)? {
+            Some(figures) => println!("demo: {figures}"),
+            None => println!("demo: the client says nothing of its sound"),
+        }
+        if !sound.summarise(&reader.since(0), window)? {
+            return Ok(ExitCode::FAILURE);
+        }
     }
+    Ok(picture)
+}
+
+/// The display that is streamed, and what keeps it there, if it is our own.
+fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
+    if let Some(name) = &args.host_display {
+        return Ok((None, name.clone()));
+    }
+    let display = VirtualDisplay::start(args.size)?;
+    let name = display.name().to_owned();
+    Ok((Some(display), name))
 }
 
 /// What belongs to the sound of a demo. Dropped in this order: the server last.
@@ -200,16 +224,12 @@ impl Sound {
     }
 
     /// Tells what became of it; whether it was heard.
-    fn summarise(&self, reader: &Reader, window: [Instant; 2]) -> Result<bool> {
-        match SoundFigures::read(&self.csv)? {
-            Some(figures) => println!("demo: {figures}"),
-            None => println!("demo: the client says nothing of its sound"),
-        }
+    fn summarise(&self, seen: &[Sighting], window: [Instant; 2]) -> Result<bool> {
         let samples = samples_of(&self.heard)?;
         let (count, what) = match &self.played {
             Played::Clicks(ears) => {
                 let [host, client] = ears.each_ref().map(Ear::heard);
-                let lateness = Lateness::of(&host, &client, &reader.since(0), window);
+                let lateness = Lateness::of(&host, &client, seen, window);
                 println!("demo: {lateness}");
                 (clicks::count(&samples), "clicks")
             }
@@ -239,11 +259,22 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
         .args(["-c", line])
         .env("DISPLAY", display)
         .env_remove("WAYLAND_DISPLAY");
+    // What it plays by itself is heard as well.
+    if let Some(server) = sound {
+        command
+            .env("PULSE_SERVER", server)
+            .env("PULSE_SINK", HOST_SINK);
+    }
     Child::start("application", command, None)
 }
 
 /// Waits for the end: a signal, the time, or somebody leaving.
-fn watch(args: &Args, stop: &AtomicBool, app: &mut Child, pair: &mut Pair) -> Result<()> {
+fn watch(
+    args: &Args,
+    stop: &AtomicBool,
+    app: &mut Child,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
     let last = match args.seconds {
         Some(seconds) => Some(Duration::from_secs(seconds.into())),
@@ -252,7 +283,7 @@ fn watch(args: &Args, stop: &AtomicBool, app: &mut Child, pair: &mut Pair) -> Re
     let begun = clock::now();
     while !stop.load(Ordering::Relaxed) && last.is_none_or(|last| clock::now().since(begun) < last)
     {
-        pair.check()?;
+        check()?;
         if let Some(status) = app.ended() {
             // The shell's word for a command that it does not find.
             let advice = match status.code() {

@@ -16,10 +16,12 @@
 extern crate openuvr_terminal;
 
 mod attack;
+mod background;
 mod baseline;
 mod bench;
 mod cable;
 mod child;
+mod chromium;
 mod demo;
 mod display;
 mod lab;

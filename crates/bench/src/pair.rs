@@ -2,13 +2,15 @@
 //!
 //! The one place that knows the options with which they are started.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use openuvr_media::pad::FOLDER;
+use openuvr_proto::control::handshake::DeviceName;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::units::Size;
 
@@ -17,6 +19,8 @@ use crate::child::Child;
 use crate::programs::{openuvr, own};
 use openuvr_runtime::client::COMES_BY;
 use openuvr_runtime::clock;
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
+use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
 /// What serves the pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +55,8 @@ pub(crate) struct Options<'a> {
     /// Where both find their sound server, as `$PULSE_SERVER` says it; `None`: without sound. That of this
     /// machine would play into its own recording.
     pub(crate) sound: Option<&'a str>,
+    /// A folder of pads that the client sees beside those of this machine, as a game does under `openuvr run`.
+    pub(crate) pads: Option<&'a Path>,
     /// Lets the host's standard error through to the terminal instead of a log.
     pub(crate) show_host: bool,
     /// More words for the host's and the client's command line.
@@ -79,7 +85,7 @@ impl Options<'_> {
         match self.serve {
             Serve::Host | Serve::OwnHost => _ = host.args(["--display", self.host_display]),
             Serve::Hook(_) => {}
-            Serve::Api(words) => _ = host.args(words).arg("--api").arg(api_library()?),
+            Serve::Api(words) => _ = host.args(words).arg("--api").arg(library(API_LIBRARY)?),
         }
         let fps = match self.serve {
             Serve::Host | Serve::OwnHost | Serve::Hook(_) => "--fps",
@@ -133,6 +139,11 @@ impl Options<'_> {
         {
             client.args(["--sound", "off"]);
         }
+        if let Some(pads) = self.pads {
+            client
+                .env("LD_PRELOAD", library(PADS_LIBRARY)?)
+                .env(FOLDER, pads);
+        }
         client.args(self.more_client);
         Ok(client)
     }
@@ -146,6 +157,101 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct Pair {
     pub(crate) client: Child,
     pub(crate) host: Child,
+    /// With what others pair.
+    pub(crate) pin: String,
+}
+
+/// A running host, and what a client needs to come to it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) child: Child,
+    /// Where it listens.
+    pub(crate) at: SocketAddr,
+    pub(crate) pin: String,
+}
+
+impl Host {
+    /// Starts a host and waits until it listens.
+    pub(crate) fn start(options: &Options<'_>) -> Result<Host> {
+        Host::start_at(options, None, false)
+    }
+
+    /// How such a host would be started.
+    pub(crate) fn command(options: &Options<'_>) -> Result<Command> {
+        let at = (Ipv4Addr::LOCALHOST, free_port()?).into();
+        let dir = new_directory(options.dir, "host")?;
+        options.host(None, at, &Pin::generate()?.to_string(), &dir)
+    }
+
+    /// The same; `met`: host and client know each other already, so that the PIN, which is for one device,
+    /// is left for somebody else.
+    fn start_at(options: &Options<'_>, cable: Option<&Cable>, met: bool) -> Result<Host> {
+        let at = match cable {
+            // Nobody else is there.
+            Some(_) => SocketAddr::from((HOST, 4710)),
+            None => (Ipv4Addr::LOCALHOST, free_port()?).into(),
+        };
+        let dir = new_directory(options.dir, "host")?;
+        if met {
+            introduce(&dir, &new_directory(options.dir, "client")?, at)?;
+        }
+        // Nobody else of this machine should be first.
+        let pin = Pin::generate()?.to_string();
+        let log = dir.join("log");
+        let log = (!options.show_host).then_some(log.as_path());
+        let command = options.host(cable, at, &pin, &dir)?;
+        let mut child = Child::start("host", command, log)?;
+        wait_until_bound(&mut child, at.port(), &UDP)?;
+        Ok(Host { child, at, pin })
+    }
+}
+
+/// Lets a host and a client know each other as if they had paired; each keeps its keys in its folder.
+fn introduce(host: &Path, client: &Path, at: SocketAddr) -> Result<()> {
+    // As their owners, who make them otherwise, and whom alone they are for.
+    let theirs = load_or_create(host, KeyOwner::Host)?.public();
+    let ours = load_or_create(client, KeyOwner::Client)?.public();
+    HostStore::open(client)?.remember(&at.to_string(), theirs)?;
+    DeviceStore::open(host)?.pair(ours, &DeviceName::new("the player"), 0)?;
+    Ok(())
+}
+
+fn new_directory(parent: &Path, name: &str) -> Result<PathBuf> {
+    let dir = parent.join(name);
+    std::fs::create_dir_all(&dir)
+        .with_context(|| format!("can't make the directory {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Where a host's page is, by what it says in its log.
+pub(crate) fn page_of(host: &mut Child) -> Result<String> {
+    let said = wait_until_said(host, "browsers: ")?;
+    let url = said.split(',').next().unwrap_or_default();
+    Ok(url.to_owned())
+}
+
+/// The URL for video players, likewise.
+pub(crate) fn stream_of(host: &mut Child) -> Result<String> {
+    wait_until_said(host, "video players: ")
+}
+
+/// What stands behind these words in a child's log, for which it is given the time that it has to listen.
+fn wait_until_said(child: &mut Child, words: &str) -> Result<String> {
+    let until = clock::now() + LISTENS_WITHIN;
+    loop {
+        if let Some(said) = child.said(words) {
+            return Ok(said);
+        }
+        child.check()?;
+        if clock::now() > until {
+            bail!(
+                "the {} does not say {words:?}{}",
+                child.name(),
+                child.last_words()
+            );
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(20));
+    }
 }
 
 impl Pair {
@@ -156,7 +262,12 @@ impl Pair {
 
     /// The same, each in its own network namespace with a cable between them.
     pub(crate) fn start_on(options: &Options<'_>, cable: &Cable) -> Result<Pair> {
-        Pair::start_at(options, Some(cable), Ok)
+        Pair::start_at(options, Some(cable), false, Ok)
+    }
+
+    /// The same, where somebody else pairs with the host's PIN.
+    pub(crate) fn start_beside(options: &Options<'_>) -> Result<Pair> {
+        Pair::start_at(options, None, true, Ok)
     }
 
     /// The same with a link between them: `link` is told where the host listens, and says where
@@ -165,34 +276,24 @@ impl Pair {
         options: &Options<'_>,
         link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
     ) -> Result<Pair> {
-        Pair::start_at(options, None, link)
+        Pair::start_at(options, None, false, link)
     }
 
     fn start_at(
         options: &Options<'_>,
         cable: Option<&Cable>,
+        met: bool,
         link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
     ) -> Result<Pair> {
-        let at = match cable {
-            // Nobody else is there.
-            Some(_) => SocketAddr::from((HOST, 4710)),
-            None => (Ipv4Addr::LOCALHOST, free_port()?).into(),
-        };
-        let (host_dir, client_dir) = (options.dir.join("host"), options.dir.join("client"));
-        for dir in [&host_dir, &client_dir] {
-            std::fs::create_dir_all(dir)
-                .with_context(|| format!("can't make the directory {}", dir.display()))?;
-        }
-        // Nobody else of this machine should be first.
-        let pin = Pin::generate()?.to_string();
-        let log = host_dir.join("log");
-        let log = (!options.show_host).then_some(log.as_path());
-        let command = options.host(cable, at, &pin, &host_dir)?;
-        let mut host = Child::start("host", command, log)?;
-        wait_until_bound(&mut host, at.port(), &UDP)?;
-        let command = options.client(cable, link(at)?, &pin, &client_dir)?;
-        let client = Child::start("client", command, Some(&client_dir.join("log")))?;
-        Ok(Pair { client, host })
+        let Host {
+            child: host,
+            at,
+            pin,
+        } = Host::start_at(options, cable, met)?;
+        let dir = new_directory(options.dir, "client")?;
+        let command = options.client(cable, link(at)?, &pin, &dir)?;
+        let client = Child::start("client", command, Some(&dir.join("log")))?;
+        Ok(Pair { client, host, pin })
     }
 
     /// What the video comes by at this moment, such as `udp-gso`; `None` while nobody knows.
@@ -207,9 +308,14 @@ impl Pair {
     }
 }
 
-/// The C API's library, beside this program or where it is installed.
-fn api_library() -> Result<PathBuf> {
-    const NAME: &str = "libopenuvr.so";
+/// The C API's library.
+const API_LIBRARY: &str = "libopenuvr.so";
+
+/// The library that shows pads to a program.
+const PADS_LIBRARY: &str = "libopenuvr_pads.so";
+
+/// A library of ours, beside this program or where it is installed.
+fn library(name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't find this program's own file")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     // Under cargo's folder of what it built last first: beside the program may lie an older one.
@@ -217,11 +323,12 @@ fn api_library() -> Result<PathBuf> {
         folder.join("deps"),
         folder.to_owned(),
         folder.join("../lib"),
+        folder.join("../lib/openuvr"),
     ];
-    let mut files = places.iter().map(|folder| folder.join(NAME));
+    let mut files = places.iter().map(|folder| folder.join(name));
     files.find(|file| file.is_file()).with_context(|| {
         format!(
-            "there is no {NAME} beside this program or in ../lib: `cargo build --release` makes it"
+            "there is no {name} beside this program or in ../lib: `cargo build --release` makes it"
         )
     })
 }
@@ -257,6 +364,12 @@ pub(crate) fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
 pub(crate) fn free_port() -> Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("no UDP port is free")?;
     Ok(socket.local_addr()?.port())
+}
+
+/// A TCP port that nobody has at the moment.
+pub(crate) fn free_tcp_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no TCP port is free")?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// The tables of a protocol's ports in `/proc/[pid]/net` (proc(5)).

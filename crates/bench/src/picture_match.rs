@@ -1,9 +1,8 @@
 //! How alike two pictures are: luma PSNR, and the newest pictures of a display to compare with.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,6 +10,7 @@ use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::picture::Picture;
 use openuvr_proto::units::Size;
 
+use crate::background::Background;
 use crate::screen::{Area, Screen};
 
 /// A whole picture, BGRX without gaps.
@@ -72,8 +72,7 @@ fn luma(pixels: &[u8]) -> Vec<f64> {
 /// Keeps the newest pictures of a display, each as it appears.
 pub(crate) struct History {
     shots: Arc<Mutex<VecDeque<Shot>>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 /// Pictures kept: half a second at 60 frames a second.
@@ -86,34 +85,30 @@ impl History {
         screen.watch()?;
         let area = area.unwrap_or_else(|| screen.all());
         let shots = Arc::new(Mutex::new(VecDeque::new()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (kept, stopped) = (Arc::clone(&shots), Arc::clone(&stop));
-        let thread = std::thread::Builder::new()
-            .name("history".into())
-            .spawn(move || {
-                let mut first = true;
-                while !stopped.load(Ordering::Relaxed) {
-                    let Ok(changed) = screen.changed(Duration::from_millis(50)) else {
-                        return;
-                    };
-                    if !changed && !first {
-                        continue;
-                    }
-                    first = false;
-                    let Ok(shot) = Shot::take(&screen, area) else {
-                        return;
-                    };
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    kept.push_back(shot);
-                    if kept.len() > KEPT {
-                        kept.pop_front();
-                    }
+        let kept = Arc::clone(&shots);
+        let thread = Background::start("history", move |stop| {
+            let mut first = true;
+            while !stop.load(Ordering::Relaxed) {
+                let Ok(changed) = screen.changed(Duration::from_millis(50)) else {
+                    return;
+                };
+                if !changed && !first {
+                    continue;
                 }
-            })?;
+                first = false;
+                let Ok(shot) = Shot::take(&screen, area) else {
+                    return;
+                };
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.push_back(shot);
+                if kept.len() > KEPT {
+                    kept.pop_front();
+                }
+            }
+        })?;
         Ok(History {
             shots,
-            stop,
-            thread: Some(thread),
+            _thread: thread,
         })
     }
 
@@ -125,15 +120,6 @@ impl History {
             .iter()
             .cloned()
             .collect()
-    }
-}
-
-impl Drop for History {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -231,6 +231,7 @@ impl Stage {
             dir,
             csv: Some(csv),
             sound: None,
+            pads: None,
             show_host: false,
             more_host: &host,
             more_client: &client,

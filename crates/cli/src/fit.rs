@@ -1,4 +1,4 @@
-//! `openuvr host --fit`: the display takes the size of the player's window.
+//! `--fit` of `openuvr host` and `openuvr run`: the display takes the size of the player's window.
 
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub(crate) fn room(size: Size) -> Size {
 
 /// The display, and what is wished of it.
 pub(crate) struct Fit {
+    /// The subcommand, as it begins each line.
+    who: &'static str,
     display: DisplaySize,
     /// The player's window, and since when it is known.
     wished: Option<(Option<Size>, Instant)>,
@@ -33,20 +35,28 @@ impl Fit {
     ///
     /// # Errors
     /// One line: why it can have no other.
-    pub(crate) fn open(display: &str) -> Result<Fit, String> {
+    pub(crate) fn open(who: &'static str, display: &str) -> Result<Fit, String> {
         Ok(Fit {
+            who,
             display: DisplaySize::open(display)?,
             wished: None,
             told: None,
         })
     }
 
+    /// The same if it is `wanted`; a display that keeps its size is told, and no reason to stop.
+    pub(crate) fn wanted(wanted: bool, who: &'static str, display: &str) -> Option<Fit> {
+        let fit = wanted.then(|| Fit::open(who, display))?;
+        fit.map_err(|why| eprintln!("openuvr {who}: --fit has no effect: {why}"))
+            .ok()
+    }
+
     /// The same for a display that was made with more room than it is to have.
     ///
     /// # Errors
     /// One line: it can't be given `own`.
-    pub(crate) fn with_own(display: &str, own: Size) -> Result<Fit, String> {
-        let mut fit = Fit::open(display)?;
+    pub(crate) fn with_own(who: &'static str, display: &str, own: Size) -> Result<Fit, String> {
+        let mut fit = Fit::open(who, display)?;
         fit.display.set(own)?;
         fit.display.keep();
         Ok(fit)
@@ -71,7 +81,7 @@ impl Fit {
         if refused != self.told
             && let Some(why) = &refused
         {
-            eprintln!("openuvr host: {why}; the picture is scaled instead");
+            eprintln!("openuvr {}: {why}; the picture is scaled instead", self.who);
         }
         self.told = refused;
     }

@@ -2,8 +2,6 @@
 //! tells the person what happens.
 
 mod parts;
-mod rtsp;
-mod web;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -15,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
-use openuvr_gateway::Gateway;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
@@ -37,6 +34,7 @@ use crate::clients::{Clients, HostState, TICK, invite};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::fit::{self, Fit};
+use crate::gateways::Gateways;
 use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::realtime;
@@ -102,8 +100,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         scheduler,
         recording,
         release,
-        gateway,
-        players,
+        gateways,
         mut announcer,
     } = match start(&config, parts, stage.shows(), &stop) {
         // Who ends the wait for a window knows why there is none.
@@ -130,8 +127,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if stage.is_over() {
         host.source_ended();
     }
-    // They hold the host.
-    drop((gateway, players));
+    gateways.finish(&config);
     let told = match Arc::into_inner(host) {
         Some(host) => host.stop(),
         None => Vec::new(),
@@ -167,22 +163,19 @@ impl Stage {
     /// Starts what the configuration asks for, and has it name the display.
     fn open(config: &mut HostConfig, words: &[OsString]) -> Result<Stage> {
         let Some(size) = config.virtual_display else {
-            let fit = config.fit.then(|| {
-                Fit::open(config.display.as_deref().unwrap_or_default()).map_err(|why| {
-                    eprintln!("openuvr host: --fit has no effect: {why}");
-                })
-            });
+            let display = config.display.as_deref().unwrap_or_default();
+            let fit = Fit::wanted(config.fit, "host", display);
             let sound = OwnSound::microphone(&mut config.microphone)?;
             tell_source(&sound);
             return Ok(Stage {
                 sound,
-                fit: fit.and_then(Result::ok),
+                fit,
                 ..Stage::default()
             });
         };
         let display = VirtualDisplay::start(if config.fit { fit::room(size) } else { size })?;
         let name = display.name().to_owned();
-        let fit = config.fit.then(|| Fit::with_own(&name, size));
+        let fit = config.fit.then(|| Fit::with_own("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
         let sound = match words {
             [] => OwnSound::microphone(&mut config.microphone)?,
@@ -366,8 +359,7 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 /// A host that runs, and what goes on with it.
 struct Started {
     host: Arc<HostRuntime>,
-    gateway: Option<Gateway>,
-    players: Option<rtsp::Players>,
+    gateways: Gateways,
     scheduler: Scheduler,
     recording: Option<Recording>,
     release: Option<Release>,
@@ -377,7 +369,7 @@ struct Started {
 /// Where the player's pads are shown, if they are: without being asked only where that is possible.
 fn game_pads(kind: PadsKind) -> Result<Option<Pads>> {
     Ok(match kind {
-        PadsKind::Auto => uinput::open().ok(),
+        PadsKind::Auto | PadsKind::Seats(_) => uinput::open().ok(),
         PadsKind::Uinput => Some(uinput::open()?),
         PadsKind::Off => None,
     })
@@ -417,6 +409,7 @@ fn start(
     let fingerprint = opened.identity.public().fingerprint();
     let address = opened.link.local_addr();
     let sound = opened.sounds.audio.is_some();
+    let recorder = Gateways::recorder("host", config, &scheduler, sound)?;
     let setup = HostSetup {
         policy: opened.policy,
         identity: opened.identity,
@@ -437,19 +430,14 @@ fn start(
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     let host = Arc::new(host);
-    let gateway = web::open(config, &host, &scheduler)?;
-    let players = rtsp::open(config, &host, &scheduler, sound)?;
+    let gateways = Gateways::open("host", config, host.clone(), recorder, (&scheduler, sound))?;
+    gateways.follow()?;
     // Only now is it true.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.silent {
         eprintln!("openuvr host: {why}");
     }
-    if let Some(gateway) = &gateway {
-        web::tell(gateway, &config.name);
-    }
-    if let Some(players) = &players {
-        rtsp::tell(players, &config.name);
-    }
+    gateways.tell(config);
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
     }
@@ -462,8 +450,7 @@ fn start(
     }
     Ok(Started {
         host,
-        gateway,
-        players,
+        gateways,
         scheduler,
         recording,
         release,

@@ -19,6 +19,7 @@ mod config;
 mod devices;
 mod doctor;
 mod fit;
+mod gateways;
 pub mod host;
 mod measure;
 mod nearby;

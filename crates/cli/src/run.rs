@@ -6,7 +6,8 @@
 //!      ▲           └─► first swap: connects, is told what to do, streams to the clients itself
 //!      └── lines ──────┘
 //! ```
-//! No picture passes through here: if this program is killed, the game goes on without a stream.
+//! No picture passes through here but those for browsers, video players and a recording, whose gateways
+//! ([`Gateways`]) are in this process. If this program is killed, the game goes on without a stream.
 
 mod signals;
 pub(crate) mod terminal;
@@ -27,7 +28,9 @@ use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
 
 use crate::clients::{Clients, HostState, TICK};
-use crate::config::{HostConfig, PadsKind, RunConfig};
+use crate::config::{HostConfig, RunConfig};
+use crate::fit::Fit;
+use crate::gateways::Gateways;
 use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
@@ -62,8 +65,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) order: Order,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
-    /// The hook, beside which the library of game pads lies, if those are to be shown to it.
-    pub(crate) pads: Option<&'a Path>,
+    /// The hook, beside which the library of game pads lies, if those are to be shown to it; and how many are
+    /// there from its beginning.
+    pub(crate) pads: Option<(&'a Path, u8)>,
     /// Makes the command that starts it.
     pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
 }
@@ -84,6 +88,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         input: config.host.injects(),
         window: config.window.clone(),
         eye: None,
+        gateways: Gateways::are_wanted(&config.host),
         host: (&config.host).into(),
     };
     launched(Launch {
@@ -93,7 +98,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         host: &config.host,
         order,
         words: &words,
-        pads: (config.host.pads == PadsKind::Auto).then_some(&library),
+        pads: config.host.pads.seats().map(|seats| (&*library, seats)),
         command: &|socket| launch::command(&words, &library, socket),
     })
 }
@@ -114,11 +119,14 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let mut sound = OwnSound::make(&mut order.host.sound, &mut order.host.microphone)?;
     let recorder = Recorder::new(&Options::from(host))?;
     let mut announcer = announcer(who, host, words);
+    let display = std::env::var("DISPLAY").unwrap_or_default();
+    let mut fit = Fit::wanted(host.fit, who, &display);
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
+    let gateways = Gateways::outside(who, host, socket.folder())?;
     let mut command = command(&socket)?;
     sound.surround(&mut command);
-    let pads = game_pads(pads, &socket)?;
+    let pads = game_pads(pads, &mut socket)?;
     if let Some(pads) = &pads {
         pads.give(&mut command);
     }
@@ -127,17 +135,33 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let mut clients = Clients::new(who, recorder);
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
+    let mut streamed = false;
     loop {
         for line in socket.lines(TURN) {
             announce(announcer.as_mut(), &host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
+            if let (Some(fit), Line::PlayerWindow(size)) = (&mut fit, &line) {
+                fit.wish(*size, clock::now());
+            }
             hear(&mut clients, (who, what), line);
+            if let Some(gateways) = gateways.as_ref().filter(|_| streams)
+                && let Err(why) = gateways.follow()
+            {
+                eprintln!("openuvr {who}: {why}");
+            }
             if let Some(why) = sound.silent.take_if(|_| streams) {
                 eprintln!("openuvr {who}: {why}");
             }
         }
         release_for(&mut socket);
+        let streams = socket.streaming().is_some();
         let now = clock::now();
+        if std::mem::replace(&mut streamed, streams) && !streams {
+            pads.iter().for_each(GamePads::rest);
+            if let Some(fit) = &mut fit {
+                fit.wish(None, now);
+            }
+        }
         if now >= tick_at {
             clients.tick(now);
             pads.iter().for_each(GamePads::follow);
@@ -146,6 +170,9 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
                     announcer.ended();
                 }
                 announcer.tick(now);
+            }
+            if let Some(fit) = &mut fit {
+                fit.tick(now);
             }
             if let Some(terminal) = &mut terminal {
                 terminal.fit();
@@ -172,6 +199,9 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     if let Some(terminal) = terminal {
         terminal.finish();
     }
+    if let Some(gateways) = gateways {
+        gateways.finish(host);
+    }
     let complete = clients.finish();
     if !socket.was_used() && !wondered {
         eprintln!("openuvr {who}: the {what} has ended without a picture. {why_none}");
@@ -188,11 +218,11 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
 }
 
 /// What shows the player's pads to the game, unless that is not wanted.
-fn game_pads(hook: Option<&Path>, socket: &Socket) -> Result<Option<GamePads>> {
-    let Some(hook) = hook else {
+fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<GamePads>> {
+    let Some((hook, seats)) = wanted else {
         return Ok(None);
     };
-    match GamePads::prepare(hook, socket) {
+    match GamePads::prepare(hook, socket, seats) {
         Ok(pads) => Ok(Some(pads)),
         Err(why @ LaunchError::NoPads(_)) => {
             eprintln!("openuvr run: {why}");

@@ -11,6 +11,7 @@ use openuvr_runtime::line::Order;
 
 use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
+use crate::gateways::Gateways;
 use crate::run::{Launch, launched};
 
 /// Frames a second, where neither a person nor a player's display says anything else: most headsets' rate.
@@ -64,6 +65,7 @@ fn order(config: &XrConfig) -> Order {
         eye: config
             .eye
             .map(|eye| format!("{}x{}", eye.width, eye.height)),
+        gateways: Gateways::are_wanted(&config.host),
         host,
     }
 }
@@ -73,6 +75,11 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(text) = config.printed {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
+    }
+    if Gateways::are_wanted(&config.config.host) {
+        return Err(anyhow!(
+            "web, rtsp and record need a program beside the application: start it with `openuvr xr -- APP`"
+        ));
     }
     let mut order = order(&config.config);
     // Applications are started elsewhere.

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use self::session::Session;
 use crate::login::Visitor;
-use crate::peer::Peer;
+use crate::peer::{OfferRefused, Peer};
 use crate::shared::{Ends, Shared};
 use crate::signalling::{Reply, Request};
 
@@ -66,11 +67,13 @@ pub(crate) async fn serve(
     ends: Ends,
     shared: Arc<Shared>,
 ) {
+    let stopping = shared.stopping.subscribe();
     let mut connection = Connection {
         visitor,
         wants,
         local: SocketAddr::new(ends.ours.ip().to_canonical(), shared.media_port),
         shared,
+        stopping,
         offered: None,
         idle_since: Instant::now(),
         counted: (Instant::now(), 0),
@@ -92,6 +95,8 @@ struct Connection {
     /// Where media reaches this machine, as the browser sees it.
     local: SocketAddr,
     shared: Arc<Shared>,
+    /// Whether the gateway stops. It waits until nobody has this any more.
+    stopping: watch::Receiver<bool>,
     offered: Option<Offered>,
     idle_since: Instant,
     counted: (Instant, u32),
@@ -100,10 +105,14 @@ struct Connection {
 impl Connection {
     /// Waits for whatever comes first, and acts on it; what to answer, or `None` at the end.
     async fn turn(&mut self, socket: &mut Socket) -> Option<Vec<String>> {
+        if *self.stopping.borrow() {
+            return None;
+        }
         let Some(offered) = &mut self.offered else {
             let until = self.idle_since + OFFER_WITHIN;
             return tokio::select! {
                 message = socket.next() => self.message(message?.ok()?),
+                _ = self.stopping.changed() => None,
                 () = sleep_until(until.into()) => None,
             };
         };
@@ -117,6 +126,7 @@ impl Connection {
         let next = session.map_or(next, |session| next.min(session.next_turn()));
         tokio::select! {
             message = socket.next() => self.message(message?.ok()?),
+            _ = self.stopping.changed() => Some(self.goodbye()),
             () = offered.peer.woken.notified() => Some(Vec::new()),
             () = sleep_until(next.into()) => {
                 offered.peer.tick();
@@ -156,14 +166,23 @@ impl Connection {
         if why.is_none() && offered.peer.is_alive() {
             return Some(Vec::new());
         }
-        let id = offered.id.clone();
+        Some(self.end(why.as_deref()))
+    }
+
+    /// The last words of a gateway that stops, with the host's own reason if it has said one.
+    fn goodbye(&mut self) -> Vec<String> {
+        let session = self.offered.as_mut().and_then(|o| o.session.as_mut());
+        let why = session.and_then(|session| session.turn(&self.shared));
+        self.end(Some(why.as_deref().unwrap_or("the host has stopped")))
+    }
+
+    /// Ends what was offered, and says why, if there is anything to say.
+    fn end(&mut self, why: Option<&str>) -> Vec<String> {
+        let id = self.offered.as_ref().map(|offered| offered.id.clone());
         self.hang_up();
-        let mut replies = Vec::new();
-        if let Some(message) = &why {
-            replies.push(Reply::Error { message }.to_text());
-        }
-        replies.push(Reply::Disconnect { connection: &id }.to_text());
-        Some(replies)
+        let error = why.map(|message| Reply::Error { message }.to_text());
+        let over = id.map(|id| Reply::Disconnect { connection: &id }.to_text());
+        error.into_iter().chain(over).collect()
     }
 
     fn message(&mut self, message: Message) -> Option<Vec<String>> {
@@ -196,6 +215,7 @@ impl Connection {
             Request::Connect { connection } => vec![
                 Reply::Connect {
                     connection: &connection,
+                    ice_servers: &self.shared.ice_servers,
                 }
                 .to_text(),
             ],
@@ -224,16 +244,23 @@ impl Connection {
     }
 
     fn offer(&mut self, id: String, sdp: &str) -> String {
+        if let Some(offered) = self.offered.as_ref().filter(|o| o.id == id) {
+            // It looks for another way to the host (an ICE restart, RFC 8829 section 5.2.2): what it plays goes on.
+            return match offered.peer.answer_again(sdp) {
+                Ok(sdp) => Reply::Answer {
+                    connection: &id,
+                    sdp: &sdp,
+                }
+                .to_text(),
+                Err(why) => self.refused(&why),
+            };
+        }
         // A WebSocket has one connection at a time.
         self.hang_up();
         let answered = Peer::answer(self.shared.media.clone(), self.local, sdp);
         let (peer, answer) = match answered {
             Ok(answered) => answered,
-            Err(why) => {
-                self.shared.counters.refused_offers.add(1);
-                let message = why.to_string();
-                return Reply::Error { message: &message }.to_text();
-            }
+            Err(why) => return self.refused(&why),
         };
         let peer = Arc::new(peer);
         self.shared.add(&peer);
@@ -249,6 +276,12 @@ impl Connection {
             session: None,
         });
         reply
+    }
+
+    fn refused(&self, why: &OfferRefused) -> String {
+        self.shared.counters.refused_offers.add(1);
+        let message = why.to_string();
+        Reply::Error { message: &message }.to_text()
     }
 
     /// Ends what was offered, if anything was.

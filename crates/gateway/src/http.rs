@@ -140,9 +140,10 @@ pub(crate) async fn admit(
         pin,
         from: ends.theirs,
     };
-    shared.host.admit(admission, move |admitted| {
+    let answer = Box::new(move |admitted| {
         let _ = answer.send(admitted);
     });
+    shared.host.admit(admission, answer);
     match answered.await {
         Ok(admitted) => admitted.map_err(|why| why.to_string()),
         Err(_) => Err("the host is busy or stops: try again".to_owned()),

@@ -20,11 +20,13 @@ mod connection;
 mod cursor;
 mod frames;
 mod http;
+pub mod ice;
 pub mod login;
 mod metrics;
 pub mod packetise;
 mod pages;
 mod peer;
+pub mod record;
 mod response;
 pub mod rtsp;
 mod server;
@@ -37,12 +39,15 @@ mod updates;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::net::sockopt;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use self::ice::IceServer;
 pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
 use self::shared::Shared;
 pub use self::tls::{Certificate, TlsError};
@@ -53,6 +58,9 @@ pub const PORT: u16 = openuvr_runtime::PORT + 1;
 /// What the kernel may hold of datagrams each way: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
+/// How long a gateway that stops waits for browsers to take its last words (guess: a round trip or two).
+const GOODBYE: Duration = Duration::from_millis(500);
+
 /// What a gateway is to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
@@ -62,6 +70,8 @@ pub struct Setup {
     pub certificate: Certificate,
     /// What the host is called on the page.
     pub name: String,
+    /// What browsers that have logged in are told to ask for ways to the host.
+    pub ice_servers: Vec<IceServer>,
 }
 
 /// Why there is no gateway.
@@ -98,7 +108,7 @@ impl Gateway {
     /// [`GatewayError`]
     pub fn start(
         setup: Setup,
-        host: Arc<HostRuntime>,
+        host: Arc<dyn GatewayHost>,
         scheduler: &Scheduler,
     ) -> Result<Gateway, GatewayError> {
         let tls = tls::open(&setup.certificate)?;
@@ -114,7 +124,10 @@ impl Gateway {
         let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
         let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
         let receiving = media.try_clone().map_err(failed)?;
-        let shared = Shared::new(host, setup.name, media).map_err(failed)?;
+        let Setup {
+            name, ice_servers, ..
+        } = setup;
+        let shared = Shared::new(host, name, ice_servers, media).map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -131,10 +144,12 @@ impl Gateway {
                     return;
                 };
                 tokio::spawn(server::take(shared.clone(), listener, tls));
-                tokio::spawn(server::receive(shared, receiving));
+                tokio::spawn(server::receive(shared.clone(), receiving));
                 let _ = stopped.await;
+                shared.stopping.send_replace(true);
+                // A browser that does not take its goodbye goes without.
+                let _ = timeout(GOODBYE, shared.stopping.closed()).await;
             });
-            // Tasks are dropped with it: each connection says goodbye.
             drop(runtime);
         };
         let thread = scheduler

@@ -42,7 +42,7 @@ pub fn payloads(slice: &[u8], mut each: impl FnMut(&[u8], bool)) {
 }
 
 /// The NAL units between start codes (ITU-T H.264 annex B), without empty ones.
-fn nal_units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn nal_units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = start_code(stream).map(|(_, behind)| &stream[behind..]);
     std::iter::from_fn(move || {
         let unit = rest?;

@@ -157,6 +157,19 @@ impl Peer {
         Ok((peer, answer))
     }
 
+    /// Answers a later offer on this connection, in which the browser looks for another way. What it sent or took
+    /// before goes on. One that is refused may have changed the way all the same.
+    pub(crate) fn answer_again(&self, offer: &str) -> Result<String, OfferRefused> {
+        let words = |e: &dyn std::fmt::Display| OfferRefused::Sdp(e.to_string());
+        let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
+        let mut state = self.lock();
+        let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
+        state.settle(Instant::now(), &self.socket);
+        drop(state);
+        self.woken.notify_one();
+        Ok(answer.to_sdp_string())
+    }
+
     /// The browser has one more address. One that means nothing here (a name of multicast DNS) changes
     /// nothing: its first packet shows where it is.
     pub(crate) fn candidate(&self, words: &str) {

@@ -2,11 +2,14 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use openuvr_proto::control::identity::PublicKey;
-use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::lock::lock;
+use tokio::sync::watch;
 
+use crate::ice::IceServer;
 use crate::login::Logins;
 use crate::peer::Peer;
 
@@ -68,13 +71,17 @@ pub(crate) struct Counters {
 }
 
 pub(crate) struct Shared {
-    pub(crate) host: Arc<HostRuntime>,
+    pub(crate) host: Arc<dyn GatewayHost>,
     /// What the host is called.
     pub(crate) name: String,
+    /// What browsers are told to ask for ways to it.
+    pub(crate) ice_servers: Vec<IceServer>,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<UdpSocket>,
     pub(crate) media_port: u16,
     pub(crate) counters: Counters,
+    /// Whether the gateway stops: each connection watches it as long as it is there.
+    pub(crate) stopping: watch::Sender<bool>,
     logins: Mutex<Logins>,
     places: Mutex<Vec<PublicKey>>,
     peers: Mutex<Vec<Arc<Peer>>>,
@@ -82,17 +89,20 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        host: Arc<HostRuntime>,
+        host: Arc<dyn GatewayHost>,
         name: String,
+        ice_servers: Vec<IceServer>,
         media: UdpSocket,
     ) -> std::io::Result<Shared> {
         let media_port = media.local_addr()?.port();
         Ok(Shared {
             host,
             name,
+            ice_servers,
             media: Arc::new(media),
             media_port,
             counters: Counters::default(),
+            stopping: watch::Sender::new(false),
             logins: Mutex::default(),
             places: Mutex::default(),
             peers: Mutex::default(),
@@ -154,8 +164,4 @@ impl Drop for Place {
             places.swap_remove(at);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,6 +13,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ice::IceServer;
+
 /// Bytes of a message at most: the session description of a browser with all its codecs has 10 kB.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
@@ -128,6 +130,8 @@ pub enum Reply<'a> {
     Connect {
         /// Its id.
         connection: &'a str,
+        /// What the browser is to ask for ways to the host; clients of Unity Render Streaming pass it over.
+        ice_servers: &'a [IceServer],
     },
     /// The gateway's description.
     Answer {
@@ -159,6 +163,8 @@ struct Out<'a> {
     connection_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     polite: Option<bool>,
+    #[serde(skip_serializing_if = "<[IceServer]>::is_empty")]
+    ice_servers: &'a [IceServer],
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,13 +187,18 @@ impl Reply<'_> {
             from: None,
             connection_id: None,
             polite: None,
+            ice_servers: &[],
             message: None,
             data: None,
         };
         let out = match *self {
-            Reply::Connect { connection } => Out {
+            Reply::Connect {
+                connection,
+                ice_servers,
+            } => Out {
                 connection_id: Some(connection),
                 polite: Some(true),
+                ice_servers,
                 ..plain("connect")
             },
             Reply::Answer { connection, sdp } => Out {
@@ -268,7 +279,10 @@ mod tests {
             answer.to_text(),
             r#"{"type":"answer","from":"a1","data":{"connectionId":"a1","sdp":"v=0"}}"#
         );
-        let connect = Reply::Connect { connection: "a1" };
+        let connect = Reply::Connect {
+            connection: "a1",
+            ice_servers: &[],
+        };
         assert_eq!(
             connect.to_text(),
             r#"{"type":"connect","connectionId":"a1","polite":true}"#

@@ -47,3 +47,14 @@ impl Updates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Why the host ended it, in words for the person.
+pub(crate) fn ended(reason: GoodbyeReason) -> &'static str {
+    match reason {
+        GoodbyeReason::Quit => "the host has stopped",
+        GoodbyeReason::SourceEnded => "the application at the host has ended",
+        GoodbyeReason::TakenOver => "another client plays, and none may watch",
+        GoodbyeReason::Forbidden => "the host forbids this device",
+        GoodbyeReason::Failed => "something failed at the host, which says what",
+    }
+}

@@ -225,10 +225,11 @@ impl DisplaySize {
     }
 
     fn forget_mode(&self, mode: Mode) {
-        // What is left of it does no harm.
-        let _ = self.conn.randr_delete_output_mode(self.output, mode);
-        let _ = self.conn.randr_destroy_mode(mode);
-        let _ = self.conn.flush();
+        // What is left of it does no harm. It is waited for, so that whoever looks next does not see it.
+        let deleted = self.conn.randr_delete_output_mode(self.output, mode);
+        let destroyed = self.conn.randr_destroy_mode(mode);
+        let _ = deleted.map(|request| request.check());
+        let _ = destroyed.map(|request| request.check());
     }
 
     /// Shows `next` in place of `before`. The screen has to hold both while one takes the other's place.

@@ -63,6 +63,7 @@ use crate::csv::Csv;
 use crate::host::config::Config;
 use crate::host::{HostRuntime, HostSetup, Input, Notice, SharedClipboard};
 use crate::lock::lock;
+use crate::remote::GatewayListener;
 use crate::sched;
 
 use first_picture::FirstPictureTimer;
@@ -107,6 +108,8 @@ struct Running {
     host: Arc<HostRuntime>,
     over: Arc<AtomicBool>,
     notice_reader: JoinHandle<()>,
+    /// Where gateways of another process come in, if they do.
+    gateways: Option<GatewayListener>,
 }
 
 type Tell = Box<dyn FnMut(Notice) + Send>;
@@ -229,44 +232,34 @@ impl Guest {
         let frames = Arc::new(frames);
         let viewport = Viewport::new(0, 0, size);
         let inputs = (input == InputTo::Application).then(Arc::<Inputs>::default);
-        let input = match (&input, &inputs) {
-            (InputTo::Display(display), _) => Some(format!("xtest:{display}")),
-            (InputTo::Nothing, _) => Some("null".to_owned()),
-            (InputTo::Application, _) => None,
+        let sink = |name: &str| input_sink::open(name).map(Input::Sink);
+        let input = match &input {
+            InputTo::Display(display) => sink(&format!("xtest:{display}")),
+            InputTo::Nothing => sink("null"),
+            InputTo::Application => Ok(Input::Application(inputs.clone().unwrap_or_default())),
         };
-        let input = match (input, &inputs) {
-            (Some(sink), _) => Input::Sink(input_sink::open(&sink).map_err(|e| e.to_string())?),
-            (None, inputs) => Input::Application(inputs.clone().unwrap_or_default()),
-        };
+        let input = input.map_err(|e| e.to_string())?;
         let watch = |display: &str| {
             let named = Some(display).filter(|display| !display.is_empty());
             CursorWatch::open(named, viewport.clone())
         };
         let cursor = display.filter(|_| config.cursor).map(watch).transpose();
-        let cursor = cursor.unwrap_or_else(|e| {
-            tell(Notice::Trouble(format!("the pointer is not sent: {e}")));
-            None
-        });
+        let cursor = cursor.map_err(|e| format!("the pointer is not sent: {e}"));
+        let cursor = or_tell(cursor, &mut tell);
         let ways = config.clipboard_ways()?;
         let clipboard = match display {
             None if ways.any() => Err("there is no display that has one".to_owned()),
             None => Ok(None),
             Some(display) => SharedClipboard::open(display, ways),
         };
-        let clipboard = clipboard.unwrap_or_else(|why| {
-            tell(Notice::Trouble(format!(
-                "the clipboard is not shared: {why}"
-            )));
-            None
-        });
+        let clipboard = clipboard.map_err(|why| format!("the clipboard is not shared: {why}"));
+        let clipboard = or_tell(clipboard, &mut tell);
         if let Some(why) = opened.sounds.silent {
             tell(Notice::Trouble(why));
         }
-        let pads = config.pads_folder.as_deref().map(pads::game::open);
-        let pads = pads.transpose().unwrap_or_else(|e| {
-            tell(Notice::Trouble(e.to_string()));
-            None
-        });
+        let folder = config.pads_folder.as_deref();
+        let pads = folder.map(|folder| pads::game::open(folder, &config.seats));
+        let pads = or_tell(pads.transpose().map_err(|e| e.to_string()), &mut tell);
         let address = opened.link.local_addr();
         let pin = opened.pairing.as_ref().map(|(pin, _)| pin.clone());
         let host = HostRuntime::start(HostSetup {
@@ -288,6 +281,8 @@ impl Guest {
             scheduler: scheduler.clone(),
         })?;
         let host = Arc::new(host);
+        let open = |path: &Path| GatewayListener::open(path, &host, &scheduler);
+        let gateways = or_tell(config.gateway.as_deref().map(open).transpose(), &mut tell);
         let statistics = Arc::<Mutex<Statistics>>::default();
         let over = Arc::new(AtomicBool::new(false));
         let mut notice_reader = NoticeReader {
@@ -327,6 +322,7 @@ impl Guest {
                 host,
                 over,
                 notice_reader,
+                gateways,
             }),
             frames,
             inputs,
@@ -569,22 +565,33 @@ impl Drop for Guest {
             host,
             over,
             notice_reader,
+            gateways,
         }) = self.running.take()
         else {
             return;
         };
         if self.forked() {
             // Its threads are in the parent, and so are those who hold its locks.
-            std::mem::forget((host, notice_reader, self.frames.clone()));
+            std::mem::forget((host, notice_reader, gateways, self.frames.clone()));
             return;
         }
         // The threads end while the one that reads their notices finds out.
         host.cancel();
+        // Its threads take hold of the host now and then.
+        drop(gateways);
         drop(host);
         over.store(true, Ordering::Release);
         // A panic of it was told by itself.
         let _ = notice_reader.join();
     }
+}
+
+/// What was opened. What could not be the guest goes on without, and `tell` is told why.
+fn or_tell<T>(opened: Result<Option<T>, String>, tell: &mut impl FnMut(Notice)) -> Option<T> {
+    opened.unwrap_or_else(|why| {
+        tell(Notice::Trouble(why));
+        None
+    })
 }
 
 /// A new CSV with its header.

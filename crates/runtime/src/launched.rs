@@ -3,18 +3,26 @@
 //!
 //! It prints nothing and starts no thread. A child that the application forks does not have the socket.
 
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use openuvr_media::capture::Waker;
+use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::NotForked;
+use openuvr_proto::input::pad::MAX_PADS;
+use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
 use crate::line::{Line, Order, SOCKET};
+use crate::remote;
 
 /// The socket of who started this application.
 pub struct Launcher {
@@ -53,19 +61,34 @@ impl Launcher {
         })
     }
 
-    /// What to do, if it was said: once, and to one process of an application at a time.
+    /// What to do, if it was said: once, and to one process of an application at a time. With it come the sockets of
+    /// pads that are there already.
     ///
     /// # Errors
     /// One line: it is not understood, or the socket broke.
     pub fn order(&self) -> Result<Option<Order>, String> {
         let mut text = vec![0; Order::LONGEST];
-        match recv(&self.socket, &mut text[..], RecvFlags::DONTWAIT) {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
+        let mut with = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut parts = [IoSliceMut::new(&mut text)];
+        let length = match recvmsg(&self.socket, &mut parts, &mut with, flags) {
             // It has ended, which the next wait says.
-            Ok((_, 0)) => Ok(None),
-            Ok((_, length)) => Order::read(&text[..length]).map(Some),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(e) => Err(failed(e)),
+            Ok(received) if received.bytes == 0 => return Ok(None),
+            Ok(received) => received.bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut sockets = Vec::new();
+        for message in with.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                sockets.extend(received.map(Arc::new));
+            }
         }
+        let mut order = Order::read(text.get(..length).unwrap_or_default())?;
+        order.host.seats = SeatSockets(sockets);
+        order.host.gateway = gateway().filter(|_| order.gateways);
+        Ok(Some(order))
     }
 
     /// Waits until `waker` is used, or the other end says something or is gone.
@@ -96,6 +119,12 @@ impl AsFd for Launcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Where its gateways look for the host.
+fn gateway() -> Option<PathBuf> {
+    let socket = PathBuf::from(std::env::var_os(SOCKET)?);
+    Some(socket.parent()?.join(remote::NAME))
 }
 
 fn failed(e: Errno) -> String {

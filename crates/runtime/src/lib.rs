@@ -24,6 +24,8 @@ pub mod line;
 pub mod lock;
 pub mod machine;
 pub mod recording;
+#[cfg(feature = "host")]
+pub mod remote;
 pub mod sched;
 pub mod sound_choice;
 #[cfg(any(feature = "host", feature = "client"))]

@@ -46,6 +46,8 @@ pub struct Order {
     pub window: Option<String>,
     /// How large an eye's picture is, if that is not said by [`EYE`].
     pub eye: Option<String>,
+    /// Whether who started the application has gateways, which reach its host beside the socket of [`SOCKET`].
+    pub gateways: bool,
     /// The host.
     pub host: Config,
 }

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::audio::render::Renderer;
-use openuvr_media::audio::{AudioError, AudioPlayback, CHANNELS, Waker};
+use openuvr_media::audio::{AudioError, AudioPlayback, CHANNELS, Waker, duration_of};
 use openuvr_proto::recv::jitter_buffer::{
     Device, JitterBuffer, JitterCounters, JitterStatus, Next,
 };
@@ -285,7 +285,7 @@ impl Player {
         let mut renderer = Renderer::open()?;
         let (mut samples, mut coded) = (Vec::new(), Vec::new());
         while !self.stopping() {
-            let level = playback.level()?;
+            let mut level = playback.level()?;
             let now = clock::now();
             if self.audience.wants_report(now) {
                 let (status, counters) = {
@@ -294,38 +294,42 @@ impl Player {
                 };
                 self.audience.report(now, status, counters);
             }
-            let device = Device {
-                dry_in: level.dry_in,
-                block: level.block,
-            };
-            let mut buffer = lock(&self.stream.buffer);
-            let ratio = buffer.ratio();
-            let next = in_own_memory(&buffer.next(now, device), &mut coded);
-            if matches!(next, Next::Wait(_)) {
-                // Before the lock goes: what comes behind it wakes this thread.
-                self.stream.waits.store(true, Ordering::Relaxed);
-            }
-            drop(buffer);
-            let captured = match next {
-                Next::Wait(until) => {
-                    let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
-                    playback.wait(Some(until.since(clock::now())))?;
-                    self.stream.handed_over.received();
-                    self.stream.waits.store(false, Ordering::Relaxed);
-                    continue;
+            // All that is to be written now. The device is asked once: what is added to it is known.
+            let until = loop {
+                let device = Device {
+                    dry_in: level.dry_in,
+                    block: level.block,
+                };
+                let mut buffer = lock(&self.stream.buffer);
+                let ratio = buffer.ratio();
+                let next = in_own_memory(&buffer.next(now, device), &mut coded);
+                if matches!(next, Next::Wait(_)) {
+                    // Before the lock goes: what comes behind it wakes this thread.
+                    self.stream.waits.store(true, Ordering::Relaxed);
                 }
-                Next::Payload { captured, .. } => Some(captured),
-                Next::Conceal { .. } | Next::Silence { .. } => None,
+                drop(buffer);
+                let captured = match next {
+                    Next::Wait(until) => break until,
+                    Next::Payload { captured, .. } => Some(captured),
+                    Next::Conceal { .. } | Next::Silence { .. } => None,
+                };
+                samples.clear();
+                samples.extend_from_slice(renderer.render(&next, ratio)?);
+                let gain = self.sink.volume.factor();
+                amplify(&mut samples, std::mem::replace(&mut self.gain, gain), gain);
+                playback.write(&samples)?;
+                *told = false;
+                if let (Some(captured), Some(heard_in)) = (captured, level.heard_in) {
+                    self.audience.heard(now, captured, now + heard_in);
+                }
+                let written = duration_of(samples.len() / CHANNELS);
+                level.dry_in += written;
+                level.heard_in = level.heard_in.map(|heard_in| heard_in + written);
             };
-            samples.clear();
-            samples.extend_from_slice(renderer.render(&next, ratio)?);
-            let gain = self.sink.volume.factor();
-            amplify(&mut samples, std::mem::replace(&mut self.gain, gain), gain);
-            playback.write(&samples)?;
-            *told = false;
-            if let (Some(captured), Some(heard_in)) = (captured, level.heard_in) {
-                self.audience.heard(now, captured, now + heard_in);
-            }
+            let until = until.map_or(now + LOOK_EVERY, |at| at.min(now + LOOK_EVERY));
+            playback.wait(Some(until.since(clock::now())))?;
+            self.stream.handed_over.received();
+            self.stream.waits.store(false, Ordering::Relaxed);
         }
         Ok(())
     }

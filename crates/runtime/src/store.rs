@@ -126,6 +126,14 @@ pub enum StoreError {
     },
 }
 
+/// Makes `dir` for this user alone (mode 0700) if it isn't there.
+///
+/// # Errors
+/// [`StoreError`]: it can't be made, or belongs to somebody else.
+pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
+    Lock::take(dir).map(drop)
+}
+
 /// Holds a folder's lock until it is dropped.
 pub(crate) struct Lock {
     _file: File,

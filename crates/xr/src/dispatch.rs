@@ -5,7 +5,8 @@ use std::ffi::{CStr, c_char};
 use openxr_sys::{self as xr, Handle as _, pfn};
 
 use crate::api::{
-    action, event, frame, instance, path, session, space, swapchain, system, time, vulkan,
+    action, automation, event, frame, gl, instance, mask, path, refresh, session, source, space,
+    swapchain, system, time, vulkan,
 };
 use crate::border::{Outcome, call};
 use crate::extensions::{Enabled, Extension};
@@ -44,6 +45,11 @@ macro_rules! table {
 const NOTHING: Needs = Needs::Nothing;
 const USUAL: Needs = Needs::Instance;
 const TIMESPEC: Needs = Needs::Any(&[Extension::ConvertTimespecTime]);
+const AUTOMATION: Needs = Needs::Any(&[Extension::ConformanceAutomation]);
+const MASK: Needs = Needs::Any(&[Extension::VisibilityMask]);
+const REFRESH: Needs = Needs::Any(&[Extension::DisplayRefreshRate]);
+const SPACES: Needs = Needs::Any(&[Extension::LocateSpaces]);
+const OPENGL: Needs = Needs::Any(&[Extension::OpenGlEnable]);
 const VULKAN: Needs = Needs::Any(&[Extension::VulkanEnable]);
 const VULKAN2: Needs = Needs::Any(&[Extension::VulkanEnable2]);
 
@@ -98,12 +104,23 @@ table! {
     b"xrGetActionStateFloat" USUAL => action::float as GetActionStateFloat;
     b"xrGetActionStateVector2f" USUAL => action::vector as GetActionStateVector2f;
     b"xrGetActionStatePose" USUAL => action::pose as GetActionStatePose;
-    b"xrEnumerateBoundSourcesForAction" USUAL => action::bound_sources as EnumerateBoundSourcesForAction;
-    b"xrGetInputSourceLocalizedName" USUAL => action::source_name as GetInputSourceLocalizedName;
+    b"xrEnumerateBoundSourcesForAction" USUAL => source::bound as EnumerateBoundSourcesForAction;
+    b"xrGetInputSourceLocalizedName" USUAL => source::name as GetInputSourceLocalizedName;
     b"xrApplyHapticFeedback" USUAL => action::apply_haptic as ApplyHapticFeedback;
     b"xrStopHapticFeedback" USUAL => action::stop_haptic as StopHapticFeedback;
     b"xrConvertTimespecTimeToTimeKHR" TIMESPEC => time::from_timespec as ConvertTimespecTimeToTimeKHR;
     b"xrConvertTimeToTimespecTimeKHR" TIMESPEC => time::to_timespec as ConvertTimeToTimespecTimeKHR;
+    b"xrSetInputDeviceActiveEXT" AUTOMATION => automation::set_active as SetInputDeviceActiveEXT;
+    b"xrSetInputDeviceStateBoolEXT" AUTOMATION => automation::set_bool as SetInputDeviceStateBoolEXT;
+    b"xrSetInputDeviceStateFloatEXT" AUTOMATION => automation::set_float as SetInputDeviceStateFloatEXT;
+    b"xrSetInputDeviceStateVector2fEXT" AUTOMATION => automation::set_vector as SetInputDeviceStateVector2fEXT;
+    b"xrSetInputDeviceLocationEXT" AUTOMATION => automation::set_location as SetInputDeviceLocationEXT;
+    b"xrGetVisibilityMaskKHR" MASK => mask::get as GetVisibilityMaskKHR;
+    b"xrEnumerateDisplayRefreshRatesFB" REFRESH => refresh::enumerate as EnumerateDisplayRefreshRatesFB;
+    b"xrGetDisplayRefreshRateFB" REFRESH => refresh::get as GetDisplayRefreshRateFB;
+    b"xrRequestDisplayRefreshRateFB" REFRESH => refresh::request as RequestDisplayRefreshRateFB;
+    b"xrLocateSpacesKHR" SPACES => space::locate_all as LocateSpacesKHR;
+    b"xrGetOpenGLGraphicsRequirementsKHR" OPENGL => gl::requirements as GetOpenGLGraphicsRequirementsKHR;
     b"xrGetVulkanInstanceExtensionsKHR" VULKAN => vulkan::instance_extensions as GetVulkanInstanceExtensionsKHR;
     b"xrGetVulkanDeviceExtensionsKHR" VULKAN => vulkan::device_extensions as GetVulkanDeviceExtensionsKHR;
     b"xrGetVulkanGraphicsDeviceKHR" VULKAN => vulkan::graphics_device as GetVulkanGraphicsDeviceKHR;

@@ -1,5 +1,6 @@
 //! An application's instance: its paths, actions and events, and the session that hangs on it.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, Weak};
 
 use openuvr_runtime::lock::lock;
@@ -22,6 +23,8 @@ pub(crate) struct Instance {
     pub(crate) session: Mutex<Weak<dyn Newest>>,
     /// What was asked before a session with Vulkan.
     pub(crate) vulkan: Mutex<Choice>,
+    /// `xrGetOpenGLGraphicsRequirementsKHR` was asked.
+    pub(crate) asked_for_gl: AtomicBool,
 }
 
 impl Instance {
@@ -33,6 +36,7 @@ impl Instance {
             events: Mutex::default(),
             session: Mutex::new(Weak::<Nobody>::new()),
             vulkan: Mutex::default(),
+            asked_for_gl: AtomicBool::new(false),
         }
     }
 }

@@ -6,7 +6,7 @@
 //!   api: reads and checks what the application hands over, one file per chapter of the specification
 //!     │                              │
 //!     ▼                              ▼
-//!   logic: what is decided,      vulkan: images of swapchains, composition, read-back
+//!   logic: what is decided,      graphics: images of swapchains, composition, read-back, by vulkan or gl
 //!   without clocks or pointers       │
 //!                                    ▼
 //!                                stream: the host in this process (runtime::guest) ─► clients
@@ -21,6 +21,8 @@ mod api;
 mod border;
 mod dispatch;
 mod extensions;
+mod gl;
+mod graphics;
 mod handles;
 mod instance;
 mod logic;

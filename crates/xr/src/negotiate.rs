@@ -1,4 +1,4 @@
-//! The one door: the loader of OpenXR asks for `xrGetInstanceProcAddr`, and gets all else from it.
+//! The one exported symbol: the loader of OpenXR asks for `xrGetInstanceProcAddr`, and gets all else from it.
 
 use openxr_sys as xr;
 

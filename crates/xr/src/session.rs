@@ -13,17 +13,20 @@ use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
 use crate::border::Outcome;
+use crate::extensions::Extension;
+use crate::graphics::Graphics;
 use crate::handles::Object;
 use crate::instance::{Instance, Newest};
-use crate::logic::actions::SetId;
+use crate::logic::actions::{ActionId, SetId};
 use crate::logic::events::Event;
 use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
 use crate::logic::head::{Head, HeadTracker};
+use crate::logic::input::{ActiveSet, Input};
 use crate::logic::life::{Audience, Life};
-use crate::logic::spaces;
+use crate::logic::pose::Pose;
+use crate::logic::spaces::{self, Whereabouts};
 use crate::settings::{self, USUAL_FPS};
 use crate::stream::{Stream, Wanted};
-use crate::vulkan::graphics::Graphics;
 
 /// How often a thread in `xrWaitFrame` looks whether its session is still there (guess).
 const TURN: Duration = Duration::from_millis(50);
@@ -43,6 +46,7 @@ pub(crate) struct Session {
     /// `None`: it has no pictures.
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
+    pub(crate) input: Mutex<Input>,
     state: Mutex<State>,
     /// A frame was begun, or the session is gone.
     changed: Condvar,
@@ -58,6 +62,8 @@ struct State {
     /// What views were located with, by the time that they were located for.
     located: VecDeque<(Instant, Head, Option<Posed>)>,
     begun: Option<Instant>,
+    /// Pictures a second that the application was told of.
+    refresh: f32,
     /// The application was told to draw the newest frame.
     worth_drawing: bool,
     /// Of an eye's picture, in the newest frame that had one.
@@ -71,11 +77,12 @@ impl Session {
         graphics: Option<Graphics>,
         stream: Option<Stream>,
     ) -> Session {
-        Session {
+        let session = Session {
             instance,
             handle: OnceLock::new(),
             graphics,
             stream,
+            input: Mutex::default(),
             state: Mutex::new(State {
                 life: Life::new(),
                 frames: FrameLoop::default(),
@@ -85,12 +92,15 @@ impl Session {
                 newest_pose: None,
                 located: VecDeque::new(),
                 begun: None,
+                refresh: 0.0,
                 worth_drawing: false,
                 eye: settings::eye(),
                 gone: false,
             }),
             changed: Condvar::new(),
-        }
+        };
+        session.state().refresh = session.refresh();
+        session
     }
 
     /// It has a handle now, and tells what became of it.
@@ -198,9 +208,19 @@ impl Session {
         }
     }
 
-    fn period(&self) -> Duration {
+    fn fps(&self) -> f64 {
         let fps = self.stream.as_ref().and_then(Stream::fps);
-        Duration::from_secs_f64(1.0 / fps.unwrap_or(USUAL_FPS))
+        fps.filter(|fps| *fps > 0.0).unwrap_or(USUAL_FPS)
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.fps())
+    }
+
+    /// Pictures that the player's display shows in a second.
+    #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+    pub(crate) fn refresh(&self) -> f32 {
+        self.fps() as f32
     }
 
     fn delay(&self, period: Duration) -> Duration {
@@ -317,6 +337,21 @@ impl Session {
         }
     }
 
+    /// `xrSyncActions`, of a session that has these sets and its player's input.
+    pub(crate) fn sync(&self, active: &[ActiveSet]) {
+        let attached = self.state().attached.clone().unwrap_or_default();
+        let actions = lock(&self.instance.actions);
+        let mut paths = lock(&self.instance.paths);
+        let of = (&*actions, &mut *paths);
+        let changed = lock(&self.input).sync(active, &attached, of, clock::now());
+        drop((actions, paths));
+        if let Some(handle) = self.handle.get()
+            && changed
+        {
+            lock(&self.instance.events).push(Event::Profile(*handle));
+        }
+    }
+
     /// Whether it has sets of actions at all.
     pub(crate) fn has_sets(&self) -> Outcome<()> {
         match self.state().attached {
@@ -341,10 +376,18 @@ impl Session {
 
 impl Newest for Session {
     fn look(&self) {
-        let audience = self.audience();
+        let (audience, refresh) = (self.audience(), self.refresh());
         let mut state = self.state();
         state.life.watched(audience);
         self.tell(&mut state);
+        let before = std::mem::replace(&mut state.refresh, refresh);
+        let asked = self.instance.extensions.has(Extension::DisplayRefreshRate);
+        if let Some(handle) = self.handle.get()
+            && asked
+            && before != refresh
+        {
+            lock(&self.instance.events).push(Event::Refresh(*handle, before, refresh));
+        }
     }
 
     fn is_gone(&self) -> bool {
@@ -367,6 +410,22 @@ impl Object for Session {
         if let Some(handle) = self.handle.get() {
             lock(&self.instance.events).forget(*handle);
         }
+    }
+}
+
+/// A player of a session, with the head where it is at some time.
+pub(crate) struct Player<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) head: Head,
+}
+
+impl Whereabouts for Player<'_> {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
+        lock(&self.session.input).pose(action, user)
     }
 }
 

@@ -4,16 +4,30 @@ use std::sync::{Arc, Mutex};
 
 use openxr_sys as xr;
 
+use crate::border::Outcome;
+use crate::graphics::Pictures;
 use crate::handles::Object;
 use crate::logic::images::Images;
 use crate::session::Session;
-use crate::vulkan::images::Pictures;
 
 /// What an `XrSwapchain` stands for.
 pub(crate) struct Swapchain {
     pub(crate) session: Arc<Session>,
     pub(crate) images: Mutex<Images>,
-    pub(crate) pictures: Arc<Pictures>,
+    pub(crate) pictures: Pictures,
+}
+
+impl Swapchain {
+    /// One of its images is about to be the application's.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub(crate) fn acquired(&self) -> Outcome<()> {
+        match &self.session.graphics {
+            Some(graphics) => graphics.acquired(&self.pictures),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Object for Swapchain {

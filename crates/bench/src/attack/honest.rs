@@ -63,6 +63,7 @@ impl Honest {
                 dir: dir.path(),
                 csv: Some(&csv),
                 sound: None,
+                pads: None,
                 show_host: false,
                 more_host: &words(&["--source", "pattern", "--size", "640x480"]),
                 more_client: &words(&["--present", "null"]),

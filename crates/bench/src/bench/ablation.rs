@@ -148,6 +148,7 @@ fn measure(
         dir: dir.path(),
         csv: &csv,
         sound: None,
+        pads: None,
         more_host: &configuration.host_words(),
         more_client: &configuration.client_words(),
     })?;

@@ -64,6 +64,19 @@ pub(super) struct Stream {
     pub(super) reaction_ms: Vec<f64>,
     /// Luma PSNR against the captured picture of the same frame, dB.
     pub(super) psnr_db: Vec<f64>,
+    /// What the record says of those that were compared, where there is one.
+    pub(super) compared: Vec<Compared>,
+}
+
+/// A picture whose PSNR was taken.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Compared {
+    /// Luma PSNR, dB.
+    pub(super) psnr_db: f64,
+    /// What became of its frame; `None`: the record doesn't have it.
+    pub(super) outcome: Option<String>,
+    /// Its datagrams with their IPv4 and UDP headers.
+    pub(super) wire_bytes: u64,
 }
 
 /// (end to end − floor) ÷ serial codec time, medians.

@@ -4,9 +4,8 @@
 //! Both sinks are recorded by this process, as a host records: the time of a click is that of its first loud
 //! sample. The picture's times are those of the bar code in which the flash is counted.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -19,6 +18,7 @@ use serde::Serialize;
 
 use super::reader::Sighting;
 use super::stats::Summary;
+use crate::background::Background;
 
 /// A click begins where a sample is as loud as this, a fifth of what the scene plays: what a codec spreads in
 /// front of it is quieter.
@@ -66,8 +66,7 @@ pub(crate) fn count(samples: &[f32]) -> usize {
 #[derive(Debug)]
 pub(crate) struct Ear {
     heard: Arc<Mutex<Vec<Instant>>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 impl Ear {
@@ -79,13 +78,11 @@ impl Ear {
         };
         let mut capture = Capture::open(Some(server), &settings)?;
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (there, stopped) = (Arc::clone(&heard), Arc::clone(&stop));
-        let thread = std::thread::Builder::new().name("ear".into());
-        let thread = thread.spawn(move || {
+        let there = Arc::clone(&heard);
+        let thread = Background::start("ear", move |stop| {
             let mut block = vec![0.0; frames_in(settings.frame) * CHANNELS];
             let mut onsets = Onsets::default();
-            while !stopped.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 match capture.read(&mut block, Some(Duration::from_millis(50))) {
                     Ok(AudioEvent::Captured(at)) => {
                         let found = onsets.look(&block).into_iter();
@@ -101,8 +98,7 @@ impl Ear {
         })?;
         Ok(Ear {
             heard,
-            stop,
-            thread: Some(thread),
+            _thread: thread,
         })
     }
 
@@ -110,15 +106,6 @@ impl Ear {
     pub(crate) fn heard(&self) -> Vec<Instant> {
         let heard = self.heard.lock();
         heard.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for Ear {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -17,6 +17,9 @@ pub(super) struct Data {
     pub(super) handoff: Value,
     pub(super) peers: Value,
     pub(super) sound: Value,
+    pub(super) pads: Value,
+    /// Browsers and video players.
+    pub(super) web: Value,
     /// One for each case.
     pub(super) link: Vec<Value>,
     /// Objects with `title`, `x` and `series`.
@@ -63,6 +66,8 @@ impl Data {
                 "handoff" => data.handoff = value,
                 "peers" => data.peers = value,
                 "sound" => data.sound = value,
+                "pads" => data.pads = value,
+                "web" => data.web = value,
                 "wifi" => data.wifi = value,
                 "jitter" => data.jitter = value,
                 "traffic" => data.traffic = value,
@@ -84,6 +89,8 @@ impl Data {
                 &data.handoff,
                 &data.peers,
                 &data.sound,
+                &data.pads,
+                &data.web,
                 &data.wifi,
                 &data.jitter,
                 &data.traffic,
@@ -109,6 +116,8 @@ impl Data {
             "handoff" => from_ref(&self.handoff),
             "peers" => from_ref(&self.peers),
             "sound" => from_ref(&self.sound),
+            "pads" => from_ref(&self.pads),
+            "web" => from_ref(&self.web),
             "link" => &self.link,
             "quality" => &self.quality_files,
             _ => &[],
@@ -137,6 +146,8 @@ impl Data {
             &self.handoff,
             &self.peers,
             &self.sound,
+            &self.pads,
+            &self.web,
         ];
         let all = latency.into_iter().chain(others);
         all.filter_map(|value| value.get("machine")).next()

@@ -203,6 +203,7 @@ fn once(
             dir: dir.path(),
             csv: &dir.path().join("frames.csv"),
             sound: None,
+            pads: None,
             more_host: &[],
             more_client: &[],
         })?),

@@ -5,27 +5,24 @@
 //! so) and a bounded channel of the standard library. One message at a time, paced, so that the
 //! receiver sleeps before each, as between frames. A closed loop would measure something else.
 
-use std::os::fd::AsFd as _;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+mod idle;
+mod one;
+mod recording;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use openuvr_media::capture::Waker;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::control::handshake::{Established, SessionSecret};
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
-use openuvr_proto::time::Instant;
 use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
-use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
+use self::one::{Cell, Pace, WAYS};
+use self::recording::Cost;
 use super::head::keep;
 use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
@@ -35,8 +32,10 @@ use openuvr_runtime::clock;
 ///
 /// The figures: microseconds from "handed over" in one thread to "has it" in another, for an
 /// eventfd and a channel, with ordinary and with real-time threads, where the kernel puts them and
-/// both on one core. And microseconds to cut and seal a frame of 42 kB, in one piece and in eight
-/// slices.
+/// both on one core. And what could make them shorter, with real-time threads: no core sleeps
+/// (/dev/cpu_dma_latency, for the whole machine), or the receiver, who knows when the next is due,
+/// spins from 150 µs before. Then what recording a hand-off costs (--handoffs of host and client), and
+/// microseconds to cut and seal a frame of 42 kB, in one piece and in eight slices.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Messages a second
@@ -63,13 +62,6 @@ const TARGET_SEAL: f64 = 10.0;
 /// A mean frame of a stream of 20 Mb/s at 60 frames a second, in bytes.
 const FRAME: usize = 42_000;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Primitive {
-    Eventfd,
-    Channel,
-}
-
 /// Microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Micros {
@@ -94,18 +86,6 @@ impl Micros {
 }
 
 #[derive(Debug, Serialize)]
-struct Cell {
-    primitive: Primitive,
-    /// What the threads got, such as `FIFO 45`.
-    policy: String,
-    real_time: bool,
-    one_core: bool,
-    /// Messages handed over; `us.count` of them were received.
-    sent: usize,
-    us: Micros,
-}
-
-#[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
     rate: f64,
@@ -113,6 +93,9 @@ struct Report {
     quick: bool,
     other_cores: f64,
     handoffs: Vec<Cell>,
+    /// Ways that this machine does not allow, and why.
+    left_out: Vec<String>,
+    recording_ns: Cost,
     /// A frame of 42 kB in one slice and in eight.
     sealing_us: [Micros; 2],
 }
@@ -129,16 +112,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();
-    let mut handoffs = Vec::new();
-    for real_time in [false, true] {
-        for one_core in [false, true] {
-            for primitive in [Primitive::Eventfd, Primitive::Channel] {
-                ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-                let pace = (rate, seconds);
-                handoffs.push(cell(primitive, real_time, one_core, pace, &stop)?);
+    let (mut handoffs, mut left_out) = (Vec::new(), Vec::new());
+    let pace = Pace { rate, seconds };
+    for way in WAYS {
+        for primitive in way.primitives() {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            match one::cell(*primitive, way, pace, &stop)? {
+                Ok(cell) => handoffs.push(cell),
+                Err(why) => left_out.push(format!("{}: {why}", way.words())),
             }
         }
     }
+    left_out.dedup();
     let report = Report {
         machine: Machine::this(),
         rate,
@@ -146,6 +131,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         quick: args.quick,
         other_cores: Load::now().since(&before).other_cores,
         handoffs,
+        left_out,
+        recording_ns: recording::cost()?,
         sealing_us: [sealing(1)?, sealing(8)?],
     };
     print(&report);
@@ -153,121 +140,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         keep(folder, "handoff.json", &report)?;
     }
     Ok(())
-}
-
-/// One kind of hand-off; the sender is paced, the receiver sleeps between messages.
-fn cell(
-    primitive: Primitive,
-    real_time: bool,
-    one_core: bool,
-    (rate, seconds): (f64, f64),
-    stop: &Arc<AtomicBool>,
-) -> Result<Cell> {
-    let scheduler = match real_time {
-        true => Scheduler::new(),
-        false => Scheduler::ordinary(),
-    };
-    let count = (rate * seconds).ceil() as u32;
-    let stopped = Arc::clone(stop);
-    let period = Duration::from_secs_f64(1.0 / rate);
-    let home = one_core.then(first_core).transpose()?;
-    let pin = move || match home {
-        Some(core) => sched_setaffinity(None, &core),
-        None => Ok(()),
-    };
-    // How many were handed over.
-    let pace = move |mut hand_over: Box<dyn FnMut(usize, Instant) -> Result<()>>| {
-        pin()?;
-        let (begin, mut sent) = (clock::now(), 0);
-        for n in 1..=count {
-            clock::sleep_until(begin + period * n);
-            if stopped.load(Ordering::Relaxed) {
-                break;
-            }
-            hand_over(sent, clock::now())?;
-            sent += 1;
-        }
-        Ok::<usize, anyhow::Error>(sent)
-    };
-    let micros = |sent: Instant, now: Instant| now.since(sent).as_secs_f64() * 1e6;
-    let (receiver, sender) = match primitive {
-        Primitive::Channel => {
-            let (sender, inbox) = sync_channel::<Instant>(8);
-            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
-                pin()?;
-                let samples = inbox.iter().map(|sent| micros(sent, clock::now()));
-                Ok::<_, anyhow::Error>(samples.collect::<Vec<f64>>())
-            })?;
-            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
-                pace(Box::new(move |_, now| Ok(sender.send(now)?)))
-            })?;
-            (receiver, sender)
-        }
-        Primitive::Eventfd => {
-            let waker = Waker::new()?;
-            // By number: a receiver that is late is woken once for several, and each of them counts.
-            let stamps: Arc<[AtomicI64]> = (0..count).map(|_| AtomicI64::new(0)).collect();
-            let all = Arc::new(AtomicUsize::new(usize::MAX));
-            let (raised, sent, end) = (waker.clone(), stamps.clone(), all.clone());
-            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
-                pin()?;
-                let mut samples = Vec::new();
-                loop {
-                    let fd = raised.0.as_fd();
-                    poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None)?;
-                    let mut count = [0; 8];
-                    rustix::io::read(fd, &mut count)?;
-                    let now = clock::now();
-                    // How often it was raised since it was read last (eventfd(2)).
-                    for _ in 0..u64::from_ne_bytes(count) {
-                        match sent.get(samples.len()) {
-                            Some(sent) if samples.len() < end.load(Ordering::Acquire) => {
-                                let sent = Instant(sent.load(Ordering::Acquire));
-                                samples.push(micros(sent, now));
-                            }
-                            _ => return Ok::<_, anyhow::Error>(samples),
-                        }
-                    }
-                }
-            })?;
-            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
-                let last = waker.clone();
-                let sent = pace(Box::new(move |number, now| {
-                    stamps[number].store(now.0, Ordering::Release);
-                    waker.wake();
-                    Ok(())
-                }))?;
-                // Once more than there are messages: it is the end.
-                all.store(sent, Ordering::Release);
-                last.wake();
-                Ok(sent)
-            })?;
-            (receiver, sender)
-        }
-    };
-    let panicked = |_| anyhow!("a thread of the measurement panicked");
-    let sent = sender.join().map_err(panicked)??;
-    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-    let samples: Vec<f64> = receiver.join().map_err(panicked)??;
-    let report = scheduler.report();
-    let policy = report.threads.first().map_or(Policy::Other, |t| t.policy);
-    Ok(Cell {
-        primitive,
-        policy: policy.to_string(),
-        real_time: policy != Policy::Other,
-        one_core,
-        sent,
-        us: Micros::of(samples).context("no message arrived")?,
-    })
-}
-
-/// The first core that this process may use.
-fn first_core() -> Result<CpuSet> {
-    let allowed = sched_getaffinity(None).context("can't read this process's cores")?;
-    let first = (0..CpuSet::MAX_CPU).find(|&core| allowed.is_set(core));
-    let mut one = CpuSet::new();
-    one.set(first.context("this process may use no core")?);
-    Ok(one)
 }
 
 /// Cuts and seals a frame again and again, as the host does for one subscriber.
@@ -325,10 +197,10 @@ fn print(report: &Report) {
         );
     }
     println!(
-        "\n{:<34} {:>13} {:>8} {:>8} {:>8} {:>9}",
-        "microseconds", "received/sent", "p50", "p99", "p99.9", "max"
+        "\n{:<34} {:>13} {:>8} {:>8} {:>8} {:>9} {:>5}",
+        "microseconds", "received/sent", "p50", "p99", "p99.9", "max", "cores"
     );
-    let line = |name: &str, sent: usize, us: &Micros, judged: &str| {
+    let line = |name: &str, sent: usize, us: &Micros, cores: Option<f64>, judged: &str| {
         let Micros {
             count,
             p50,
@@ -337,14 +209,12 @@ fn print(report: &Report) {
             max,
         } = us;
         let count = format!("{count}/{sent}");
-        println!("{name:<34} {count:>13} {p50:>8.1} {p99:>8.1} {p999:>8.1} {max:>9.1}  {judged}");
+        let cores = cores.map_or(String::new(), |cores| format!("{cores:.2}"));
+        println!(
+            "{name:<34} {count:>13} {p50:>8.1} {p99:>8.1} {p999:>8.1} {max:>9.1} {cores:>5}  {judged}"
+        );
     };
     for cell in &report.handoffs {
-        let place = if cell.one_core { ", one core" } else { "" };
-        let primitive = match cell.primitive {
-            Primitive::Eventfd => "eventfd",
-            Primitive::Channel => "channel",
-        };
         let judged = match cell.real_time && !loud {
             false => "",
             true if cell.us.count < ENOUGH => "too few",
@@ -352,12 +222,11 @@ fn print(report: &Report) {
             true if cell.us.p99 <= TARGET_P99 && cell.us.p999 <= TARGET_P999 => "met",
             true => "MISSED",
         };
-        line(
-            &format!("{primitive}, {}{place}", cell.policy),
-            cell.sent,
-            &cell.us,
-            judged,
-        );
+        let cores = Some(cell.receiver_cores);
+        line(&cell.name(), cell.sent, &cell.us, cores, judged);
+    }
+    for way in &report.left_out {
+        println!("left out: {way}");
     }
     for (name, us) in ["sealing 42 kB", "sealing 42 kB in 8 slices"]
         .iter()
@@ -368,8 +237,12 @@ fn print(report: &Report) {
             true => "met",
             false => "MISSED",
         };
-        line(name, us.count, us, judged);
+        line(name, us.count, us, None, judged);
     }
+    let Cost { off, sent, woke } = report.recording_ns;
+    println!(
+        "recording a hand-off: {sent:.0} ns for who wakes, {woke:.0} ns for who is woken; off {off:.1} ns"
+    );
     println!(
         "targets: p99 <= {TARGET_P99}, p99.9 <= {TARGET_P999} under FIFO; sealing p50 <= {TARGET_SEAL}"
     );
@@ -378,25 +251,6 @@ fn print(report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_message_is_counted_and_none_arrives_before_it_was_sent() {
-        let stop = Arc::new(AtomicBool::new(false));
-        for primitive in [Primitive::Eventfd, Primitive::Channel] {
-            for one_core in [false, true] {
-                let cell = cell(primitive, false, one_core, (2_000.0, 0.05), &stop).unwrap();
-                // Also those that were raised before the receiver had looked for the last.
-                assert_eq!((cell.sent, cell.us.count), (100, 100), "{cell:?}");
-                assert!(cell.us.p50 >= 0.0 && cell.us.max >= cell.us.p999);
-                assert!(!cell.real_time);
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
-        for primitive in [Primitive::Eventfd, Primitive::Channel] {
-            let enough = cell(primitive, false, false, (2_000.0, 3600.0), &stop).unwrap_err();
-            assert_eq!(enough.to_string(), "interrupted");
-        }
-    }
 
     #[test]
     fn a_frame_is_sealed_each_time() {

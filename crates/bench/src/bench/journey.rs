@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use openuvr_proto::id::SubscriberId;
+use openuvr_proto::time::Instant;
 use serde::Serialize;
 
 use super::reader::Sighting;
@@ -15,6 +17,10 @@ use super::stats::Summary;
 /// A row of the record.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
+    /// Whose; `None`: the record does not say.
+    pub(super) subscriber: Option<SubscriberId>,
+    /// The stream's own number of the frame.
+    pub(super) frame: u32,
     /// `whole`, `concealed`, `tainted`, or `dropped` and where and why.
     pub(super) outcome: String,
     /// Nanoseconds of `CLOCK_MONOTONIC` by stage, those that were measured.
@@ -32,6 +38,21 @@ impl Row {
 
     pub(super) fn is_whole(&self) -> bool {
         self.outcome == "whole"
+    }
+
+    /// Puts its times at the client, which are on the client's clock, on this machine's, whose `began` is that
+    /// one's 0. A client of ours on this machine has the same clock.
+    pub(super) fn put_on_our_clock(&mut self, began: Instant) {
+        for stage in ["FirstReceived", "Recoverable", "Decoded", "Submitted"] {
+            if let Some(at) = self.at.get_mut(stage) {
+                *at += began.0;
+            }
+        }
+    }
+
+    /// Whether it is of a client of ours, not of a browser or a video player.
+    pub(super) fn is_of_a_session(&self) -> bool {
+        self.subscriber.is_none_or(|id| id.session().is_some())
     }
 }
 
@@ -74,6 +95,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
             .position(|n| *n == name)
             .with_context(|| format!("the host's record has no column {name}"))
     };
+    let (subscriber, frame) = (column("subscriber").ok(), column("frame")?);
     let (outcome, stage, cause) = (column("outcome")?, column("stage")?, column("cause")?);
     let (datagrams, bytes) = (column("datagrams")?, column("bytes")?);
     let motion_to_photon = column("motion_to_photon")?;
@@ -92,6 +114,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
             word = format!("{word} before {}: {}", text(stage), text(cause));
         }
         Row {
+            subscriber: subscriber.and_then(|column| text(column).parse().ok()),
+            frame: text(frame).parse().unwrap_or(0),
             outcome: word,
             at: stages
                 .iter()
@@ -104,6 +128,25 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
         }
     });
     Ok(rows.collect())
+}
+
+/// From Captured to Submitted, ms, of the frames that a page showed whole: those captured within `window`. The
+/// page's clock was 0 when it `began`.
+pub(crate) fn captured_to_submitted(
+    record: &str,
+    began: Instant,
+    window: [Instant; 2],
+) -> Result<Vec<f64>> {
+    let mut rows = parse(record)?;
+    rows.retain(Row::is_whole);
+    let spans = rows.iter_mut().filter_map(|row| {
+        row.put_on_our_clock(began);
+        let captured = row.at("Captured")?;
+        let counts = (window[0].0..window[1].0).contains(&captured);
+        let span = row.at("Submitted")? - captured;
+        counts.then_some(span as f64 / 1e6)
+    });
+    Ok(spans.collect())
 }
 
 /// The row of each sighting; `None` where there is none.
@@ -128,6 +171,15 @@ pub(super) fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'
 
 /// How long each step took for the frames that were displayed whole.
 pub(super) fn steps(sightings: &[Sighting], rows: &[Option<&Row>]) -> Vec<Step> {
+    these_steps(&STEPS, sightings, rows)
+}
+
+/// The same of other steps.
+pub(super) fn these_steps(
+    steps: &[(&'static str, &'static str)],
+    sightings: &[Sighting],
+    rows: &[Option<&Row>],
+) -> Vec<Step> {
     let at = |sighting: &Sighting, row: &Row, place: &str| match place {
         "drawn" => Some(sighting.drawn_us as f64 * 1e3),
         "visible" => Some(sighting.seen_us as f64 * 1e3),
@@ -139,7 +191,7 @@ pub(super) fn steps(sightings: &[Sighting], rows: &[Option<&Row>]) -> Vec<Step> 
         .filter_map(|(sighting, row)| Some((sighting, (*row)?)))
         .filter(|(_, row)| row.is_whole())
         .collect();
-    STEPS
+    steps
         .iter()
         .filter_map(|&(from, to)| {
             let ms: Vec<f64> = whole
@@ -156,7 +208,7 @@ pub(super) fn steps(sightings: &[Sighting], rows: &[Option<&Row>]) -> Vec<Step> 
 mod tests {
     use super::*;
 
-    const HEADER: &str = "session,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
+    const HEADER: &str = "subscriber,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
         FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes,\
         motion_to_photon";
 
@@ -189,6 +241,15 @@ mod tests {
         let rows = parse(&text).unwrap();
         assert_eq!(rows[1].outcome, "dropped before Encoded: Superseded");
         assert_eq!(rows[0].wire_bytes, 156);
+        assert_eq!(rows[3].frame, 9);
+        assert!(rows[0].is_of_a_session());
+        let other = row(7, "left,,", 11_000, None).replacen("1,", "other-1,", 1);
+        let other = parse(&format!("{HEADER}\n{other}")).unwrap();
+        assert!(!other[0].is_of_a_session());
+        let mut elsewhere = rows[0].clone();
+        elsewhere.put_on_our_clock(Instant(5));
+        assert_eq!(elsewhere.at("Submitted"), Some(15_000_005));
+        assert_eq!(elsewhere.at("Encoded"), rows[0].at("Encoded"));
         let sightings = [
             sighting(1, 2_000, 9_000),
             sighting(2, 10_000, 16_000),

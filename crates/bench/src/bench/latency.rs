@@ -124,6 +124,10 @@ impl From<Door> for Source {
 
 /// What is left out at the start of a case: caches, rate control and schedulers settle.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// Of a case that only shows that it works.
+const QUICK_WARM_UP: Duration = Duration::from_millis(500);
+/// Frames compared for the PSNR; the targets ask for ten at least.
+const COMPARED: usize = 20;
 
 /// The host's own choice, of which the serial time is defined.
 const DEFAULT_ENCODER: &str = "x264";
@@ -237,7 +241,12 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         size: setting.pixels,
         scene_fps: setting.scene_fps,
         sched: args.sched,
-        warm_up: WARM_UP,
+        warm_up: if setting.quick {
+            QUICK_WARM_UP
+        } else {
+            WARM_UP
+        },
+        compared: COMPARED,
     };
     let mut rig = Rig::start(setup, stop)?;
     report.application_reaction_ms = rig.application_reaction(setting.presses)?;
@@ -265,6 +274,7 @@ fn measure(args: &Args, report: &mut Report, stop: &Arc<AtomicBool>) -> Result<(
         dir: dir.path(),
         csv: args.host_csv.as_ref().unwrap_or(&own_csv),
         sound: None,
+        pads: None,
         more_host: &more_host,
         more_client: &args.client_arg,
     })?);

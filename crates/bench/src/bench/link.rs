@@ -29,6 +29,7 @@ use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
 use openuvr_runtime::clock;
+use openuvr_terminal::wrap::wrapped;
 
 /// Measure what loss, and a link that gets narrower, leave of a stream.
 ///
@@ -259,6 +260,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
         dir: dir.path(),
         csv: Some(csv),
         sound: None,
+        pads: None,
         show_host: false,
         more_host: &more_host,
         more_client: &more_client,
@@ -357,7 +359,9 @@ fn print(case: Case, f: &Figures) {
         .iter()
         .map(|(how, n)| format!("{how} {n}"))
         .collect();
-    println!("frames   {}", outcomes.join(", "));
+    for (place, line) in wrapped(&outcomes.join(", "), 86).iter().enumerate() {
+        println!("{:<8} {line}", if place == 0 { "frames" } else { "" });
+    }
     println!(
         "whole    {:.1} a second, longest gap {:.0} ms",
         f.recorded.whole_per_second, f.recorded.longest_gap_ms

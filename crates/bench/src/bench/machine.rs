@@ -304,7 +304,7 @@ fn loopback_bytes() -> u64 {
 }
 
 /// Cores of other processes above which milliseconds are not to be trusted.
-pub(super) const QUIET: f64 = 0.1;
+pub(crate) const QUIET: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {

@@ -15,10 +15,12 @@ mod heard;
 pub(crate) mod html;
 mod jitter;
 mod journey;
+mod keys;
 mod latency;
 mod link;
 pub(crate) mod machine;
 mod mark;
+mod pads;
 mod page;
 mod peers;
 pub(crate) mod plot;
@@ -36,11 +38,13 @@ mod sys;
 mod traffic;
 mod turns;
 mod verdict;
+mod web;
 mod wifi;
 
 use anyhow::Result;
 
 pub(crate) use heard::SoundFigures;
+pub(crate) use journey::captured_to_submitted;
 pub(crate) use reader::{Reader, Sighting};
 pub(crate) use stats::{Frames, Summary};
 
@@ -58,10 +62,12 @@ enum What {
     Quality(quality::Args),
     Link(link::Args),
     Sound(sound::Args),
+    Pads(pads::Args),
     Sync(sync::Args),
     Doors(doors::Args),
     Handoff(handoff::Args),
     Peers(peers::Args),
+    Web(web::Args),
     Report(page::Args),
 }
 
@@ -73,10 +79,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Quality(args) => quality::run(args),
         What::Link(args) => link::run(args),
         What::Sound(args) => sound::run(args),
+        What::Pads(args) => pads::run(args),
         What::Sync(args) => sync::run(args),
         What::Doors(args) => doors::run(args),
         What::Handoff(args) => handoff::run(args),
         What::Peers(args) => peers::run(args),
+        What::Web(args) => web::run(args),
         What::Report(args) => page::run(args),
     }
 }

@@ -20,8 +20,8 @@ use crate::programs;
 
 /// Make one HTML page of all measurements, with each figure of the papers and what became of it.
 ///
-/// Reads latency.json, ablation.json, sync.json, doors.json, peers.json, handoff.json, link.json, sound.json,
-/// quality*.json and the wifi.json of `openuvr lab wifi --paper`, the jitter.json of `openuvr lab jitter` and the traffic.json
+/// Reads latency.json, ablation.json, sync.json, doors.json, peers.json, handoff.json, link.json, sound.json, pads.json,
+/// web.json, quality*.json and the wifi.json of `openuvr lab wifi --paper`, the jitter.json of `openuvr lab jitter` and the traffic.json
 /// of `openuvr lab traffic`. Each figure of the papers is marked as reproduced, refuted here, undecided, or
 /// not testable here, with the reason, computed from that data. A busy machine decides nothing, and a
 /// quick or single run only what is far beyond what runs differ by.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 
 /// The benches, the file that each leaves in the folder, and the option that names its place: the
 /// folder or the file.
-const BENCHES: [(&str, &str, &str); 9] = [
+const BENCHES: [(&str, &str, &str); 11] = [
     ("latency", "latency.json", "--json"),
     ("ablation", "ablation.json", "--out"),
     ("sync", "sync.json", "--out"),
@@ -53,6 +53,8 @@ const BENCHES: [(&str, &str, &str); 9] = [
     ("handoff", "handoff.json", "--out"),
     ("link", "link.json", "--json"),
     ("sound", "sound.json", "--out"),
+    ("web", "web.json", "--out"),
+    ("pads", "pads.json", "--out"),
     ("quality", "quality.json", "--json"),
 ];
 
@@ -169,6 +171,8 @@ fn page(data: &Data) -> Result<String> {
     sections::handoff(data, &mut page);
     sections::link(data, &mut page);
     super::sound::show(data, &mut page);
+    super::pads::show(data, &mut page);
+    super::web::show(data, &mut page);
     sections::quality(data, &mut page)?;
     super::wifi::show(data, &mut page);
     super::jitter::show(data, &mut page);

@@ -7,11 +7,11 @@
 
 mod figures;
 mod page;
-mod presence;
+pub(super) mod presence;
 mod print;
-mod table;
+pub(super) mod table;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use super::rig::{Listens, Peered, Rig, Setup, Source, Streamed};
 use super::turns::{Asked, Turns};
 use crate::pair::{self, TemporaryDir};
 
-/// Measure our stream beside GStreamer's, ffmpeg's and TigerVNC's.
+/// Measure our stream beside GStreamer's (RTP, WebRTC), ffmpeg's and TigerVNC's.
 ///
 /// The figures, for the same scene at the same size and bitrate, read from the pixels of the receiver's
 /// display: drawn to visible; different frames seen a second; how many of the pictures compared are intact
@@ -47,7 +47,7 @@ use crate::pair::{self, TemporaryDir};
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// What to measure, of openuvr, openuvr-ordinary, gstreamer, ffmpeg, tigervnc (default: all)
+    /// What to measure, such as openuvr,webrtc (default: all)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
     /// What lies between sender and receiver
@@ -319,6 +319,7 @@ impl Bench<'_> {
             dir,
             csv: &dir.join("frames.csv"),
             sound: None,
+            pads: None,
             more_host: &more,
             more_client: &more,
         };
@@ -343,8 +344,9 @@ impl Bench<'_> {
         dir: &Path,
     ) -> Result<(Stream, Option<Emulated>)> {
         let port = match peer.transport {
-            Transport::Udp => pair::free_port()?,
-            Transport::Tcp => free_tcp_port()?,
+            // A UDP port that nobody has is one of TCP too, as a rule; else the sender says so.
+            Transport::Udp | Transport::Agreed => pair::free_port()?,
+            Transport::Tcp => pair::free_tcp_port()?,
         };
         let link = match link.impairment() {
             Some(impairment) => Some(self.carry((Ipv4Addr::LOCALHOST, port).into(), &impairment)?),
@@ -357,6 +359,10 @@ impl Bench<'_> {
         let (kbps, two_frames) = (self.bitrate.0 / 1000, 2.0 / fps);
         let (near, far) = (rig.near().to_owned(), rig.far().to_owned());
         let dir_name = dir.display().to_string();
+        let webrtc = dir.join("webrtc.py");
+        std::fs::write(&webrtc, table::WEBRTC)
+            .with_context(|| format!("can't write {}", webrtc.display()))?;
+        let webrtc = webrtc.display().to_string();
         let line = |line, port: u16| {
             table::command(
                 line,
@@ -373,17 +379,27 @@ impl Bench<'_> {
                         &format!("{:.0}", two_frames * kbps as f64),
                     ),
                     ("port", &port.to_string()),
+                    ("to", &sent_to.to_string()),
+                    ("webrtc", &webrtc),
                     ("dir", &dir_name),
                 ],
             )
         };
-        let (sender, receiver) = (line(peer.sender, sent_to), line(peer.receiver, port));
+        // Who sends to the receiver's port sends to the link's, if there is one.
+        let sender = line(
+            peer.sender,
+            match peer.transport {
+                Transport::Udp => sent_to,
+                Transport::Tcp | Transport::Agreed => port,
+            },
+        );
+        let receiver = line(peer.receiver, port);
         let stream = rig.peer(Peered {
             sender,
             receiver,
             listens: match peer.transport {
                 Transport::Udp => Listens::Receiver(port),
-                Transport::Tcp => Listens::Sender(port),
+                Transport::Tcp | Transport::Agreed => Listens::Sender(port),
             },
             meter: link.as_ref().map(|link| link.meter.clone()),
             seconds: self.seconds,
@@ -404,9 +420,4 @@ impl Bench<'_> {
     fn polled_fps(&self) -> f64 {
         self.args.asked.scene_fps.floor().max(1.0)
     }
-}
-
-fn free_tcp_port() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no TCP port is free")?;
-    Ok(listener.local_addr()?.port())
 }

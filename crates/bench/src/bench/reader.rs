@@ -6,7 +6,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,6 +14,7 @@ use openuvr_proto::time::Instant;
 use serde::Serialize;
 
 use super::sched::{Part, Sched};
+use crate::background::Background;
 use crate::screen::{Area, Screen};
 use openuvr_runtime::clock;
 
@@ -50,8 +50,7 @@ struct Seen {
 /// A running reader.
 pub(crate) struct Reader {
     shared: Arc<(Mutex<Seen>, Condvar)>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 impl Reader {
@@ -65,21 +64,17 @@ impl Reader {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
         let shared = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (there, stopped) = (Arc::clone(&shared), Arc::clone(&stop));
-        let thread = std::thread::Builder::new()
-            .name("reader".into())
-            .spawn(move || {
-                sched.raise_me(Part::Reader);
-                if let Err(error) = read(&screen, &there, &stopped) {
-                    lock(&there.0).failed = Some(format!("{error:#}"));
-                    there.1.notify_all();
-                }
-            })?;
+        let there = Arc::clone(&shared);
+        let thread = Background::start("reader", move |stop| {
+            sched.raise_me(Part::Reader);
+            if let Err(error) = read(&screen, &there, stop) {
+                lock(&there.0).failed = Some(format!("{error:#}"));
+                there.1.notify_all();
+            }
+        })?;
         Ok(Reader {
             shared,
-            stop,
-            thread: Some(thread),
+            _thread: thread,
         })
     }
 
@@ -144,15 +139,6 @@ impl Reader {
     /// Changes after which no code could be read, in total.
     pub(crate) fn unreadable(&self) -> usize {
         lock(&self.shared.0).unreadable
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -3,6 +3,10 @@
 //!
 //! It decides nothing about what is compared, and prints nothing.
 
+mod beside;
+mod browser;
+mod drawn;
+mod fidelity;
 mod peer;
 
 use std::collections::BTreeMap;
@@ -16,6 +20,10 @@ use openuvr_lab::link::Impairment;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
+pub(super) use self::beside::{Company, Watchers};
+pub(super) use self::browser::{Browsed, Browsing};
+use self::drawn::Drawn;
+use self::fidelity::Pictures;
 pub(super) use self::peer::{Listens, Peered};
 use super::case::{Case, Sample, Stream};
 use super::emulated::Emulated;
@@ -29,9 +37,9 @@ use crate::cable::Cable;
 use crate::child::Child;
 use crate::display::VirtualDisplay;
 use crate::pair::{self, Pair};
-use crate::picture_match::{History, Shot, psnr};
+use crate::picture_match::{History, Shot};
 use crate::programs;
-use crate::screen::{Area, Screen};
+use crate::screen::Screen;
 use openuvr_runtime::clock;
 
 /// How long something to measure is waited for.
@@ -40,8 +48,6 @@ const FIRST_FRAME: Duration = Duration::from_secs(15);
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// Decides what an emulated link loses: the same in each run.
 const SEED: u64 = 1;
-/// Frames compared for the PSNR; the targets ask for ten at least.
-const COMPARED: usize = 20;
 
 /// How the application's pictures come to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +90,8 @@ pub(super) struct Setup {
     pub(super) sched: Sched,
     /// What is left out at the start of a case: caches, rate control and schedulers settle.
     pub(super) warm_up: Duration,
+    /// Frames compared for the PSNR.
+    pub(super) compared: usize,
 }
 
 /// A host and a client that are to be measured.
@@ -106,6 +114,8 @@ pub(super) struct Streamed<'a> {
     pub(super) csv: &'a Path,
     /// The sound server of both, see [`pair::Options`].
     pub(super) sound: Option<&'a str>,
+    /// The folder of the client's pads, see [`pair::Options`].
+    pub(super) pads: Option<&'a Path>,
     pub(super) more_host: &'a [String],
     pub(super) more_client: &'a [String],
 }
@@ -117,6 +127,8 @@ pub(super) struct Rig<'a> {
     scene: Option<Child>,
     /// Where the scene writes how long its frames took.
     times: Option<PathBuf>,
+    /// Where it writes when it read its pad.
+    pad_times: Option<PathBuf>,
     /// Of the emulated link of what is measured, where there is one.
     meter: Option<Meter>,
     /// The sound server and its sink by which it clicks.
@@ -137,6 +149,7 @@ impl<'a> Rig<'a> {
             stop,
             scene: None,
             times: None,
+            pad_times: None,
             meter: None,
             clicks: None,
             near,
@@ -147,6 +160,11 @@ impl<'a> Rig<'a> {
     /// Lets the next scene write here how long its frames took, when it ends.
     pub(super) fn keep_times(&mut self, path: &Path) {
         self.times = Some(path.to_owned());
+    }
+
+    /// Lets the next scene write here when it read what of its pad.
+    pub(super) fn keep_pad_times(&mut self, path: &Path) {
+        self.pad_times = Some(path.to_owned());
     }
 
     /// Lets the next scene flash by itself, and click at the same moment by this sink of the sound server at
@@ -161,8 +179,11 @@ impl<'a> Rig<'a> {
             size, scene_fps, ..
         } = self.setup;
         let mut words = pair::scene_words(self.near.name(), size, scene_fps);
-        let times = self.times.as_ref().map(|path| path.display().to_string());
-        words.extend(times.into_iter().flat_map(|path| ["--times".into(), path]));
+        for (option, path) in [("--times", &self.times), ("--pad-times", &self.pad_times)] {
+            if let Some(path) = path {
+                words.extend([option.to_owned(), path.display().to_string()]);
+            }
+        }
         words
     }
 
@@ -184,6 +205,10 @@ impl<'a> Rig<'a> {
         let mut words = self.scene_words();
         words.extend(read_back.then(|| "--read-back".to_owned()));
         let mut scene = pair::scene(&words)?;
+        // On a busy machine it may not have begun when it is to end.
+        let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
+        self.first_frame(&reader, &mut || scene.check())?;
+        drop(reader);
         self.pass(self.setup.warm_up, &mut || scene.check())?;
         let before = Load::now();
         self.pass(Duration::from_secs_f64(seconds), &mut || scene.check())?;
@@ -285,6 +310,7 @@ impl<'a> Rig<'a> {
             dir: of.dir,
             csv: Some(of.csv),
             sound: of.sound,
+            pads: of.pads,
             show_host: false,
             more_host: &more_host,
             more_client: &more_client,
@@ -296,7 +322,8 @@ impl<'a> Rig<'a> {
         let any_whole = &mut |seen: &[Sighting]| {
             // What is wrong with it is told at the end.
             let text = std::fs::read_to_string(of.csv).unwrap_or_default();
-            let record = journey::parse(&text).unwrap_or_default();
+            let mut record = journey::parse(&text).unwrap_or_default();
+            record.retain(journey::Row::is_of_a_session);
             let joined = journey::join(seen, &record);
             Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
         };
@@ -304,22 +331,23 @@ impl<'a> Rig<'a> {
         let case = self.measure(&reader, &children, of.seconds, any_whole, check)?;
         let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
-        let mut psnr_db = Vec::new();
+        let mut pictures = Pictures::default();
         if of.compare {
             // Last and by itself: taking whole pictures off both displays is load of its own. The
             // flashes that the presses set off are to have passed.
             self.pass(self.setup.warm_up, &mut || pair.check())?;
-            psnr_db = self.fidelity(&reader)?;
+            pictures = self.pictures(&reader)?;
         }
         drop(reader);
         pair.client.stop();
         pair.host.stop_by_itself();
         let text = std::fs::read_to_string(of.csv)
             .with_context(|| format!("can't read the host's record {}", of.csv.display()))?;
-        let record = journey::parse(&text)?;
+        let mut record = journey::parse(&text)?;
+        record.retain(journey::Row::is_of_a_session);
         Ok(Stream {
             link,
-            ..with_record(case, &record, reaction_ms, psnr_db)
+            ..with_record(case, &record, reaction_ms, &pictures.compared())
         })
     }
 
@@ -441,33 +469,6 @@ impl<'a> Rig<'a> {
         Ok(reactions)
     }
 
-    /// Compares pictures of the same frame number on both displays.
-    fn fidelity(&self, reader: &Reader) -> Result<Vec<f64>> {
-        let Some(area) = reader.area() else {
-            return Ok(Vec::new());
-        };
-        let history = History::start(self.near.name(), None)?;
-        let screen = Screen::open(self.far.name())?;
-        let mut ratios = Vec::new();
-        for _ in 0..3 * COMPARED {
-            if ratios.len() == COMPARED {
-                break;
-            }
-            self.pass(Duration::from_millis(90), &mut || Ok(()))?;
-            let shown = Shot::take(&screen, area)?;
-            let Some(stamp) = shown.stamp else { continue };
-            let same = |shot: &Shot| shot.stamp.is_some_and(|other| other.frame == stamp.frame);
-            ratios.extend(
-                history
-                    .shots()
-                    .iter()
-                    .find(|s| same(s))
-                    .and_then(|s| psnr(s, &shown)),
-            );
-        }
-        Ok(ratios)
-    }
-
     /// Consecutive pictures of the scene, as the host captures them; about half a second.
     pub(super) fn film(&mut self) -> Result<Vec<Shot>> {
         self.with_scene()?;
@@ -511,38 +512,6 @@ pub(super) fn pass(
     }
 }
 
-/// The scene's own display, from which it is read how many frames were drawn, whatever became of
-/// them.
-struct Drawn {
-    screen: Screen,
-    area: Area,
-}
-
-impl Drawn {
-    fn open(display: &str) -> Result<Drawn> {
-        let screen = Screen::open(display)?;
-        let area = again(|| screen.find_code(&mut Vec::new()))?;
-        Ok(Drawn { screen, area })
-    }
-
-    /// When it was looked, and the number of the frame that was there.
-    fn newest(&self) -> Result<(Instant, u32)> {
-        let stamp = again(|| self.screen.stamp(self.area, &mut Vec::new()))?;
-        Ok((clock::now(), stamp.frame))
-    }
-}
-
-/// Looks until there is something, for a tenth of a second: a picture may just be replaced.
-fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    for _ in 0..50 {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        clock::sleep_until(clock::now() + Duration::from_millis(2));
-    }
-    bail!("the scene's own display shows no bar code")
-}
-
 /// Makes the calling thread ordinary when dropped.
 pub(super) struct Lowered(pub(super) Sched);
 
@@ -557,7 +526,7 @@ fn with_record(
     mut case: Case,
     record: &[journey::Row],
     reaction_ms: Vec<f64>,
-    psnr_db: Vec<f64>,
+    compared: &[(Sighting, f64)],
 ) -> Stream {
     let sightings: Vec<Sighting> = case.samples.iter().map(|s| s.sighting).collect();
     let joined = journey::join(&sightings, record);
@@ -588,7 +557,8 @@ fn with_record(
         outcomes,
         wire_mbps: (!record.is_empty()).then(|| wire_bytes as f64 * 8.0 / 1e6 / case.seconds),
         reaction_ms,
-        psnr_db,
+        psnr_db: compared.iter().map(|(_, db)| *db).collect(),
+        compared: fidelity::recorded(compared, record),
         case,
     }
 }

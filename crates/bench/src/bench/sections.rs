@@ -310,10 +310,10 @@ pub(super) fn handoff(data: &Data, page: &mut String) {
         row
     };
     let handoffs = list(&data.handoff, "/handoffs").iter().map(|cell| {
-        let one = cell.pointer("/one_core").and_then(Value::as_bool) == Some(true);
-        let place = if one { ", one core" } else { "" };
+        let how = words(cell, "/how");
+        let comma = if how.is_empty() { "" } else { ", " };
         let name = format!(
-            "{}, {}{place}",
+            "{}, {}{comma}{how}",
             words(cell, "/primitive"),
             words(cell, "/policy")
         );
@@ -326,6 +326,15 @@ pub(super) fn handoff(data: &Data, page: &mut String) {
     let heads = ["", "received", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"];
     page.push_str(&table(&heads, handoffs.chain(sealing)));
     page.push_str("<p>Targets under FIFO: p99 10, p99.9 50; sealing 10.</p>");
+    let cost =
+        ["off", "sent", "woke"].map(|of| number(&data.handoff, &format!("/recording_ns/{of}")));
+    if let [Some(off), Some(sent), Some(woke)] = cost {
+        let _ = write!(
+            page,
+            "<p>Recording a hand-off takes {sent:.0} ns of who wakes and {woke:.0} ns of who is woken; \
+             off {off:.1} ns.</p>"
+        );
+    }
 }
 
 pub(super) fn link(data: &Data, page: &mut String) {

@@ -195,6 +195,7 @@ impl<'a> Bench<'a> {
             dir: self.dir.path(),
             csv: &csv,
             sound: Some(self.server.address()),
+            pads: None,
             more_host: &more_host,
             more_client: &more_client,
         })?;

@@ -100,6 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 dir: dir.path(),
                 csv: &csv,
                 sound: None,
+                pads: None,
                 more_host: &[],
                 more_client: &[],
             })?);

@@ -71,12 +71,13 @@ impl Turns {
     }
 
     pub(super) fn setup(self, size: Size, scene_fps: f64) -> Setup {
-        let warm_up = if self.quick { 0.5 } else { 1.0 };
+        let (warm_up, compared) = if self.quick { (0.5, 5) } else { (1.0, 20) };
         Setup {
             size,
             scene_fps,
             sched: Sched::Auto,
             warm_up: Duration::from_secs_f64(warm_up),
+            compared,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Whether a case reaches its targets, and by how much; or why that can't be said.
 
+use serde::Serialize;
+
 use super::case::Stream;
 use super::report::{Report, Target};
 use super::stats::Summary;
 
 /// A target and what was measured.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Verdict {
     what: &'static str,
     unit: &'static str,
@@ -31,6 +33,35 @@ const LEAST_DRAWN: f64 = 0.9;
 const FEWEST_COMPARED: usize = 10;
 
 impl Verdict {
+    /// That it is at most so much.
+    pub(super) fn at_most(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
+        Verdict {
+            what,
+            unit,
+            measured: None,
+            target: Target::at(bound),
+            at_least: false,
+            withheld: None,
+        }
+    }
+
+    /// That it is at least so much.
+    pub(super) fn at_least(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
+        Verdict {
+            at_least: true,
+            ..Verdict::at_most(what, unit, bound)
+        }
+    }
+
+    /// With what was measured, and why it is not judged, if so.
+    pub(super) fn of(self, measured: Option<f64>, withheld: Option<&'static str>) -> Verdict {
+        Verdict {
+            measured,
+            withheld,
+            ..self
+        }
+    }
+
     pub(super) fn line(&self) -> String {
         let sign = if self.at_least { ">=" } else { "<=" };
         let bound = self.target.pass.unwrap_or(f64::INFINITY);
@@ -279,6 +310,7 @@ mod tests {
             wire_mbps: Some(9.0),
             reaction_ms: Vec::new(),
             psnr_db: Vec::new(),
+            compared: Vec::new(),
         });
         report
     }

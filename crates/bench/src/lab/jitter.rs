@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_lab::script;
+use openuvr_runtime::clock;
 
+use self::cells::Cell;
 use self::conditions::Conditions;
 use self::probe::{Outcome, Probes, Size};
 use self::store::Store;
@@ -34,10 +36,15 @@ const INCOMPLETE: u8 = 1;
 /// deadlines). Four policies of the scheduler, set for every thread of the probe: OTHER, FIFO, RR,
 /// DEADLINE. Six garbage collectors, whose pauses are laid over the samples.
 ///
-/// Without a word it measures all cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about
+/// Without a word it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about
 /// half an hour, and prints the tables of the slides beside their figures. Each cell is kept as it ends:
-/// a later run with --only measures some anew and leaves the others. Real-time cells take the machine
+/// a later run with --only measures some anew and leaves the others, and one with --continue measures
+/// what is missing, so that a study may be done in portions (--for). Real-time cells take the machine
 /// from everything else while they run.
+///
+/// --quick takes half of the cells, with 16 000 messages instead of 10 million: each runtime with each
+/// pattern, all cells of the slides, each collector, and each policy for threads. It takes less than a
+/// minute and shows that everything works here; its figures decide nothing.
 ///
 /// It leaves a folder: a table (cells.csv), the slides' tables, plots (SVG), the data with machine and
 /// command (jitter.json, which `openuvr bench report` reads), and a page (index.html).
@@ -49,9 +56,15 @@ pub(crate) struct JitterArgs {
     /// Only cells whose name has one of these words in it: pthread,caf or ping-pong/other
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Small cells, all but floods by collector, in less than a minute: they show that it works
+    /// Half of the cells, or those of --only, and small ones: in less than a minute
     #[arg(long)]
     quick: bool,
+    /// Leave out the cells that the folder has, whole and measured in the same way
+    #[arg(long = "continue")]
+    go_on: bool,
+    /// Begin no cell after so long: --continue measures the others later
+    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
+    lasting: Option<Duration>,
     /// Messages of a ping-pong cell, of all pairs together; a flood has a tenth
     #[arg(
         long,
@@ -91,6 +104,7 @@ const AFTER: &str = "\
 Examples:
   ./dev lab jitter --quick            builds the probes, and tries every cell
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
+  openuvr lab jitter --continue --for 2m --out study      a portion of them; then the next
   openuvr lab jitter --only pekko/ping-pong --out study
   openuvr lab jitter --only paced --rate 60 --paced-for 60s
   openuvr lab jitter analyse samples.jitter --log gc.log";
@@ -115,7 +129,9 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     );
     let mut cells = cells::all();
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|w| name.contains(w));
-    cells.retain(|cell| wanted(&cell.to_string()) && !(args.quick && cell.is_slow()));
+    // Who names cells gets them.
+    let has = |cell: &Cell| !args.quick || !args.only.is_empty() || cell.is_in_quick();
+    cells.retain(|cell| wanted(&cell.to_string()) && has(cell));
     ensure!(
         !cells.is_empty(),
         "--only {}: no cell has such a name; one is pthread/ping-pong/other",
@@ -127,17 +143,30 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     };
     let mut probes = Probes::find(&folder)?;
     let store = Store::open(&args.out)?;
+    let size = size(args);
+    if args.go_on {
+        let count = cells.len();
+        cells.retain(|cell| !store.has(*cell, probes.line(*cell, &size).as_deref()));
+        eprintln!("{} of {count} cells are there already", count - cells.len());
+    }
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let lasting = match args.quick {
         true => Duration::from_millis(500),
         false => Duration::from_secs(5),
     };
+    let begun = clock::now();
     let conditions = Conditions::measure(lasting, probes.scratch())?;
     eprintln!("{}", conditions.words());
-    let size = size(args);
     let mut incomplete = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
-        eprintln!("{} of {}: {cell}", number + 1, cells.len());
+        let passed = clock::now().since(begun);
+        if args.lasting.is_some_and(|lasting| passed >= lasting) {
+            let left = cells.len() - number;
+            incomplete.push(format!("{left} cells are left: --continue measures them"));
+            break;
+        }
+        let passed = passed.as_secs();
+        eprintln!("{} of {}, {passed} s: {cell}", number + 1, cells.len());
         let problem = match probes.run(*cell, &size, &conditions, &stop) {
             Ok(Outcome::Measured(mut measured)) => {
                 measured.quick = args.quick;
@@ -148,7 +177,10 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
             Err(error) => Some(format!("{error:#}")),
         };
         if stop.load(Ordering::Relaxed) {
-            incomplete.push("interrupted: the cells after it are not measured".to_owned());
+            let left = cells.len() - number;
+            incomplete.push(format!(
+                "interrupted; {left} cells are left: --continue measures them"
+            ));
             break;
         }
         if let Some(problem) = problem {
@@ -165,11 +197,10 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     if incomplete.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
-        "{} of {} cells are skipped or not whole",
-        incomplete.len(),
-        cells.len()
-    );
+    eprintln!("the study is not whole:");
+    for problem in &incomplete {
+        eprintln!("  {problem}");
+    }
     Ok(ExitCode::from(INCOMPLETE))
 }
 

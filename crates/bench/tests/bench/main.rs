@@ -13,6 +13,7 @@ mod program;
 mod quality;
 mod soak;
 mod traffic;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -340,16 +341,16 @@ fn hand_offs_and_sealing_are_counted() {
     bench(&words, "--out", &folder.0);
     let all = folder.json("handoff.json");
     let cells = all["handoffs"].as_array().unwrap();
-    assert_eq!(
-        cells.len(),
-        8,
-        "two primitives, two policies, two placements"
-    );
+    let left_out = count(&all["left_out"]);
+    // Two primitives by two policies by two placements; what only some machines do.
+    assert!((8..=11).contains(&cells.len()), "{}", cells.len());
+    assert_eq!(left_out > 0, cells.len() < 11, "{}", all["left_out"]);
     for cell in cells {
         assert_eq!(cell["sent"], 100, "{cell}");
         assert_eq!(cell["us"]["count"], 100, "none is lost: {cell}");
     }
     assert_eq!(count(&all["sealing_us"]), 2);
+    assert!(all["recording_ns"]["woke"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn those_that_are_there_are_measured_like_ours() {
         "openuvr",
         "openuvr-ordinary",
         "gstreamer",
+        "webrtc",
         "ffmpeg",
         "tigervnc",
     ] {
@@ -71,10 +72,10 @@ fn ours_and_a_peer_go_over_a_link_that_loses() {
         return;
     }
     let folder = Folder::new("peers-loss");
-    let some = ["--links", "loss", "--only", "openuvr,gstreamer"];
+    let some = ["--links", "loss", "--only", "openuvr,gstreamer,webrtc"];
     bench(&[&SMALL[..], &some].concat(), "--out", &folder.0);
     let all = folder.json("peers.json");
-    for name in ["openuvr", "gstreamer"] {
+    for name in ["openuvr", "gstreamer", "webrtc"] {
         let row = row(&all, name);
         assert!(row["direct"].is_null(), "not asked for: {row}");
         if row["skipped"].is_null() {
@@ -98,7 +99,11 @@ fn without_any_of_them_each_is_skipped_by_name() {
     symlink(xvfb(), path.join("Xvfb")).expect("room");
     let mut command = openuvr_bench();
     command.arg("bench").args(SMALL).args(["--links", "direct"]);
-    command.args(["--only", "openuvr,gstreamer,ffmpeg,tigervnc", "--out"]);
+    command.args([
+        "--only",
+        "openuvr,gstreamer,webrtc,ffmpeg,tigervnc",
+        "--out",
+    ]);
     let out = command
         .arg(&folder.0)
         .env("PATH", &path)
@@ -113,6 +118,7 @@ fn without_any_of_them_each_is_skipped_by_name() {
     assert!(row(&all, "openuvr")["direct"].is_object());
     for (name, package) in [
         ("gstreamer", "gstreamer1.0-tools gstreamer1.0-plugins-base"),
+        ("webrtc", "gstreamer1.0-tools"),
         ("ffmpeg", "ffmpeg"),
         ("tigervnc", "tigervnc-scraping-server tigervnc-viewer"),
     ] {
@@ -133,7 +139,7 @@ fn a_name_that_is_none_of_them_is_told() {
     let out = out.expect("it starts");
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(
-        said.contains("choose of openuvr, openuvr-ordinary, gstreamer, ffmpeg, tigervnc"),
+        said.contains("choose of openuvr, openuvr-ordinary, gstreamer, webrtc, ffmpeg, tigervnc"),
         "{said}"
     );
     assert_eq!(out.status.code(), Some(2));

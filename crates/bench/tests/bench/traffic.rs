@@ -122,7 +122,7 @@ fn a_stream_of_our_own_is_told_without_keys() {
     .arg(folder.0.join("host"))
     .stdout(Stdio::null());
     let host = Running::start(&mut host);
-    let words = ["--delay", "3ms", "--loss", "0.5%", "--for", "8s"];
+    let words = ["--delay", "3ms", "--loss", "1%", "--for", "5s"];
     let hop = relay(port, &words, &folder.0.join("ends"));
     let mut client = openuvr();
     client
@@ -201,7 +201,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
             "!",
         ])
         .args([
-            "video/x-raw,format=I420,width=320,height=240,framerate=30/1",
+            "video/x-raw,format=I420,width=160,height=120,framerate=30/1",
             "!",
             "jpegenc",
             "!",

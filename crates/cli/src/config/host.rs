@@ -1,5 +1,6 @@
 //! What `openuvr host` can be told.
 
+mod inside;
 mod words;
 
 use std::collections::BTreeSet;
@@ -9,9 +10,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
+use openuvr_gateway::ice::IceServer;
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
+use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
@@ -22,11 +25,12 @@ use tracing::Level;
 
 use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, address_or, bitrate,
-    choice, choices, cores, count, flag, number, optional, path, pin, region, size, text, time,
-    window,
+    choice, choices, cores, count, flag, ice_servers, number, optional, path, pin, region, size,
+    text, time, window,
 };
 use super::{
-    Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings,
+    Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Setting, Settings, Surroundings, apart,
+    command_words, settings,
 };
 use crate::scene::source::Submit;
 
@@ -222,9 +226,10 @@ the last counts. --help says more on each than -h.";
             /// password. Never to or from clients that only watch.
             clipboard: ClipboardWays = "clipboard", choice(), Default::Is("off");
             /// How the player's game pads reach the application.
-            /// `auto`: for a game of `openuvr run` through a library in its process, otherwise through
-            /// uinput if this user may write to /dev/uinput; `uinput`: by it, or the host does not start;
-            /// `off`: not at all.
+            /// `auto`: for a game of `openuvr run` through a library in its process, with one pad that is
+            /// there before a client is, otherwise through uinput if this user may write to /dev/uinput;
+            /// `0` to `4`, for `openuvr run`: so many are there from the game's start, the others come and
+            /// go; `uinput`: by it, or the host does not start; `off`: not at all.
             pads: PadsKind = "pads", choice(), Default::Is("auto");
             /// How the application reads keys, where a client's user does not choose.
             /// `symbol`: a key types at the host what it types at the client, whatever the layouts:
@@ -252,6 +257,12 @@ the last counts. --help says more on each than -h.";
                 Default::Unset("one that the host makes");
             /// The key of that certificate, in PEM form.
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
+            /// Servers of STUN and TURN that the page asks for ways to this host.
+            /// For browsers behind a network that lets no UDP through but to a relay: stun:HOST[:PORT],
+            /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], turns: for TLS, with commas between. The relay
+            /// has to reach this host. Only pages that have logged in hear of them; keep the secret in the
+            /// file of settings, since other programs see command lines.
+            web_ice: Vec<IceServer> = "web-ice", ice_servers(), Default::Unset("the browser's own addresses");
         }
         "Video players" {
             /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer.
@@ -263,6 +274,15 @@ the last counts. --help says more on each than -h.";
             /// Whoever knows it may watch.
             rtsp_token: Option<String> = "rtsp-token", optional(text("TOKEN", 64)),
                 Default::Unset("one that the host makes and keeps");
+        }
+        "Recording" {
+            /// Record what is streamed into this file, a fragmented MP4.
+            /// The same H.264 as all others get, and the sound: nothing is coded for it. It takes one of the
+            /// places of --max-observers. The file is playable up to its last half second however the host
+            /// ends. docs/clients.md says more.
+            record: Option<PathBuf> = "record", optional(path("FILE")), Default::Unset("no recording");
+            /// Replace the file of --record if it is there already.
+            record_overwrite: bool = "record-overwrite", flag(), Default::Is("false");
         }
         "Sound" {
             /// What clients hear.
@@ -317,9 +337,6 @@ the last counts. --help says more on each than -h.";
     }
 }
 
-/// The argument behind `--`.
-const APPLICATION: &str = "application";
-
 /// The test picture's size if none is given: the smallest that is called HD.
 const PATTERN: Size = Size::new(1280, 720);
 
@@ -350,16 +367,8 @@ impl HostConfig {
         let command = <HostConfig as Settings>::command();
         let command = command
             .override_usage("openuvr host [OPTIONS] [-- APP [ARGS]...]  (APP with --virtual)");
-        command.arg(
-            Arg::new(APPLICATION)
-                .value_name("APP")
-                .help("The program to start on the virtual display, with its arguments")
-                .value_parser(value_parser!(OsString))
-                .action(ArgAction::Append)
-                .num_args(1..)
-                .last(true)
-                .allow_hyphen_values(true),
-        )
+        let help = "The program to start on the virtual display, with its arguments";
+        command.arg(command_words::arg("APP", help).last(true))
     }
 
     /// The configuration, and the application with its arguments; no words if none is to be started.
@@ -369,8 +378,7 @@ impl HostConfig {
     pub(crate) fn with_application(
         matches: &ArgMatches,
     ) -> anyhow::Result<(Effective<HostConfig>, Vec<OsString>)> {
-        let words = matches.get_many(APPLICATION).unwrap_or_default();
-        let words: Vec<OsString> = words.cloned().collect();
+        let words = command_words::given(matches);
         let effective = HostConfig::from_matches(matches)?;
         if !words.is_empty() && effective.config.virtual_display.is_none() {
             let why = "an application is started on a virtual display: give --virtual 1920x1080, or start \
@@ -439,19 +447,39 @@ impl HostConfig {
             () if self.fit && self.subject() != Subject::Display => {
                 "fit changes the size of the whole display: not with window, region or another source"
             }
+            () if matches!(self.pads, PadsKind::Seats(_)) => {
+                "pads that are there from the start are for a game of openuvr run: auto, uinput or off"
+            }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
                 "submit and scene-fps belong to the scene: they need the source scene"
             }
+            () => {
+                self.gateways_agree()?;
+                return self.encoding_agrees();
+            }
+        };
+        Err(Refused(words.to_owned()))
+    }
+
+    /// Refuses what contradicts itself in what lets others than our own clients in.
+    pub(super) fn gateways_agree(&self) -> Result<(), Refused> {
+        let words = match () {
             () if self.web_cert.is_some() != self.web_key.is_some() => {
                 "web-cert and web-key belong together: give both"
             }
             () if self.web.is_none() && self.web_cert.is_some() => {
                 "web-cert and web-key are the page's: they need web"
             }
+            () if self.web.is_none() && !self.web_ice.is_empty() => {
+                "web-ice is for browsers: it needs web"
+            }
+            () if self.record.is_none() && self.record_overwrite => {
+                "record-overwrite is about the file of a recording: it needs record"
+            }
             () if self.rtsp.is_none() && self.rtsp_token.is_some() => {
                 "rtsp-token is of the URL for video players: it needs rtsp"
             }
-            () => return self.encoding_agrees(),
+            () => return Ok(()),
         };
         Err(Refused(words.to_owned()))
     }
@@ -471,6 +499,7 @@ impl HostConfig {
         apart(&[
             ("clip", self.clip.as_deref()),
             ("csv", self.csv.as_deref()),
+            ("record", self.record.as_deref()),
             ("trace", self.trace.as_deref()),
         ])
     }
@@ -517,6 +546,8 @@ impl From<&HostConfig> for Config {
             clipboard: config.clipboard.word().to_owned(),
             // A game is told where by its environment.
             pads_folder: None,
+            gateway: None,
+            seats: SeatSockets::default(),
             encoders: (config.encoders.iter().map(|name| name.0.to_owned())).collect(),
             each_its_own: config.each_its_own,
             slices: config.slices,

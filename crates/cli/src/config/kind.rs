@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use openuvr_gateway::ice::IceServer;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
@@ -149,6 +150,19 @@ pub(super) fn choices<T: Choice>() -> Kind<Vec<T>> {
         form: one.form,
         parse: Box::new(move |text| text.split(',').map(&one.parse).collect()),
         absent: None,
+    }
+}
+
+/// Servers of STUN and TURN, with commas between.
+pub(super) fn ice_servers() -> Kind<Vec<IceServer>> {
+    Kind {
+        placeholder: "SERVER,…",
+        range: String::new(),
+        allowed: "stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT], or several of them with commas between"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
+        absent: Some(Vec::new),
     }
 }
 

@@ -6,6 +6,7 @@
 //! knows nothing of what the values do.
 
 mod client;
+mod command_words;
 mod file;
 mod host;
 pub(crate) mod kind;
@@ -297,7 +298,10 @@ impl Setting {
         if (self.accepts)(&value.text) {
             Ok(value)
         } else {
-            Err(self.refused(&value.origin, &format!("`{}`", visible(&value.text))))
+            Err(self.refused(
+                &value.origin,
+                &format!("`{}`", without_secret(&visible(&value.text))),
+            ))
         }
     }
 
@@ -357,6 +361,15 @@ impl Default {
     }
 }
 
+/// What a message shows of a value: not who logs in at a server, nor by which secret (`turn:USER:SECRET@HOST`).
+fn without_secret(text: &str) -> String {
+    let hidden = |one: &str| match (one.split_once(':'), one.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}:…@{place}"),
+        _ => one.to_owned(),
+    };
+    text.split(',').map(hidden).collect::<Vec<_>>().join(",")
+}
+
 /// The texts that are in effect, by key.
 pub(crate) struct Given(HashMap<&'static str, Value>);
 
@@ -366,7 +379,8 @@ impl Given {
             (Some(value), _) => (kind.parse)(&value.text).ok_or_else(|| {
                 Refused(format!(
                     "{key} must be {}, not `{}`",
-                    kind.allowed, value.text
+                    kind.allowed,
+                    without_secret(&value.text)
                 ))
             }),
             (None, Some(absent)) => Ok(absent()),

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
 
 use super::host::{HostConfig, PadsKind};
 use super::kind::{optional, path, text};
-use super::{Default, Effective, Given, Refused, Setting, Settings, settings};
+use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
 
 settings! {
     /// What a host has no use for.
@@ -19,6 +19,8 @@ Examples:
   openuvr run --fps 120 -- openarena +set r_fullscreen 0
   openuvr run --window Neverball -- sh start-game.sh
                                             scripts and launchers are followed to the game
+  openuvr run --fit --pads 2 -- neverball   the display takes the size of the player's window; two pads
+                                            are there from the start
 
 For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that shows a picture is
 streamed. Ctrl-C goes to the game; its exit code is this program's. Not for 32-bit and static
@@ -40,23 +42,6 @@ the last counts. --help says more on each than -h.";
     }
 }
 
-/// Settings of a host that a game decides by itself, or that need another source.
-const NOT_OURS: [&str; 12] = [
-    "source",
-    "display",
-    "virtual",
-    "fit",
-    "window",
-    "region",
-    "size",
-    "clip",
-    "for",
-    "submit",
-    "scene-fps",
-    // The host is in the game's process, where nobody would write it.
-    "handoffs",
-];
-
 /// The configuration of `openuvr run`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RunConfig {
@@ -74,13 +59,12 @@ impl Settings for RunConfig {
     const EXAMPLES: &'static str = Own::EXAMPLES;
 
     fn table() -> Vec<Setting> {
-        let host = HostConfig::table().into_iter();
+        let host = HostConfig::table_inside(&[]);
         let host = host.filter(|setting| setting.key != "window");
-        let host = host.map(|setting| match NOT_OURS.contains(&setting.key) {
-            true => setting.fixed(),
+        let host = host.map(|setting| match setting.key {
             // A game's keys are places.
-            false if setting.key == "keys" => setting.with_default(Default::Is("position")),
-            false => setting,
+            "keys" => setting.with_default(Default::Is("position")),
+            _ => setting,
         });
         Own::table().into_iter().chain(host).collect()
     }
@@ -99,6 +83,7 @@ impl Settings for RunConfig {
             let words = "pads uinput is for openuvr host: a game of openuvr run sees pads by itself (auto), or off";
             return Err(Refused(words.to_owned()));
         }
+        self.host.gateways_agree()?;
         self.host.encoding_agrees()
     }
 
@@ -112,17 +97,7 @@ impl RunConfig {
     pub(crate) fn command() -> Command {
         let command = <RunConfig as Settings>::command();
         let command = command.override_usage("openuvr run [OPTIONS] -- GAME [ARGS]...");
-        command.arg(
-            Arg::new(GAME)
-                .value_name("GAME")
-                .help("The program to start, with its arguments")
-                .value_parser(value_parser!(OsString))
-                .action(ArgAction::Append)
-                .num_args(1..)
-                .trailing_var_arg(true)
-                .allow_hyphen_values(true)
-                .required_unless_present_any(["print-config", "save"]),
-        )
+        command.arg(command_words::required("GAME"))
     }
 
     /// The configuration, and the game with its arguments.
@@ -132,9 +107,9 @@ impl RunConfig {
     pub(crate) fn with_game(
         matches: &ArgMatches,
     ) -> anyhow::Result<(Effective<RunConfig>, Vec<OsString>)> {
-        let game = matches.get_many(GAME).unwrap_or_default().cloned();
-        Ok((RunConfig::from_matches(matches)?, game.collect()))
+        Ok((
+            RunConfig::from_matches(matches)?,
+            command_words::program(matches)?,
+        ))
     }
 }
-
-const GAME: &str = "game";

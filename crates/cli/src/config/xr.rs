@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
 use openuvr_proto::units::Size;
 
 use super::host::HostConfig;
 use super::kind::{optional, path, size};
-use super::{Default, Effective, Given, Refused, Setting, Settings, settings};
+use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
 
 settings! {
     /// What a host has no use for.
@@ -40,23 +40,15 @@ counts. --help says more on each than -h.";
     }
 }
 
-/// Settings of a host that an OpenXR application decides by itself, or that need a display.
-const NOT_OURS: [&str; 15] = [
-    "source",
-    "display",
-    "virtual",
+/// No display shows an OpenXR application, and what a person's hands do is its own affair.
+const OF_DISPLAYS: [&str; 7] = [
     "fit",
-    "window",
-    "region",
-    "size",
-    "clip",
-    "for",
-    "submit",
-    "scene-fps",
     "cursor",
     "input",
     "clipboard",
     "keys",
+    "pads",
+    "microphone",
 ];
 
 /// The configuration of `openuvr xr`.
@@ -76,11 +68,7 @@ impl Settings for XrConfig {
     const EXAMPLES: &'static str = Own::EXAMPLES;
 
     fn table() -> Vec<Setting> {
-        let host = HostConfig::table().into_iter();
-        let host = host.map(|setting| match NOT_OURS.contains(&setting.key) {
-            true => setting.fixed(),
-            false => setting,
-        });
+        let host = HostConfig::table_inside(&OF_DISPLAYS);
         Own::table().into_iter().chain(host).collect()
     }
 
@@ -91,6 +79,7 @@ impl Settings for XrConfig {
     }
 
     fn agree(&self) -> Result<(), Refused> {
+        self.host.gateways_agree()?;
         self.host.encoding_agrees()
     }
 
@@ -116,17 +105,7 @@ impl XrConfig {
             .subcommand_negates_reqs(true)
             .subcommand(install)
             .subcommand(uninstall)
-            .arg(
-                Arg::new(APP)
-                    .value_name("APP")
-                    .help("The program to start, with its arguments")
-                    .value_parser(value_parser!(OsString))
-                    .action(ArgAction::Append)
-                    .num_args(1..)
-                    .trailing_var_arg(true)
-                    .allow_hyphen_values(true)
-                    .required_unless_present_any(["print-config", "save"]),
-            )
+            .arg(command_words::required("APP"))
     }
 
     /// The configuration, and the application with its arguments.
@@ -136,12 +115,12 @@ impl XrConfig {
     pub(crate) fn with_application(
         matches: &ArgMatches,
     ) -> anyhow::Result<(Effective<XrConfig>, Vec<OsString>)> {
-        let words = matches.get_many(APP).unwrap_or_default().cloned();
-        Ok((XrConfig::from_matches(matches)?, words.collect()))
+        Ok((
+            XrConfig::from_matches(matches)?,
+            command_words::program(matches)?,
+        ))
     }
 }
-
-const APP: &str = "app";
 
 /// The subcommand that makes our runtime the person's, and the one that ends that.
 pub(crate) const INSTALL: &str = "install";

@@ -12,6 +12,7 @@ mod api;
 mod camera;
 mod clicks;
 mod matrix;
+mod pad_times;
 mod room;
 pub(crate) mod source;
 mod sys;
@@ -68,6 +69,10 @@ pub(crate) struct Args {
     /// display, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
+    /// Write here where the left stick of the first game pad is, and when that was read, in nanoseconds; a line
+    /// each time
+    #[arg(long, value_name = "FILE")]
+    pad_times: Option<PathBuf>,
     /// Click by this device, named as a client's --sound, about three times a second, and flash at the same
     /// moment
     #[arg(long, value_name = "DEVICE")]
@@ -89,6 +94,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.speed
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
+    // As games do that look for pads once: before there is a picture.
+    args.pad_times
+        .as_deref()
+        .map(pad_times::start)
+        .transpose()?;
     let (mut window, renderer) = open(args)?;
     eprintln!(
         "scene: {} at {} fps, drawn by {}",

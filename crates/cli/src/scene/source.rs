@@ -68,6 +68,7 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
         coarse: false,
         read_back: false,
         times: None,
+        pad_times: None,
         clicks: None,
         api: api::Api::default(),
     };

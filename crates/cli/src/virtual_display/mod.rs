@@ -8,7 +8,8 @@ mod application;
 mod sys;
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -19,6 +20,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
 use x11rb::rust_connection::{DefaultStream, RustConnection};
@@ -28,6 +31,9 @@ pub(crate) use application::Shown;
 
 /// How long Xvfb may take to end, with its socket and its lock file, before it is killed (guess).
 const END: Duration = Duration::from_secs(2);
+
+/// How long Xvfb may take to say which number it has (guess: half a second where nothing else runs).
+const START: Duration = Duration::from_secs(10);
 
 /// A running virtual display; gone, with all that is shown on it, when dropped.
 pub(crate) struct VirtualDisplay {
@@ -59,17 +65,21 @@ impl VirtualDisplay {
         let mut server = command
             .spawn()
             .context("a virtual display needs Xvfb: install it, as with apt install xvfb")?;
-        let mut line = String::new();
         let output = server.stdout.take();
         let mut display = VirtualDisplay {
             name: String::new(),
             server,
             cookie,
         };
-        if let Some(output) = output {
-            // It writes its number when it is ready, or closes the pipe when it ends.
-            BufReader::new(output).read_line(&mut line)?;
-        }
+        // It writes its number when it is ready, or closes the pipe when it ends.
+        let line = output
+            .map(|output| line_within(output, START))
+            .transpose()?;
+        let Some(line) = line.flatten() else {
+            bail!(
+                "Xvfb does not say within 10 s which display it has: try `Xvfb :99` by hand to see why"
+            );
+        };
         let number = line.trim();
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             bail!(
@@ -101,6 +111,26 @@ impl Drop for VirtualDisplay {
         }
         let _ = self.server.kill();
         let _ = self.server.wait();
+    }
+}
+
+/// The first line that comes out of a program, or what there is of it at its end; `None`: it did not come in time.
+fn line_within(mut output: impl Read + AsFd, timeout: Duration) -> Result<Option<String>> {
+    let until = clock::now() + timeout;
+    let mut line = Vec::new();
+    loop {
+        let left = Timespec::try_from(until.since(clock::now()))?;
+        match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(why) => return Err(why.into()),
+        }
+        let mut byte = [0];
+        if output.read(&mut byte)? == 0 || byte == *b"\n" {
+            return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+        }
+        line.extend(byte);
     }
 }
 

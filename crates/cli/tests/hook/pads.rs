@@ -24,6 +24,12 @@ const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears";
 
+/// The same, but the pads are read first: it looks for them before there is any picture.
+const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; \
+    trap 'kill $gears $reader; exit 0' TERM; \
+    until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
+    glxgears >/dev/null 2>&1 & gears=$!; wait $gears";
+
 /// A pad as xpad shows it, but for what else is asked.
 fn xbox(name: &str) -> Description {
     let stick = axis(-32_768, 32_767, 128);
@@ -70,7 +76,8 @@ impl Rig {
         plug(&hands);
         let display = Display::start("320x240")?;
         let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(how))];
-        let run = Run::start(&display, &variables, &["sh", "-c", GAME]);
+        // Each pad comes and goes, with the name of the player's.
+        let run = Run::with(&display, &["--pads", "0"], &variables, &["sh", "-c", GAME]);
         let client = client(&run, &files, "client", words);
         let rig = Rig {
             run,
@@ -202,6 +209,67 @@ fn a_game_reads_what_is_done_on_the_clients_pad() {
     let notes = rig.notes();
     assert!(
         !notes.contains("odd") && !notes.contains("stamped") && !notes.contains("takes more"),
+        "{notes}"
+    );
+    rig.run.program.signal(Signal::TERM);
+    let (code, text) = rig.run.ended();
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn a_pad_is_there_before_anybody_holds_it_and_stays() {
+    let Some(reader) = reader() else { return };
+    let files = Folder::new();
+    let hands = Served::open(files.path()).expect("a temporary folder");
+    hands.plug(0, xbox("My Pad")).expect("a folder");
+    hands.plug(1, xbox("Second")).expect("a folder");
+    let Some(display) = Display::start("320x240") else {
+        return;
+    };
+    let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(""))];
+    let run = Run::start(&display, &variables, &["sh", "-c", EARLY]);
+    let player = client(&run, &files, "client", &[]);
+    let mut rig = Rig {
+        run,
+        client: player,
+        hands,
+        files,
+        _display: display,
+    };
+    // As it was read before there was a host: the devices of the game's machine are listed in any order.
+    let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
+    assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
+    // The second comes as it always does, with its own name.
+    rig.described("Second");
+    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
+    rig.hold_on(1, &[(EV_KEY, BTN_EAST, 1)]);
+    rig.notes_in_order(&[
+        "event240 1 304 1",
+        "event240 3 0 -12345",
+        "event240 holds 1 keys x -12345",
+    ]);
+    rig.note("event241 1 305 1");
+    // Unplugged, and the client gone, with a button down each time: it comes up, and the pad stays.
+    rig.hands.unplug(0);
+    rig.notes_in_order(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
+    rig.hands.plug(0, xbox("Another")).expect("a folder");
+    rig.client.line("game pad Another");
+    rig.hold(&[(EV_KEY, BTN_MODE, 1)]);
+    rig.note("event240 1 316 1");
+    rig.client.signal(Signal::INT);
+    rig.notes_in_order(&["event240 1 316 1", "event240 1 316 0"]);
+    rig.note("event241 gone No such device");
+    // Who comes then has it at once, and feels what the game plays.
+    rig.client = client(&rig.run, &rig.files, "client", &[]);
+    rig.client.line("game pad Another");
+    rig.hold(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
+    rig.note("event240 1 315 1");
+    rig.plays("40000 7 0");
+    assert!(matches!(rig.asked(), Request::Upload(0, _)));
+    assert_eq!(rig.asked(), Request::Play(0, 1));
+    let notes = rig.notes();
+    assert!(
+        !notes.contains("event240 gone") && !notes.contains("odd"),
         "{notes}"
     );
     rig.run.program.signal(Signal::TERM);
@@ -345,7 +413,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
         "exec $PROGRAM \"$MARKS/notes\" \"$MARKS/rumble\"",
     ];
     let variables = [("PROGRAM", OsStr::new(&program))];
-    let run = Run::start(&display, &variables, &game);
+    let run = Run::with(&display, &["--pads", "0"], &variables, &game);
     let client = client(&run, &files, "client", &[]);
     let mut rig = Rig {
         run,
@@ -390,7 +458,7 @@ fn reader() -> Option<&'static str> {
 }
 
 /// The program of SDL, built; `None`, said aloud, without SDL's headers.
-fn sdl() -> Option<String> {
+pub(crate) fn sdl() -> Option<String> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
         crate::support::skip("there are no headers of SDL 2: libsdl2-dev");
         return None;

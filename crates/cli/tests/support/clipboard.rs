@@ -35,8 +35,10 @@ pub(crate) fn copy(at: &Display, kind: &str, content: &[u8]) {
     assert!(child.wait().expect("ours").success());
 }
 
+/// The same with text. It is there when this returns: xclip's own child takes the selection, after xclip has ended.
 pub(crate) fn copy_text(at: &Display, text: &str) {
     copy(at, "UTF8_STRING", text.as_bytes());
+    pasted(at, text);
 }
 
 /// What somebody pastes; empty if there is nothing.

@@ -90,6 +90,18 @@ impl Eye {
         Some(Size::new(reply.width.into(), reply.height.into()))
     }
 
+    /// Whether a window manager has begun to work on the display.
+    pub(crate) fn is_managed(&self) -> bool {
+        let ask = || {
+            let atom = self.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
+            let atom = atom.ok()?.reply().ok()?.atom;
+            let kind = AtomEnum::WINDOW;
+            let asked = self.conn.get_property(false, self.root, atom, kind, 0, 1);
+            Some(!asked.ok()?.reply().ok()?.value.is_empty())
+        };
+        ask().unwrap_or(false)
+    }
+
     /// The client's window, if it is shown.
     pub(crate) fn client_window(&self) -> Option<Window> {
         let tree = self.conn.query_tree(self.root).ok()?.reply().ok()?;

@@ -17,6 +17,7 @@ pub(crate) mod clipboard;
 pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
+pub(crate) mod pairing;
 pub(crate) mod pipewire;
 pub(crate) mod process;
 #[path = "../../../media/tests/pulse_server/mod.rs"]
@@ -39,7 +40,7 @@ pub(crate) use process::{Display, Program};
 
 /// How long anything may take that has to happen: far more than it needs, even on a machine that
 /// does ten other things.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The PIN of a test's pairing.
 pub(crate) const PIN: [&str; 2] = ["--pin", "135790"];

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use openuvr_proto::units::Size;
-use x11rb::protocol::xproto::{AtomEnum, ConfigureWindowAux, ConnectionExt as _};
+use x11rb::protocol::xproto::{ConfigureWindowAux, ConnectionExt as _};
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{
@@ -63,17 +63,7 @@ fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
     }
     let manager = Program::start("openbox", command);
     let eye = Eye::open(display);
-    let atom = eye
-        .conn
-        .intern_atom(false, b"_NET_SUPPORTING_WM_CHECK")
-        .expect("sent");
-    let check = atom.reply().expect("an atom").atom;
-    eventually("it manages", || {
-        let kind = AtomEnum::WINDOW;
-        let asked = eye.conn.get_property(false, eye.root, check, kind, 0, 1);
-        let reply = asked.ok()?.reply().ok()?;
-        (!reply.value.is_empty()).then_some(())
-    });
+    eventually("it manages", || eye.is_managed().then_some(()));
     Some(manager)
 }
 

@@ -15,6 +15,7 @@ mod microphone;
 mod namespaces;
 mod nearby;
 mod odd;
+mod record;
 mod refusals;
 mod resilience;
 mod sound;

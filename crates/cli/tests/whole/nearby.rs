@@ -7,12 +7,11 @@ use std::path::Path;
 use std::process::Command;
 
 use mdns_sd::{ServiceDaemon, ServiceInfo};
-use openuvr_proto::control::identity::DeviceName;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::support::machines::{HOST, Machines, THIRD, on};
+use crate::support::pairing::pair;
 use crate::support::{Folder, Program, eventually};
 
 /// A host that nobody needs to see.
@@ -50,20 +49,6 @@ fn row<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rows = text.lines();
     rows.find(|row| row.split_whitespace().nth(1) == Some(name))
         .unwrap_or_else(|| panic!("no {name}: {text}"))
-}
-
-/// Has them know each other, without a PIN.
-fn introduce(host: &str, client: &str, address: &str) -> String {
-    let (host, client) = (Path::new(host), Path::new(client));
-    let key = load_or_create(host, KeyOwner::Host).expect("a key");
-    let own = load_or_create(client, KeyOwner::Client).expect("a key");
-    let mut devices = DeviceStore::open(host).expect("a store");
-    let paired = devices.pair(own.public(), &DeviceName::new("lap"), 1);
-    paired.expect("it is written");
-    let mut hosts = HostStore::open(client).expect("a store");
-    let remembered = hosts.remember(address, key.public());
-    remembered.expect("it is written");
-    key.public().fingerprint()
 }
 
 #[test]
@@ -136,7 +121,7 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let (here, third) = (&machines.client, machines.third.clone().unwrap());
     let dirs = ["desk", "thief", "lap"].map(|name| folder.join(name));
     let [desk, thief, lap] = &dirs;
-    let fingerprint = introduce(desk, lap, &format!("{HOST}:4710"));
+    let fingerprint = pair(desk, lap, &format!("{HOST}:4710"));
     let known = Path::new(lap).join("hosts.toml");
     let before = std::fs::read_to_string(&known).expect("it knows the host");
 
@@ -196,7 +181,7 @@ fn link_local_addresses_come_with_their_interface() {
     };
     let folder = Folder::new();
     let [desk, lap] = ["desk", "lap"].map(|name| folder.join(name));
-    introduce(&desk, &lap, "desk:4710");
+    pair(&desk, &lap, "desk:4710");
     let _host = host(&machines.host, &desk, "desk", &[]);
     listed(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
     let mut known = Program::start("known", client(&machines.client, &lap, &[]));

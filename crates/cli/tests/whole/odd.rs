@@ -332,6 +332,19 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["unexpected argument '--port' found; `openuvr host --help`"],
     ),
     (&["host", "--bitrat", "5M"], &["is --bitrate meant?"]),
+    // What only a host outside the application's process serves.
+    (
+        &["run", "--scene-fps", "30", "--", "true"],
+        &["unexpected argument '--scene-fps' found"],
+    ),
+    (
+        &["xr", "--handoffs", "folder", "--", "true"],
+        &["unexpected argument '--handoffs' found"],
+    ),
+    (
+        &["xr", "--pads", "off", "--", "true"],
+        &["unexpected argument '--pads' found"],
+    ),
     (&["host", "surplus"], &["unexpected argument 'surplus'"]),
     (&["hots"], &["unrecognized subcommand 'hots'"]),
     (

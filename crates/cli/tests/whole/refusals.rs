@@ -476,4 +476,14 @@ fn a_page_that_cannot_be_served_is_said() {
         &with(&files),
         &["web-cert and web-key are the page's: they need web"],
     );
+    assert_says(
+        &with(&["--web", free, "--web-ice", "turn:relay.example"]),
+        &["web-ice", "turn:USER:SECRET@HOST"],
+    );
+    let said = with(&["--web", free, "--web-ice", "turn:me:hidden@relay:70000"]);
+    assert_says(&said, &["web-ice", "turn:…@relay:70000"]);
+    assert_says(
+        &with(&["--web-ice", "stun:relay.example"]),
+        &["web-ice is for browsers: it needs web"],
+    );
 }

@@ -157,6 +157,19 @@ fn what_is_missing_or_wrong_is_one_line() {
     let mut nowhere = host(&folder, &[]);
     nowhere.env("PATH", "/nonexistent");
     fails(nowhere, "apt install xvfb");
+    // One that can't start: no memory for the screen, no right to its folder.
+    let broken = folder.path().join("Xvfb");
+    std::fs::write(&broken, "#!/bin/sh\necho Fatal server error: >&2\nexit 1\n").expect("a file");
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&broken, all).expect("it is ours");
+    let mut command = host(&folder, &[]);
+    command.env("PATH", folder.path());
+    fails(command, "Xvfb ended without a display of 640x360");
+    // One that hangs.
+    std::fs::write(&broken, "#!/bin/sh\nexec /bin/sleep 100\n").expect("a file");
+    let mut command = host(&folder, &[]);
+    command.env("PATH", folder.path());
+    fails(command, "Xvfb does not say within 10 s");
     let dir = folder.join("host");
     let shown = ["--display", ":4096", "--", "xterm"];
     let words = [&["host", "--config-dir", &dir][..], &shown].concat();

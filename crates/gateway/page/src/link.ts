@@ -15,6 +15,9 @@ export interface Events {
   closed(why: string, again: boolean): void;
 }
 
+/** How long another way to the host is looked for, in milliseconds: it forgets a page after 10 s. */
+const RESTART_WITHIN = 8000;
+
 export class Link {
   private socket: WebSocket;
   private peer: RTCPeerConnection | null = null;
@@ -22,10 +25,14 @@ export class Link {
   private toldChannel: RTCDataChannel | null = null;
   private readonly id = crypto.randomUUID();
   private over = false;
+  /** It looks for another way to the host, and gives up then. */
+  private restart: number | null = null;
 
   constructor(
     private readonly events: Events,
     watch: boolean,
+    /** Only by a relay (TURN): to see whether that goes. */
+    private readonly relayed: boolean,
   ) {
     const query = `reports${watch ? "&role=watch" : ""}`;
     this.socket = new WebSocket(`wss://${location.host}/signalling?${query}`);
@@ -64,11 +71,12 @@ export class Link {
     message?: string;
     connectionId?: string;
     from?: string;
+    iceServers?: RTCIceServer[];
     data?: { sdp?: string; candidate?: string; sdpMid?: string; sdpMLineIndex?: number };
   }) {
     switch (message.type) {
       case "connect":
-        await this.offer();
+        await this.open(message.iceServers ?? []);
         break;
       case "answer":
         if (message.from === this.id && message.data?.sdp)
@@ -85,8 +93,12 @@ export class Link {
     }
   }
 
-  private async offer() {
-    const peer = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
+  private async open(iceServers: RTCIceServer[]) {
+    const peer = new RTCPeerConnection({
+      bundlePolicy: "max-bundle",
+      iceServers,
+      iceTransportPolicy: this.relayed ? "relay" : "all",
+    });
     this.peer = peer;
     this.control = peer.createDataChannel("control", { ordered: false, maxRetransmits: 0 });
     this.control.binaryType = "arraybuffer";
@@ -110,10 +122,29 @@ export class Link {
       this.send({ type: "candidate", from: this.id, data });
     };
     peer.onconnectionstatechange = () => {
-      if (peer.connectionState === "failed") this.close("the way to the host broke", true);
-      // What comes behind "connected" the host says.
-      else if (peer.connectionState !== "connected") this.events.state(peer.connectionState);
+      const state = peer.connectionState;
+      if (state === "connected") {
+        // What comes behind it the host says.
+        if (this.restart !== null) clearTimeout(this.restart);
+        this.restart = null;
+        return;
+      }
+      this.events.state(state);
+      if (state === "disconnected" || state === "failed") this.lookAgain(peer);
     };
+    await this.offer(peer);
+  }
+
+  /** Looks for another way to the host: this machine's network may have changed. */
+  private lookAgain(peer: RTCPeerConnection) {
+    if (this.restart !== null || this.over) return;
+    const broke = () => this.close("the way to the host broke", true);
+    this.restart = window.setTimeout(broke, RESTART_WITHIN);
+    peer.restartIce();
+    void this.offer(peer).catch(broke);
+  }
+
+  private async offer(peer: RTCPeerConnection) {
     await peer.setLocalDescription();
     const sdp = peer.localDescription?.sdp;
     this.send({ type: "offer", from: this.id, data: { connectionId: this.id, sdp } });

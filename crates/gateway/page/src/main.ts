@@ -6,9 +6,11 @@ import { Figures } from "./figures";
 import { Frames } from "./frames";
 import { Input } from "./input";
 import { Link } from "./link";
+import { StatisticsLog } from "./log";
 import { host, logIn, usualName } from "./login";
 import { Outbox } from "./outbox";
-import { ping, pong, read, reports } from "./wire";
+import { Pads } from "./pads";
+import { ping, pong, read, reports, type InputEvent } from "./wire";
 
 /** Between two attempts to connect again, in milliseconds. */
 const AGAIN = 2000;
@@ -29,29 +31,39 @@ const picture = byId("picture");
 const form = byId<HTMLFormElement>("login");
 const state = byId("state");
 const roleButton = byId<HTMLButtonElement>("role");
-const watch = new URLSearchParams(location.search).get("role") === "watch";
+const query = new URLSearchParams(location.search);
+const watch = query.get("role") === "watch";
+const relayed = query.get("path") === "relay";
 
 let link: Link | null = null;
 let plays = false;
 /** What the person is told of the role, while nothing else is to be said. */
 let roleWords = "";
 let wantsRelative = false;
-let outbox = new Outbox();
+let outbox = newOutbox();
 let clock = new HostClock();
 let hostNames = new Map<number, number>();
 let sentAt = 0;
 
 const figures = new Figures(byId("figures-over"), byId("figures"));
+const statisticsLog = new StatisticsLog();
+function push(event: InputEvent, at: number) {
+  outbox.push(event, at);
+  sendInput();
+}
+
+const pads = new Pads(push);
 const input = new Input(picture, video, {
   plays: () => plays,
-  push(event, at) {
-    outbox.push(event, at);
-    sendInput();
-  },
+  push,
   pointed: (x, y) => cursor.pointed(x, y),
 });
 const cursor = new Cursor(byId<HTMLCanvasElement>("cursor"), picture, input);
 let frames = newFrames();
+
+function newOutbox() {
+  return new Outbox(() => pads.forget());
+}
 
 function newFrames() {
   return new Frames(
@@ -78,7 +90,7 @@ function sendInput() {
 
 function connect() {
   roleWords = "";
-  outbox = new Outbox();
+  outbox = newOutbox();
   clock = new HostClock();
   hostNames = new Map();
   frames = newFrames();
@@ -114,6 +126,7 @@ function connect() {
       },
     },
     watch,
+    relayed,
   );
   link = made;
 }
@@ -146,6 +159,7 @@ function told(message: string | ArrayBuffer) {
   const news = JSON.parse(message);
   switch (news.type) {
     case "role":
+      if (news.plays && !plays) pads.forget();
       plays = news.plays;
       roleButton.hidden = false;
       roleButton.textContent = plays ? "Only watch" : "Play";
@@ -214,6 +228,7 @@ form.addEventListener("submit", (event) => {
 });
 byId("tab-play").addEventListener("click", () => select("play"));
 byId("tab-figures").addEventListener("click", () => select("figures"));
+byId("save").addEventListener("click", () => statisticsLog.save());
 byId("full").addEventListener("click", () => void input.full().catch(() => undefined));
 byId("relative").addEventListener("click", () => void input.lock().catch(() => undefined));
 byId("sound").addEventListener("click", () => {
@@ -225,6 +240,8 @@ byId("overlay").addEventListener("click", () => {
   byId("overlay").setAttribute("aria-pressed", String(!over.hidden));
 });
 roleButton.addEventListener("click", () => {
+  // It is over: another session begins.
+  if (!link) void begin("");
   link?.tell({ type: "role", play: !plays, takeOver: true });
   picture.focus({ preventScroll: true });
 });
@@ -232,17 +249,28 @@ picture.addEventListener("click", () => {
   if (wantsRelative && plays && !document.pointerLockElement) void input.lock().catch(() => undefined);
 });
 
+function eachPicture() {
+  if (link && plays) pads.look(document.hasFocus() && !document.hidden);
+  requestAnimationFrame(eachPicture);
+}
+
 setInterval(() => {
   if (!link || !plays) return;
+  // No picture is drawn of a page that is hidden: what was held is released.
+  if (document.hidden) pads.look(false);
   const since = performance.now() - sentAt;
   if ((!outbox.isEmpty() && since >= REPEAT) || since >= ALIVE) sendInput();
 }, REPEAT);
 setInterval(() => {
   link?.say(ping(performance.now()));
   const asked = link?.statistics();
-  void asked?.then((report) => figures.statistics(report, performance.now()));
+  void asked?.then((report) => {
+    figures.statistics(report, performance.now());
+    statisticsLog.note(report);
+  });
   figures.draw(frames.counts, clock.bound());
 }, 1000);
 if ("requestVideoFrameCallback" in video) video.requestVideoFrameCallback(onPicture);
+requestAnimationFrame(eachPicture);
 addEventListener("pagehide", () => link?.close("the page was closed", false));
 void begin("");

@@ -14,6 +14,10 @@ export class Outbox {
   private newest = 0;
   private held: number[] = [];
   private sampled = new Map<number, number>();
+  private newestAt = 0;
+
+  /** `overflowed`: what was said of pads was lost as well. */
+  constructor(private readonly overflowed: () => void) {}
 
   push(event: InputEvent, at: number) {
     this.note(event);
@@ -21,6 +25,7 @@ export class Outbox {
     if (this.waiting.length >= MOST) {
       this.waiting = [];
       this.append({ kind: "releaseAll" }, at);
+      this.overflowed();
     }
     this.append(event, at);
   }
@@ -51,7 +56,10 @@ export class Outbox {
     return this.sampled.get(number);
   }
 
-  private append(event: InputEvent, at: number) {
+  private append(event: InputEvent, sampledAt: number) {
+    // The wire counts back from the newest.
+    const at = Math.max(sampledAt, this.newestAt);
+    this.newestAt = at;
     this.newest = (this.newest + 1) >>> 0;
     this.waiting.push({ event, at });
     this.sampled.set(this.newest, at);
@@ -65,6 +73,12 @@ export class Outbox {
     if (event.kind === "absolute" && newest.event.kind === "absolute") {
       newest.event = event;
       return true;
+    }
+    if (event.kind === "pad" && newest.event.kind === "pad") {
+      // Each press is told; sticks and triggers alone go into the state before.
+      const same = event.pad === newest.event.pad && event.state.buttons === newest.event.state.buttons;
+      if (same) newest.event = event;
+      return same;
     }
     if (event.kind === "relative" && newest.event.kind === "relative") {
       const dx = newest.event.dx + event.dx;

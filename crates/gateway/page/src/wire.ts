@@ -21,7 +21,30 @@ export type InputEvent =
   | { kind: "relative"; dx: number; dy: number }
   | { kind: "button"; button: number; pressed: boolean }
   | { kind: "wheel"; dx: number; dy: number }
-  | { kind: "releaseAll" };
+  | { kind: "releaseAll" }
+  | { kind: "padConnected"; pad: number; identity: PadIdentity }
+  | { kind: "padDisconnected"; pad: number }
+  | { kind: "pad"; pad: number; state: PadState };
+
+/** Which device a pad is, as crates/proto/src/input/pad.rs has it. */
+export interface PadIdentity {
+  name: string;
+  vendor: number;
+  product: number;
+  /** Bit n: it has button n of the standard gamepad. */
+  buttons: number;
+  sticks: [boolean, boolean];
+}
+
+/** How everything on a pad is held. */
+export interface PadState {
+  /** Bit n: button n of the standard gamepad is down; not the triggers. */
+  buttons: number;
+  /** -32768 to 32767. */
+  sticks: number[];
+  /** 0 to 65535. */
+  triggers: [number, number];
+}
 
 export interface Sampled {
   event: InputEvent;
@@ -74,6 +97,12 @@ class Writer {
     this.at += 8;
     return this;
   }
+  /** Text behind its length. */
+  text(value: Uint8Array) {
+    this.u8(value.length);
+    for (const byte of value) this.u8(byte);
+    return this;
+  }
   /** A message of this kind, whose length is known when it is written. */
   message(kind: number, write: (w: Writer) => void) {
     this.u8(kind).u16(0);
@@ -106,6 +135,23 @@ export function pong(asked: bigint, received: number, answered: number) {
   return new Writer().message(PONG, write).done();
 }
 
+const LEFT_STICK = 1;
+const RIGHT_STICK = 2;
+
+/** Bytes of a pad's name at most. */
+const MAX_PAD_NAME = 64;
+
+/** Whole characters of a name. */
+function padName(name: string): Uint8Array {
+  const encoder = new TextEncoder();
+  let kept = "";
+  for (const c of name) {
+    if (encoder.encode(kept + c).length > MAX_PAD_NAME) break;
+    kept += c;
+  }
+  return encoder.encode(kept);
+}
+
 /** The events, of which the first has this number, and the keys and buttons that are held after them. */
 export function input(first: number, events: Sampled[], held: number[] | null) {
   const newest = events.length > 0 ? events[events.length - 1].at : 0;
@@ -131,6 +177,21 @@ export function input(first: number, events: Sampled[], held: number[] | null) {
           break;
         case "releaseAll":
           w.u8(8);
+          break;
+        case "padConnected": {
+          const { vendor, product, buttons, sticks, name } = event.identity;
+          const has = (sticks[0] ? LEFT_STICK : 0) | (sticks[1] ? RIGHT_STICK : 0);
+          w.u8(10).u8(event.pad).u16(vendor).u16(product).u32(buttons).u8(has);
+          w.text(padName(name));
+          break;
+        }
+        case "padDisconnected":
+          w.u8(11).u8(event.pad);
+          break;
+        case "pad":
+          w.u8(12).u8(event.pad).u32(event.state.buttons);
+          for (const place of event.state.sticks) w.i16(place);
+          for (const pulled of event.state.triggers) w.u16(pulled);
       }
     }
     if (held === null) {

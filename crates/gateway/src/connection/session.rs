@@ -14,7 +14,7 @@ use openuvr_proto::input::inbox::{Arrived, Inbox};
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::trace::Outcome;
-use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages, Report};
+use openuvr_proto::wire::control::{Message, Messages, Report};
 use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ use crate::login::Visitor;
 use crate::peer::{Peer, PeerEvent, Sound};
 use crate::shared::Shared;
 use crate::subscriber::Slices;
-use crate::updates::Updates;
+use crate::updates::{Updates, ended};
 
 /// How often the page is asked what time it is there.
 const CLOCK_EVERY: Duration = Duration::from_millis(500);
@@ -385,7 +385,7 @@ struct Payload {
 fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
     let (hand_over, payloads) = sync_channel(SOUND);
     let peer = peer.clone();
-    shared.host.listen(move |payload| {
+    shared.host.listen(Box::new(move |payload| {
         let payload = Payload {
             captured: payload.captured,
             samples: payload.samples,
@@ -398,17 +398,6 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
         );
         peer.woken.notify_one();
         !gone
-    });
+    }));
     payloads
-}
-
-/// Why the host ended it, in words for the person.
-fn ended(reason: GoodbyeReason) -> &'static str {
-    match reason {
-        GoodbyeReason::Quit => "the host has stopped",
-        GoodbyeReason::SourceEnded => "the application at the host has ended",
-        GoodbyeReason::TakenOver => "another client plays, and none may watch",
-        GoodbyeReason::Forbidden => "the host forbids this device",
-        GoodbyeReason::Failed => "something failed at the host, which says what",
-    }
 }

@@ -28,7 +28,7 @@ use super::subscriber::{Delivery, Slices};
 use super::transport::Transport;
 use super::{LOOK_EVERY, Served};
 
-/// Who has not begun to play by then was no player.
+/// Who has set up no track by then is no player.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often a player learns how the tracks' clocks belong together. Less often is usual (RFC 3550 section
@@ -109,27 +109,22 @@ impl Connection<'_> {
     fn run(&mut self) -> io::Result<()> {
         let began = Instant::now();
         while !self.served.stopping() {
-            self.wait();
-            if !self.take_requests()? {
+            if self.wait() && !self.take_requests()? {
                 return Ok(());
             }
             self.take_reports();
             let now = Instant::now();
-            let (silent, playing) = (now - self.heard, self.session.is_playing());
+            let playing = self.session.is_playing();
             if playing && self.ended.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if !playing && silent > PATIENCE
-                || now - began > PATIENCE && self.tracks.iter().all(Option::is_none)
-            {
-                return Err(io::Error::other("it did not begin to play"));
+            if self.tracks.iter().all(Option::is_none) && now - began > PATIENCE {
+                return Err(io::Error::other("it set up no track"));
             }
-            // In a connection that takes packets the player is there.
-            let by_udp = self
-                .session
-                .transport(Track::Video)
-                .is_some_and(|t| matches!(t, Transport::Udp { .. }));
-            if by_udp && silent > Duration::from_secs(TIMEOUT) {
+            // While packets are written into its connection, that says when a player is gone.
+            if !(playing && self.is_interleaved())
+                && now - self.heard > Duration::from_secs(TIMEOUT)
+            {
                 return Err(io::Error::other("nothing was heard of it for too long"));
             }
             if playing && now >= self.report_at {
@@ -140,8 +135,15 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Waits for anything from the player.
-    fn wait(&self) {
+    fn is_interleaved(&self) -> bool {
+        let mut transports = TRACKS
+            .into_iter()
+            .filter_map(|track| self.session.transport(track));
+        transports.any(|transport| matches!(transport, Transport::Interleaved { .. }))
+    }
+
+    /// Waits for anything from the player; whether some of it came by the connection.
+    fn wait(&self) -> bool {
         let mut polled = vec![PollFd::new(&self.stream, PollFlags::IN)];
         for track in self.tracks.iter().flatten() {
             if let Outlet::Udp(pair) = &track.outlet {
@@ -149,19 +151,12 @@ impl Connection<'_> {
             }
         }
         let timeout = Timespec::try_from(LOOK_EVERY).ok();
-        let _ = poll(&mut polled, timeout.as_ref());
+        // Interrupted, or failed: the caller tries again.
+        poll(&mut polled, timeout.as_ref()).is_ok() && !polled[0].revents().is_empty()
     }
 
     /// What came by the connection; whether it goes on.
     fn take_requests(&mut self) -> io::Result<bool> {
-        let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        if poll(&mut polled, Some(&now))? == 0 {
-            return Ok(true);
-        }
         let mut bytes = [0; 4096];
         let length = match self.stream.read(&mut bytes) {
             Ok(0) => return Ok(false),
@@ -254,10 +249,10 @@ impl Connection<'_> {
         }
         if let Some(sound) = &self.tracks[Track::Audio as usize] {
             let sound = sound.clone();
-            self.served.host.listen(move |payload| {
+            self.served.host.listen(Box::new(move |payload| {
                 let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
                 sent != super::outlet::Sent::Gone
-            });
+            }));
         }
         let Some(video) = &self.tracks[Track::Video as usize] else {
             return Ok(());

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 pub use self::reports::{Heard, parse as parse_reports};
@@ -90,7 +90,7 @@ pub struct RtspServer {
 
 /// What all connections share.
 struct Served {
-    host: Arc<HostRuntime>,
+    host: Arc<dyn GatewayHost>,
     setup: RtspSetup,
     scheduler: Scheduler,
     stopping: AtomicBool,
@@ -105,7 +105,7 @@ impl RtspServer {
     /// [`RtspError`]
     pub fn start(
         setup: RtspSetup,
-        host: Arc<HostRuntime>,
+        host: Arc<dyn GatewayHost>,
         scheduler: &Scheduler,
     ) -> Result<RtspServer, RtspError> {
         let bind = setup.bind;

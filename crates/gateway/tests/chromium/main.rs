@@ -4,8 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod browser;
+#[path = "../rtsp/player.rs"]
+mod player;
 #[path = "../support/mod.rs"]
 mod support;
+mod together;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -41,13 +44,7 @@ fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
 
 fn log_in(rig: &Rig, browser: &mut Browser) -> Tab {
     let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
-    browser.until(&tab, "!!document.querySelector('#login:not([hidden])')");
-    let typed = format!(
-        "document.querySelector('#pin').value = '{PIN}'; \
-         document.querySelector('#login').requestSubmit(); true"
-    );
-    browser.run(&tab, &typed);
-    browser.until(&tab, "document.querySelector('#video').videoWidth > 0");
+    browser.log_in(&tab, PIN);
     tab
 }
 
@@ -218,6 +215,103 @@ fn a_browser_comes_back_without_a_pin() {
         &tab,
         "document.querySelector('#figures').innerText.includes('Submitted')",
     );
+}
+
+/// What the page saves as a file, without saving it.
+const SAVED: &str = "(async () => { \
+    let blob = null; \
+    URL.createObjectURL = (given) => { blob = given; return location.href + '#saved'; }; \
+    HTMLAnchorElement.prototype.click = () => {}; \
+    document.querySelector('#save').click(); \
+    return await blob.text(); })()";
+
+#[test]
+fn the_browsers_statistics_are_saved_as_lines() {
+    let rig = Rig::new("lines", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.until(
+        &tab,
+        &format!("{SAVED}.then((t) => t.split('\\n').length > 3)"),
+    );
+    let text = browser.run(&tab, SAVED);
+    let mut decoded = Vec::new();
+    for line in text.as_str().unwrap().lines() {
+        let second: serde_json::Value = serde_json::from_str(line).unwrap();
+        let all = second["statistics"].as_array().unwrap();
+        let video =
+            |entry: &&serde_json::Value| entry["type"] == "inbound-rtp" && entry["kind"] == "video";
+        let video = all.iter().find(video);
+        decoded.extend(video.and_then(|entry| entry["framesDecoded"].as_u64()));
+    }
+    assert!(decoded.len() >= 2 && decoded.is_sorted(), "{decoded:?}");
+    assert!(decoded.last() > decoded.first(), "{decoded:?}");
+}
+
+/// A TURN server that is ended with the test.
+struct Relay(std::process::Child);
+
+impl Relay {
+    /// At this port; `None`: it is not installed.
+    fn start(port: u16, log: &std::path::Path) -> Option<Relay> {
+        let file = || std::fs::File::create(log).unwrap();
+        let port = port.to_string();
+        let child = std::process::Command::new("turnserver")
+            .args(["-n", "--no-cli", "--no-tls", "--no-dtls", "--lt-cred-mech"])
+            .args([
+                "--allow-loopback-peers",
+                "--realm",
+                "test",
+                "--user",
+                "me:secret",
+            ])
+            .args(["--listening-ip", "127.0.0.1", "--relay-ip", "127.0.0.1"])
+            .args([
+                "--listening-port",
+                &port,
+                "--log-file",
+                "stdout",
+                "--verbose",
+            ])
+            .stdin(std::process::Stdio::null())
+            .stdout(file())
+            .stderr(std::process::Stdio::null())
+            .spawn();
+        child.ok().map(Relay)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_browser_reaches_the_host_by_a_relay() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let server = format!("turn:me:secret@127.0.0.1:{port}").parse();
+    let rig = Rig::reached_by("relay", SIZE, vec![server.unwrap()], |_| ());
+    let log = rig.folder.0.join("turn.log");
+    let Some(_relay) = Relay::start(port, &log) else {
+        eprintln!("skipped: install coturn for it, or run ./dev test-web");
+        return;
+    };
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let port = rig.address().port();
+    let tab = browser.open(&format!("https://127.0.0.1:{port}/?path=relay"));
+    browser.log_in(&tab, PIN);
+    browser.run(&tab, BARCODE);
+    browser.until(&tab, "(readBarcode() ?? 0) > 0");
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("ALLOCATE processed, success"), "{said}");
 }
 
 /// The loudest frequency that the page plays, in hertz, by Web Audio.

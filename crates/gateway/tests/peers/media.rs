@@ -1,6 +1,9 @@
 //! What leaves for a browser: whole frames in packets, and a key frame when it asks.
 
+use std::time::Duration;
+
 use openuvr_proto::units::Size;
+use openuvr_runtime::host::Notice;
 use str0m::media::{KeyframeRequestKind, MediaTime};
 use str0m::rtp::RtpPacket;
 
@@ -133,6 +136,30 @@ fn what_is_lost_is_sent_again() {
         "{there} of {}",
         last - first
     );
+}
+
+#[test]
+fn another_way_to_the_host_keeps_the_session() {
+    let rig = Rig::new("restart", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let before = frames(&mut remote, 10);
+    remote.restart();
+    let mut depacketiser = Depacketiser::default();
+    let mut after = Vec::new();
+    // What was on the old way is lost; it is sent again, or a key frame comes.
+    remote.wait("frames by the other way", |arrived| {
+        if let Arrived::Packet(packet) = arrived {
+            after.extend(depacketiser.take(&packet));
+        }
+        (after.len() == 30).then_some(())
+    });
+    // The same stream: its clock goes on.
+    let last = before.last().unwrap().time;
+    let ticks = after[0].time.wrapping_sub(last);
+    assert!((1..900_000).contains(&ticks), "{ticks}");
+    let told = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));
+    let joined = told.filter(|notice| matches!(notice, Notice::Subscribed { .. }));
+    assert_eq!(joined.count(), 1);
 }
 
 #[test]

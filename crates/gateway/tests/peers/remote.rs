@@ -127,6 +127,29 @@ impl Remote {
         remote
     }
 
+    /// Looks for another way, as a browser does whose network has changed: other credentials for ICE, and another
+    /// port.
+    pub(crate) fn restart(&mut self) {
+        self.udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let here = self.udp.local_addr().unwrap();
+        let mut api = self.rtc.sdp_api();
+        api.ice_restart(false);
+        let (sdp, pending) = api.apply().unwrap();
+        let data = json!({ "connectionId": ID, "sdp": sdp.to_sdp_string() });
+        say(
+            &mut self.socket,
+            &json!({ "type": "offer", "from": ID, "data": data }),
+        );
+        let answer = next(&mut self.socket).unwrap();
+        assert_eq!(answer["type"], "answer", "{answer}");
+        let sdp = answer["data"]["sdp"].as_str().unwrap();
+        let answer = SdpAnswer::from_sdp_string(sdp).unwrap();
+        self.rtc.sdp_api().accept_answer(pending, answer).unwrap();
+        // Those of before went with it.
+        let candidate = Candidate::host(here, Protocol::Udp).unwrap();
+        self.rtc.add_local_candidate(candidate);
+    }
+
     /// Takes what arrives until `find` has found something.
     pub(crate) fn wait<T>(&mut self, what: &str, mut find: impl FnMut(Arrived) -> Option<T>) -> T {
         let until = Instant::now() + TIMEOUT;

@@ -34,8 +34,12 @@ impl Subscriber for Writer {
 
 /// Writes down what `host` encodes from now on.
 pub(crate) fn write_down(host: &HostRuntime) -> Units {
+    write_down_as(host, SubscribeRequest::new(Role::Observer, "a writer"))
+}
+
+/// The same as somebody else.
+pub(crate) fn write_down_as(host: &HostRuntime, request: SubscribeRequest) -> Units {
     let units = Units::default();
-    let request = SubscribeRequest::new(Role::Observer, "a writer");
     host.subscribe(request, Box::new(Writer(units.clone())))
         .unwrap();
     units

@@ -1,5 +1,7 @@
 //! A video player of which every step is the test's own: its requests, and packets in its connection.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 

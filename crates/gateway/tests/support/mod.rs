@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::{InputError, InputSink};
+use openuvr_net::Link as _;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::config::Config;
@@ -72,6 +74,8 @@ pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) notices: Notices,
+    /// Where clients of ours reach it.
+    pub(crate) link: SocketAddr,
     /// What its application receives.
     pub(crate) received: Receiver<InputEvent>,
     pub(crate) folder: Folder,
@@ -83,6 +87,16 @@ impl Rig {
     }
 
     pub(crate) fn with(name: &str, size: Size, change: impl FnOnce(&mut Config)) -> Rig {
+        Rig::reached_by(name, size, Vec::new(), change)
+    }
+
+    /// The same, whose browsers are told of these servers.
+    pub(crate) fn reached_by(
+        name: &str,
+        size: Size,
+        ice_servers: Vec<IceServer>,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
         let folder = Folder::new(name);
         let dir = folder.0.join("host");
         let mut config = Config {
@@ -96,6 +110,7 @@ impl Rig {
         };
         change(&mut config);
         let opened = config.open().unwrap();
+        let link = opened.link.local_addr().unwrap();
         let (application, received) = sync_channel(MOST);
         let scheduler = config.scheduler();
         let host = HostRuntime::start(HostSetup {
@@ -119,6 +134,7 @@ impl Rig {
         let host = Arc::new(host.unwrap());
         let notices = host.notices();
         let setup = Setup {
+            ice_servers,
             bind: ([127, 0, 0, 1], 0).into(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),
@@ -128,6 +144,7 @@ impl Rig {
             gateway,
             host,
             notices,
+            link,
             received,
             folder,
         }

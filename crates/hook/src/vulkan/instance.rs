@@ -40,8 +40,8 @@ pub(super) enum Window {
 
 impl Instance {
     /// All functions are asked for here: at the end of the chain the loader answers with what is
-    /// below only while the instance is being made, and later with the door that the application
-    /// itself goes through.
+    /// below only while the instance is being made, and later with the function that the
+    /// application itself calls.
     ///
     /// # Safety
     /// `handle` is being made by what is below, whose function `next` is.

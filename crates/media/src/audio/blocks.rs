@@ -73,10 +73,14 @@ impl Blocks {
         Some(captured)
     }
 
+    /// Sample frames that a block of this length lacks.
+    pub(super) fn lacking(&self, block: &[f32]) -> usize {
+        block.len().saturating_sub(self.waiting.len()) / CHANNELS
+    }
+
     /// When a block of this length is there if nothing comes: silence.
     pub(super) fn due(&self, block: &[f32]) -> Instant {
-        let wanted = block.len().saturating_sub(self.waiting.len()) / CHANNELS;
-        self.timeline.due(wanted)
+        self.timeline.due(self.lacking(block))
     }
 
     pub(super) fn counters(&self) -> CaptureCounters {

@@ -102,7 +102,7 @@ pub trait AudioPlayback: Send {
     /// Waits `timeout` at most (`None`: without end), or until a [`Waker`] is used. Whether it was.
     ///
     /// # Errors
-    /// [`AudioError`] if the device is gone.
+    /// [`AudioError`] if waiting sees that the device is gone; [`level`](AudioPlayback::level) does in any case.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError>;
 
     /// A handle with which another thread makes [`AudioPlayback::wait`] return.

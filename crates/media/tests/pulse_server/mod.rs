@@ -59,6 +59,22 @@ impl PulseServer {
         let _ = self.child.wait();
     }
 
+    /// It gets no turn any more, and answers nobody, until [`PulseServer::go_on`].
+    pub(crate) fn hold(&self) {
+        self.signal("-STOP");
+    }
+
+    /// It goes on where it was held.
+    pub(crate) fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &id]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill {signal}");
+    }
+
     /// What `pactl` answers.
     pub(crate) fn pactl(&self, arguments: &[&str]) -> String {
         let output = Command::new("pactl")

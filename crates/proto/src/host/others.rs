@@ -210,14 +210,20 @@ impl Host {
     ) -> Result<InputSeq, InputRefused> {
         let plays = self.roles.player() == Some(id);
         let busy = self.inputs_waiting >= MAX_WAITING;
-        let Some(other) = self.other(id).filter(|_| plays) else {
+        let Some(other) = self.other(id) else {
             return Err(InputRefused::NotPlayer);
         };
-        other.heard = now;
-        if busy {
+        if plays && busy {
+            other.heard = now;
             return Err(InputRefused::Busy);
         }
+        // Also one that is refused for good has a number: a gateway in another process counts along, and hears of
+        // a change of roles later.
         other.input = InputSeq(other.input.0.wrapping_add(1).max(1));
+        if !plays {
+            return Err(InputRefused::NotPlayer);
+        }
+        other.heard = now;
         other.member.holds_input = true;
         let arrived = Arrived {
             seq: other.input,

@@ -317,6 +317,8 @@ impl JitterBuffer {
         self.block = as_nanos(device.block);
         self.aim(now);
         let dry_in = as_nanos(device.dry_in);
+        // Who asks got no turn in time. What was made up before is counted.
+        let late = self.playing && dry_in == 0 && self.inserted == 0;
         loop {
             let Some(front) = self.queue.front() else {
                 return self.nothing(now, dry_in);
@@ -352,6 +354,7 @@ impl JitterBuffer {
                 self.error = real(excess);
             }
             return if whole {
+                self.counters.underruns += u64::from(late);
                 self.resume(now, dry_in);
                 self.play(excess)
             } else {
@@ -465,7 +468,8 @@ impl JitterBuffer {
         if !self.playing {
             return Next::Wait(None);
         }
-        let latest = dry_in - self.block;
+        // A device that takes single samples says 0 when it is dry, which is too late.
+        let latest = dry_in - self.block.max(SLACK);
         if latest >= 0 {
             return self.wait_for(now, latest);
         }

@@ -550,6 +550,9 @@ impl Media {
                 Some((end.first_received.since(captured.at), captured.bound))
             });
         self.overlay.frame(now, &report, journey);
+        if let Some(microphone) = &self.microphone {
+            microphone.note(now, &report);
+        }
         shared.flush(session);
         shared.notice(Notice::Report(report));
     }

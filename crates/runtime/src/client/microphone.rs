@@ -1,8 +1,11 @@
 //! The client's microphone: captured, coded, sealed and sent in a thread of its own, while a session carries
 //! it. Nothing is captured before the host has granted it.
+//!
+//! Its payloads are repeated as often as the host's sound is. The host tells nobody what it misses of them: what
+//! the link loses on its way to the client is taken for what it loses on the way back, which a radio does alike.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,13 +14,16 @@ use openuvr_media::audio::{
     AudioCapture, AudioError, AudioEvent, CHANNELS, RATE, Settings, frames_in,
 };
 use openuvr_net::Link as _;
+use openuvr_proto::send::loss::LossMeter;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
+use openuvr_proto::wire::control::Report;
 
 use super::{Notice, PanicReporter, Shared};
 use crate::clock;
+use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
 /// What a voice takes: more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), for packets are
@@ -29,6 +35,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Between two attempts to open a capture that failed.
 const RETRY: Duration = Duration::from_secs(2);
+
+/// How often the link's loss is looked at.
+const LOSS_EVERY: Duration = Duration::from_millis(250);
 
 /// Opens a capture.
 pub type OpenMicrophone = Box<dyn FnMut() -> Result<Box<dyn AudioCapture>, AudioError> + Send>;
@@ -42,6 +51,8 @@ pub struct MicrophoneSource {
 /// The running thread. Dropping it ends it.
 pub(super) struct Microphone {
     stop: Arc<AtomicBool>,
+    /// What the link loses.
+    link: Arc<Mutex<LossMeter>>,
     thread: Option<JoinHandle<MicrophoneSource>>,
 }
 
@@ -54,12 +65,15 @@ impl Microphone {
         sender: TimedSender,
     ) -> std::io::Result<Microphone> {
         let stop = Arc::new(AtomicBool::new(false));
+        let link = Arc::<Mutex<LossMeter>>::default();
         let panic_reporter = PanicReporter(shared.clone(), "microphone");
         let mut speaker = Speaker {
             shared: shared.clone(),
             source,
             sender,
             stop: stop.clone(),
+            link: link.clone(),
+            losses_at: clock::now(),
             out: SendBuf::default(),
         };
         let thread = scheduler.spawn(ThreadRole::Audio, "ouvr-microphone", move || {
@@ -69,8 +83,14 @@ impl Microphone {
         })?;
         Ok(Microphone {
             stop,
+            link,
             thread: Some(thread),
         })
+    }
+
+    /// The host is told this of a frame, and of what was lost before it.
+    pub(super) fn note(&self, now: Instant, report: &Report) {
+        lock(&self.link).note(now, report);
     }
 
     /// Ends it; what it captured from. `None` if it panicked, which it has said.
@@ -95,6 +115,8 @@ struct Speaker {
     source: MicrophoneSource,
     sender: TimedSender,
     stop: Arc<AtomicBool>,
+    link: Arc<Mutex<LossMeter>>,
+    losses_at: Instant,
     out: SendBuf,
 }
 
@@ -116,6 +138,16 @@ impl Speaker {
         }
     }
 
+    /// Lets payloads be repeated as often as the link asks for.
+    fn follow_losses(&mut self) {
+        let now = clock::now();
+        if now >= self.losses_at {
+            self.losses_at = now + LOSS_EVERY;
+            let loss = lock(&self.link).loss(now);
+            self.sender.follow(loss);
+        }
+    }
+
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.shared.stopping()
     }
@@ -133,6 +165,7 @@ impl Speaker {
                 continue;
             };
             *told = false;
+            self.follow_losses();
             let captured = Instant(at.0 - lookahead);
             let bytes = encoder.encode(&block)?;
             let sent = (self.sender).send(clock::now(), (captured, samples), bytes, &mut self.out);

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use openuvr_media::audio::{application::Given, opus};
 use openuvr_media::encode::{self, Backend, Pixels, Rate};
+use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
 use openuvr_net::ladder::Ladder;
@@ -134,6 +135,11 @@ pub struct Config {
     /// In which folder the player's game pads are shown to the application's processes, which then have
     /// `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment; `None`: nowhere.
     pub pads_folder: Option<PathBuf>,
+    /// Where gateways of another process reach the host: see [`crate::remote`]; `None`: nowhere.
+    pub gateway: Option<PathBuf>,
+    /// The pads that are there already in that folder.
+    #[serde(skip)]
+    pub seats: SeatSockets,
     /// Whether threads ask for real-time scheduling.
     pub realtime: bool,
     /// The cores of the threads that must not wait; empty: any.
@@ -180,6 +186,8 @@ impl Default for Config {
             sound_bitrate: opus::BITRATE.0,
             clipboard: "off".into(),
             pads_folder: None,
+            gateway: None,
+            seats: SeatSockets::default(),
             realtime: true,
             pin_cores: BTreeSet::new(),
             csv: None,

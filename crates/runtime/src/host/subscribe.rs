@@ -36,6 +36,9 @@ pub enum SubscribeError {
     /// The system gives no thread.
     #[error("can't start a thread: {0}")]
     Thread(String),
+    /// The application whose host it is does not show anything (any more).
+    #[error("the application shows nothing now: try again when it does")]
+    NotThere,
 }
 
 impl HostRuntime {

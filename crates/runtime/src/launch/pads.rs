@@ -1,13 +1,13 @@
 //! Game pads for an application that the kernel shows none: a second library in its processes, and the folder
-//! through which the host in one of them shows its pads to all of them.
+//! through which the host in one of them shows its pads to all of them. Some may be there before any host is.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use openuvr_media::pad::{DEVICES, FOLDER};
+use openuvr_media::input_sink::pads::seats::Seats;
+use openuvr_media::pad::{DEVICES, FIRST_EVENT, FOLDER};
 
 use super::{LaunchError, Socket};
 
@@ -17,6 +17,9 @@ pub const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 /// What SDL (2.0.22 and later) is told, since there is no udev for these pads: to look into `/dev/input` itself.
 const WITHOUT_UDEV: &str = "SDL_JOYSTICK_DISABLE_UDEV";
 
+/// The device that SDL is told of, all of its versions; SDL 1.2 looks at `event0` to `event31` by itself.
+const DEVICE: &str = "SDL_JOYSTICK_DEVICE";
+
 /// Where the kernel has its devices.
 const KERNELS: &str = "/dev/input";
 
@@ -25,29 +28,31 @@ const KERNELS: &str = "/dev/input";
 pub struct GamePads {
     library: PathBuf,
     folder: PathBuf,
+    seats: Seats,
 }
 
 impl GamePads {
-    /// Prepares them for an application with the hook `hook`, an absolute path.
+    /// Prepares them for an application with the hook `hook`, an absolute path. It sees the first `seats` of them
+    /// from its beginning, whether somebody holds them or not, and the others as they come and go.
     ///
     /// # Errors
     /// The library is not beside the hook, or the folder can't be written to.
-    pub fn prepare(hook: &Path, socket: &Socket) -> Result<GamePads, LaunchError> {
+    pub fn prepare(hook: &Path, socket: &mut Socket, seats: u8) -> Result<GamePads, LaunchError> {
         let library = hook.with_file_name(PADS_LIBRARY);
         if !library.is_file() {
             return Err(LaunchError::NoPads(library));
         }
         let folder = socket.folder().join("pads");
-        let pads = GamePads { library, folder };
-        let devices = pads.folder.join(DEVICES);
-        let made = fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&devices);
-        made.map_err(LaunchError::system(format!(
-            "no game pads: can't make {}",
-            devices.display()
+        let seats = Seats::make(&folder, seats).map_err(LaunchError::system(format!(
+            "no game pads: {} can't be used",
+            folder.display()
         )))?;
+        socket.give(seats.sockets().clone());
+        let pads = GamePads {
+            library,
+            folder,
+            seats,
+        };
         pads.follow();
         Ok(pads)
     }
@@ -64,9 +69,20 @@ impl GamePads {
         }
         preload.push(&self.library);
         command.env("LD_PRELOAD", preload).env(FOLDER, &self.folder);
-        if std::env::var_os(WITHOUT_UDEV).is_none() {
-            command.env(WITHOUT_UDEV, "1");
+        let mut tell = |name: &str, value: &str| {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        };
+        tell(WITHOUT_UDEV, "1");
+        if !self.seats.sockets().0.is_empty() {
+            tell(DEVICE, &format!("{KERNELS}/event{FIRST_EVENT}"));
         }
+    }
+
+    /// Who served the pads is gone: nothing is held on those that stay.
+    pub fn rest(&self) {
+        self.seats.rest();
     }
 
     /// Has the processes see which devices the kernel has now: to be called now and then.

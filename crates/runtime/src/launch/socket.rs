@@ -3,16 +3,22 @@
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
-use std::os::fd::OwnedFd;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openuvr_media::input_sink::pads::seats::SeatSockets;
+use openuvr_proto::input::pad::MAX_PADS;
+use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
-    bind, listen, recv, send, socket_with, sockopt::socket_peercred,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
+    sockopt::socket_peercred,
 };
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
@@ -32,6 +38,8 @@ pub struct Socket {
     /// Of this user alone; gone with the socket.
     folder: PathBuf,
     order: String,
+    /// What goes with the order.
+    seats: SeatSockets,
     /// The first has the order.
     line: Vec<Process>,
     used: bool,
@@ -76,6 +84,7 @@ impl Socket {
             listener,
             folder,
             order,
+            seats: SeatSockets::default(),
             line: Vec::new(),
             used: false,
             left_behind: Vec::new(),
@@ -92,6 +101,11 @@ impl Socket {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join(NAME)
+    }
+
+    /// Whoever gets the order gets these as well: the pads that the application sees already.
+    pub(super) fn give(&mut self, seats: SeatSockets) {
+        self.seats = seats;
     }
 
     /// Waits for news, at most `turn`: what the streaming process has said.
@@ -122,7 +136,7 @@ impl Socket {
         });
         if let Some(first) = self.line.first_mut().filter(|first| !first.told) {
             // One that is gone by now says so at the next turn.
-            let _ = send(&first.socket, self.order.as_bytes(), SendFlags::NOSIGNAL);
+            let _ = tell(&first.socket, &self.order, &self.seats);
             first.told = true;
             self.used = true;
         }
@@ -177,6 +191,20 @@ impl Socket {
     pub fn streaming(&self) -> Option<Pid> {
         self.line.first().map(|first| first.pid)
     }
+}
+
+/// Sends the order, with its sockets beside it (unix(7), `SCM_RIGHTS`).
+fn tell(process: &OwnedFd, order: &str, seats: &SeatSockets) -> rustix::io::Result<()> {
+    let sockets: Vec<BorrowedFd<'_>> = seats.0.iter().map(|seat| seat.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    // More than there is room for are never made.
+    if !sockets.is_empty() && !with.push(SendAncillaryMessage::ScmRights(&sockets)) {
+        return Err(Errno::NOBUFS);
+    }
+    let parts = [IoSlice::new(order.as_bytes())];
+    sendmsg(process, &parts, &mut with, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// Makes a folder of this user alone in the folder for such things, or where there is none, which is

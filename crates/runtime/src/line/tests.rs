@@ -141,6 +141,7 @@ fn an_order_survives_the_way() {
         input: true,
         window: Some("glx".into()),
         eye: Some("960x960".to_owned()),
+        gateways: true,
         host: Config {
             pin: Some("0042".into()),
             bitrate: Some(5_000_000),

@@ -7,6 +7,7 @@
 mod support;
 
 mod play;
+mod remote;
 mod watch;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -21,13 +21,19 @@ use super::{Bad, Streaming, Writer, start};
 
 /// What arrives at a browser.
 #[derive(Debug)]
-enum Arrived {
+pub(crate) enum Arrived {
     Frame(FrameHeader),
     Update(Update),
 }
 
 /// A gateway's end of it.
-struct Browser(SyncSender<Arrived>, Option<FrameHeader>);
+pub(crate) struct Browser(SyncSender<Arrived>, Option<FrameHeader>);
+
+impl Browser {
+    pub(crate) fn new(arrives: SyncSender<Arrived>) -> Browser {
+        Browser(arrives, None)
+    }
+}
 
 impl Subscriber for Browser {
     fn begin(&mut self, _: Instant, frame: &Frame) {
@@ -80,7 +86,11 @@ fn wait<T, U>(what: &str, mut next: impl FnMut() -> Option<T>, find: impl Fn(T) 
     }
 }
 
-fn arrives<U>(arrived: &Receiver<Arrived>, what: &str, find: impl Fn(Arrived) -> Option<U>) -> U {
+pub(crate) fn arrives<U>(
+    arrived: &Receiver<Arrived>,
+    what: &str,
+    find: impl Fn(Arrived) -> Option<U>,
+) -> U {
     wait(what, || arrived.recv_timeout(TIMEOUT).ok(), find)
 }
 

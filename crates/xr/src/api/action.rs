@@ -1,6 +1,5 @@
-//! Actions (OpenXR 1.0, section 11). No client has hands yet: what is asked after is checked, and inactive.
+//! Actions (OpenXR 1.0, section 11): sets of them, bindings, and what they say.
 
-use std::ffi::c_char;
 use std::sync::Arc;
 
 use openuvr_runtime::lock::lock;
@@ -10,7 +9,8 @@ use openxr_sys::Handle as _;
 use crate::border::{self, DONE, Outcome, Structure, answer, call, field_text, input, output};
 use crate::handles;
 use crate::instance::{Action, ActionSet, Instance};
-use crate::logic::actions::NewAction;
+use crate::logic::actions::{ActionId, NewAction};
+use crate::logic::input::{ActiveSet, State, Value};
 use crate::logic::profiles::USERS;
 use crate::session::Session;
 
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "system" fn create_set(
         }
         let name = field_text(&info.action_set_name)?;
         let localized = field_text(&info.localized_action_set_name)?;
-        let id = lock(&instance.actions).create_set(name, localized)?;
+        let id = lock(&instance.actions).create_set(name, localized, info.priority)?;
         let set = ActionSet {
             instance: Arc::downgrade(&instance),
             id,
@@ -159,13 +159,17 @@ pub(crate) unsafe extern "system" fn current_profile(
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let state = unsafe { output(state)? };
-        let paths = lock(&session.instance.paths);
-        if !USERS.contains(&paths.text(user)?) {
+        let mut paths = lock(&session.instance.paths);
+        let user = paths.text(user)?.to_owned();
+        if !USERS.contains(&user.as_str()) {
             return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
         }
         session.has_sets()?;
-        // It holds nothing.
-        state.interaction_profile = xr::Path::NULL;
+        let input = lock(&session.input);
+        state.interaction_profile = match input.profile(&user) {
+            Some(profile) => paths.number(profile)?,
+            None => xr::Path::NULL,
+        };
         DONE
     })
 }
@@ -181,35 +185,48 @@ pub(crate) unsafe extern "system" fn sync(
             let info = input(info)?;
             border::array(info.active_action_sets, info.count_active_action_sets, MOST)?
         };
-        for active in given {
-            let set = handles::get::<ActionSet>(active.action_set)?;
+        let mut active = Vec::new();
+        for one in given {
+            let set = handles::get::<ActionSet>(one.action_set)?;
             session.has_set(set.id)?;
             let instance = &session.instance;
             let (actions, paths) = (lock(&instance.actions), lock(&instance.paths));
-            actions.check_set_user(set.id, active.subaction_path, &paths)?;
+            actions.check_set_user(set.id, one.subaction_path, &paths)?;
+            active.push(ActiveSet {
+                set: set.id,
+                user: one.subaction_path,
+            });
         }
         match session.is_focused() {
-            true => DONE,
-            false => Ok(xr::Result::SESSION_NOT_FOCUSED),
+            true => {
+                session.sync(&active);
+                DONE
+            }
+            false => {
+                // Its player's input is for somebody else.
+                session.sync(&[]);
+                Ok(xr::Result::SESSION_NOT_FOCUSED)
+            }
         }
     })
 }
 
-/// That an action of this kind may be asked after, or told something.
+/// The action, if one of this kind may be asked after, or told something, at this place.
 fn check(
     session: &Session,
     action: xr::Action,
     user: xr::Path,
     kind: xr::ActionType,
-) -> Outcome<()> {
+) -> Outcome<ActionId> {
     let action = handles::get::<Action>(action)?;
     let instance = &session.instance;
     let (actions, paths) = (lock(&instance.actions), lock(&instance.paths));
     actions.check(action.id, kind, user, &paths)?;
-    session.has_set(action.id.0)
+    session.has_set(action.id.0)?;
+    Ok(action.id)
 }
 
-/// Asks after the state of an action of this kind.
+/// Asks after the state of an action of this kind: where to answer, and what; `None`: it is inactive.
 ///
 /// # Safety
 /// All are the application's.
@@ -218,12 +235,23 @@ unsafe fn state<'a, T: Structure>(
     info: *const xr::ActionStateGetInfo,
     state: *mut T,
     kind: xr::ActionType,
-) -> Outcome<&'a mut T> {
+) -> Outcome<(&'a mut T, Option<State>)> {
     let session = handles::get::<Session>(session)?;
     // SAFETY: the application's.
     let (info, state) = unsafe { (input(info)?, output(state)?) };
-    check(&session, info.action, info.subaction_path, kind)?;
-    Ok(state)
+    let action = check(&session, info.action, info.subaction_path, kind)?;
+    let found = lock(&session.input).state(action, info.subaction_path);
+    Ok((state, found))
+}
+
+/// Whether an action is active, whether it has changed, and when.
+fn history(state: Option<State>) -> (xr::Bool32, xr::Bool32, xr::Time) {
+    let changed = state.map_or(NEVER, |state| state.changed.0);
+    (
+        state.is_some().into(),
+        state.is_some_and(|state| state.has_changed).into(),
+        xr::Time::from_nanos(changed),
+    )
 }
 
 const NEVER: i64 = 0;
@@ -235,9 +263,14 @@ pub(crate) unsafe extern "system" fn boolean(
 ) -> xr::Result {
     call(|| {
         // SAFETY: the application's.
-        let to = unsafe { state(session, info, out, xr::ActionType::BOOLEAN_INPUT)? };
-        (to.current_state, to.changed_since_last_sync) = (xr::FALSE, xr::FALSE);
-        (to.is_active, to.last_change_time) = (xr::FALSE, xr::Time::from_nanos(NEVER));
+        let (to, state) = unsafe { state(session, info, out, xr::ActionType::BOOLEAN_INPUT)? };
+        let value = state.map(|state| state.value);
+        to.current_state = (value == Some(Value::Bool(true))).into();
+        (
+            to.is_active,
+            to.changed_since_last_sync,
+            to.last_change_time,
+        ) = history(state);
         DONE
     })
 }
@@ -249,9 +282,16 @@ pub(crate) unsafe extern "system" fn float(
 ) -> xr::Result {
     call(|| {
         // SAFETY: the application's.
-        let to = unsafe { state(session, info, out, xr::ActionType::FLOAT_INPUT)? };
-        (to.current_state, to.changed_since_last_sync) = (0.0, xr::FALSE);
-        (to.is_active, to.last_change_time) = (xr::FALSE, xr::Time::from_nanos(NEVER));
+        let (to, state) = unsafe { state(session, info, out, xr::ActionType::FLOAT_INPUT)? };
+        to.current_state = match state.map(|state| state.value) {
+            Some(Value::Number(number)) => number,
+            _ => 0.0,
+        };
+        (
+            to.is_active,
+            to.changed_since_last_sync,
+            to.last_change_time,
+        ) = history(state);
         DONE
     })
 }
@@ -263,9 +303,16 @@ pub(crate) unsafe extern "system" fn vector(
 ) -> xr::Result {
     call(|| {
         // SAFETY: the application's.
-        let to = unsafe { state(session, info, out, xr::ActionType::VECTOR2F_INPUT)? };
-        (to.current_state, to.changed_since_last_sync) = (xr::Vector2f::default(), xr::FALSE);
-        (to.is_active, to.last_change_time) = (xr::FALSE, xr::Time::from_nanos(NEVER));
+        let (to, state) = unsafe { state(session, info, out, xr::ActionType::VECTOR2F_INPUT)? };
+        to.current_state = match state.map(|state| state.value) {
+            Some(Value::Pair([x, y])) => xr::Vector2f { x, y },
+            _ => xr::Vector2f::default(),
+        };
+        (
+            to.is_active,
+            to.changed_since_last_sync,
+            to.last_change_time,
+        ) = history(state);
         DONE
     })
 }
@@ -273,54 +320,17 @@ pub(crate) unsafe extern "system" fn vector(
 pub(crate) unsafe extern "system" fn pose(
     session: xr::Session,
     info: *const xr::ActionStateGetInfo,
-    out: *mut xr::ActionStatePose,
+    to: *mut xr::ActionStatePose,
 ) -> xr::Result {
     call(|| {
+        let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
-        let to = unsafe { state(session, info, out, xr::ActionType::POSE_INPUT)? };
-        to.is_active = xr::FALSE;
+        let (info, to) = unsafe { (input(info)?, output(to)?) };
+        let user = info.subaction_path;
+        let action = check(&session, info.action, user, xr::ActionType::POSE_INPUT)?;
+        let is_active = lock(&session.input).place(action, user).is_some();
+        to.is_active = is_active.into();
         DONE
-    })
-}
-
-pub(crate) unsafe extern "system" fn bound_sources(
-    session: xr::Session,
-    info: *const xr::BoundSourcesForActionEnumerateInfo,
-    capacity: u32,
-    count: *mut u32,
-    sources: *mut xr::Path,
-) -> xr::Result {
-    call(|| {
-        let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
-        let info = unsafe { input(info)? };
-        let action = handles::get::<Action>(info.action)?;
-        session.has_set(action.id.0)?;
-        // SAFETY: the application's.
-        unsafe { border::values(&[], capacity, count, sources) }
-    })
-}
-
-pub(crate) unsafe extern "system" fn source_name(
-    session: xr::Session,
-    info: *const xr::InputSourceLocalizedNameGetInfo,
-    capacity: u32,
-    count: *mut u32,
-    buffer: *mut c_char,
-) -> xr::Result {
-    call(|| {
-        let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
-        let info = unsafe { input(info)? };
-        if info.which_components == xr::InputSourceLocalizedNameFlags::EMPTY {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
-        }
-        let paths = lock(&session.instance.paths);
-        paths.text(info.source_path)?;
-        session.has_sets()?;
-        // No source was ever named to the application: what it asks after is bound to nothing.
-        // SAFETY: the application's.
-        unsafe { border::text("", capacity, count, buffer) }
     })
 }
 

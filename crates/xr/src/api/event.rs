@@ -46,6 +46,23 @@ pub(crate) unsafe extern "system" fn poll(
                     };
                     put(buffer, event);
                 }
+                Some(Event::Profile(session)) => {
+                    let event = xr::EventDataInteractionProfileChanged {
+                        ty: xr::EventDataInteractionProfileChanged::TYPE,
+                        next,
+                        session,
+                    };
+                    put(buffer, event);
+                }
+                Some(Event::Refresh(_, from_display_refresh_rate, to_display_refresh_rate)) => {
+                    let event = xr::EventDataDisplayRefreshRateChangedFB {
+                        ty: xr::EventDataDisplayRefreshRateChangedFB::TYPE,
+                        next,
+                        from_display_refresh_rate,
+                        to_display_refresh_rate,
+                    };
+                    put(buffer, event);
+                }
                 Some(Event::Lost(lost_event_count)) => {
                     let event = xr::EventDataEventsLost {
                         ty: xr::EventDataEventsLost::TYPE,

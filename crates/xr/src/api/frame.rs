@@ -7,12 +7,13 @@ use super::layer::Layers;
 use super::system::{BLEND_MODE, count_views};
 use super::time;
 use crate::border::{self, DONE, call, input, optional, output};
+use crate::graphics::Image;
 use crate::handles;
 use crate::logic::composition::{Eye, Shape, Surface, upright};
 use crate::logic::pose::Pose;
+use crate::logic::scene::{Scene, Seen};
 use crate::logic::views::{MOST_LAYERS, eyes, fov};
-use crate::session::{Session, Space};
-use crate::vulkan::scene::{Image, Scene, Seen};
+use crate::session::{Player, Session, Space};
 
 pub(crate) unsafe extern "system" fn wait(
     session: xr::Session,
@@ -87,7 +88,7 @@ pub(crate) unsafe extern "system" fn end(
             && let Some((wanted, drawn)) = session.wanted(display)
         {
             let scene = Scene { size, eyes };
-            if let Err(why) = graphics.show(&scene, wanted, drawn) {
+            if let Err(why) = graphics.show(scene, wanted, drawn) {
                 session.say(&why);
             }
         }
@@ -97,7 +98,7 @@ pub(crate) unsafe extern "system" fn end(
 
 /// What a frame's eyes see, from where its first projection layer was drawn, else from where they are; and how large
 /// its pictures are, if it has such a layer.
-fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Vec<Seen>) {
+fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Vec<Seen<Image>>) {
     let mut size: Option<Size> = None;
     let seen = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
         let first = surfaces.iter().find_map(|surface| match surface.shape {
@@ -138,16 +139,18 @@ pub(crate) unsafe extern "system" fn locate_views(
         let space = handles::get::<Space>(info.space)?;
         let configuration = info.view_configuration_type;
         let number = count_views(configuration)?;
-        if configuration != session.views() {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
-        }
         let at = time(info.display_time)?;
         let head = match capacity {
             0 => session.head(at),
-            // These are what the picture will be drawn with.
+            // These are what the picture will be drawn with, also where the application asks for views other
+            // than those that it has begun its session with.
             _ => session.head_of_frame(at),
         };
-        let base = space.space.in_local(&head);
+        let player = Player {
+            session: &session,
+            head,
+        };
+        let base = space.space.in_local(&player);
         let back = base.map(|base| base.pose.inverse());
         let put = |eye: &Pose, place| {
             // SAFETY: the application's.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use openxr_sys as xr;
 
 use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
-use crate::extensions::{ALL, API, Enabled, name};
+use crate::extensions::{API, Enabled, all, name};
 use crate::handles;
 use crate::instance::Instance;
 
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "system" fn enumerate_extensions(
             Ok(())
         };
         // SAFETY: the application's.
-        unsafe { border::list(&ALL, capacity, count, properties, put) }
+        unsafe { border::list(&all(), capacity, count, properties, put) }
     })
 }
 
@@ -51,8 +51,11 @@ pub(crate) unsafe extern "system" fn create(
         }
         let application = &info.application_info;
         let version = application.api_version;
-        if border::field_text(&application.application_name)?.is_empty() {
-            return Err(xr::Result::ERROR_NAME_INVALID);
+        let name_invalid = xr::Result::ERROR_NAME_INVALID;
+        let name = border::field_text(&application.application_name).map_err(|_| name_invalid)?;
+        border::field_text(&application.engine_name).map_err(|_| name_invalid)?;
+        if name.is_empty() {
+            return Err(name_invalid);
         }
         if (version.major(), version.minor()) != (API.major(), API.minor()) {
             return Err(xr::Result::ERROR_API_VERSION_UNSUPPORTED);

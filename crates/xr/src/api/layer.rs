@@ -6,14 +6,15 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{Outcome, array, input};
+use crate::border::{Outcome, array, chained, input};
+use crate::extensions::Extension;
+use crate::graphics::Image;
 use crate::handles;
 use crate::logic::composition::{Blend, Eye, Part, Shape, Surface, is_sensible};
 use crate::logic::head::Head;
 use crate::logic::pose::Pose;
-use crate::session::{Session, Space};
+use crate::session::{Player, Session, Space};
 use crate::swapchain::Swapchain;
-use crate::vulkan::scene::Image;
 
 /// What was read, for each eye from behind to the front.
 pub(super) struct Layers<'a> {
@@ -74,7 +75,11 @@ impl Layers<'_> {
                 pose: base.of(Pose::read(&view.pose)?),
                 fov: view.fov,
             };
-            let (image, part) = self.image(&view.sub_image)?;
+            let (image, part) = self.image(&view.sub_image, Aspect::Colour)?;
+            if self.has_depth() {
+                // SAFETY: the application's.
+                unsafe { self.depth(view)? };
+            }
             self.eyes[index].push(Surface {
                 image,
                 part,
@@ -83,6 +88,38 @@ impl Layers<'_> {
             });
         }
         Ok(())
+    }
+
+    fn has_depth(&self) -> bool {
+        let instance = &self.session.instance;
+        instance.extensions.has(Extension::CompositionLayerDepth)
+    }
+
+    /// Checks what the application says of a view's depths, if it does. Nothing of ours draws with them yet.
+    ///
+    /// # Safety
+    /// What the view is chained to is the application's.
+    unsafe fn depth(&self, view: &xr::CompositionLayerProjectionView) -> Outcome<()> {
+        // SAFETY: the application's.
+        let info = unsafe {
+            match chained::<xr::CompositionLayerDepthInfoKHR>(view.next) {
+                None => return Ok(()),
+                Some(info) => input(info)?,
+            }
+        };
+        self.image(&info.sub_image, Aspect::Depth)?;
+        // Both may be infinite, and in either order; none is a number that is none.
+        let range = 0.0..=1.0;
+        let sensible = range.contains(&info.min_depth)
+            && range.contains(&info.max_depth)
+            && info.min_depth <= info.max_depth
+            && info.near_z >= 0.0
+            && info.far_z >= 0.0
+            && info.near_z != info.far_z;
+        match sensible {
+            true => Ok(()),
+            false => Err(xr::Result::ERROR_VALIDATION_FAILURE),
+        }
     }
 
     fn quad(&mut self, layer: &xr::CompositionLayerQuad) -> Outcome<()> {
@@ -98,7 +135,7 @@ impl Layers<'_> {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         let pose = base.of(Pose::read(&layer.pose)?);
-        let (image, part) = self.image(&layer.sub_image)?;
+        let (image, part) = self.image(&layer.sub_image, Aspect::Colour)?;
         for (eye, surfaces) in self.eyes.iter_mut().enumerate() {
             if eyes.contains(&eye) {
                 surfaces.push(Surface {
@@ -115,15 +152,19 @@ impl Layers<'_> {
     /// How the space of a layer lies in the player's.
     fn base(&self, space: xr::Space) -> Outcome<Pose> {
         let space = handles::get::<Space>(space)?;
-        let base = space.space.in_local(&self.head);
+        let base = space.space.in_local(&Player {
+            session: self.session,
+            head: self.head,
+        });
         // One that is nowhere (a hand that is not there) is as good as the origin: it is shown, not lost.
         Ok(base.map_or(Pose::SAME, |base| base.pose))
     }
 
-    fn image(&self, of: &xr::SwapchainSubImage) -> Outcome<(Image, Part)> {
+    fn image(&self, of: &xr::SwapchainSubImage, aspect: Aspect) -> Outcome<(Image, Part)> {
         let swapchain = handles::get::<Swapchain>(of.swapchain)?;
         let pictures = &swapchain.pictures;
-        if !Arc::ptr_eq(&swapchain.session, self.session) || !pictures.is_colour() {
+        let fits = pictures.is_colour() == (aspect == Aspect::Colour);
+        if !Arc::ptr_eq(&swapchain.session, self.session) || !fits {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         if of.image_array_index >= pictures.layers() {
@@ -138,6 +179,13 @@ impl Layers<'_> {
         };
         Ok((image, part))
     }
+}
+
+/// What an image is to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aspect {
+    Colour,
+    Depth,
 }
 
 /// A part of an image of this size.

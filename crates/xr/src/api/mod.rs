@@ -3,12 +3,17 @@
 //! this call is what OpenXR says of it, and null is looked for.
 
 pub(crate) mod action;
+pub(crate) mod automation;
 pub(crate) mod event;
 pub(crate) mod frame;
+pub(crate) mod gl;
 pub(crate) mod instance;
 pub(crate) mod layer;
+pub(crate) mod mask;
 pub(crate) mod path;
+pub(crate) mod refresh;
 pub(crate) mod session;
+pub(crate) mod source;
 pub(crate) mod space;
 pub(crate) mod swapchain;
 pub(crate) mod system;

@@ -1,5 +1,6 @@
 //! Sessions (OpenXR 1.0, section 9).
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use openuvr_runtime::lock::lock;
@@ -9,12 +10,13 @@ use openxr_sys::Handle as _;
 use super::system::{self, count_views};
 use crate::border::{DONE, Outcome, answer, call, chained, input};
 use crate::extensions::Extension;
+use crate::graphics::Graphics;
 use crate::handles;
 use crate::instance::Instance;
 use crate::session::Session;
 use crate::settings;
 use crate::stream::Stream;
-use crate::vulkan::graphics::Graphics;
+use crate::{gl, vulkan};
 
 pub(crate) unsafe extern "system" fn create(
     instance: xr::Instance,
@@ -56,26 +58,54 @@ pub(crate) unsafe extern "system" fn create(
 /// # Safety
 /// `info` is the application's.
 unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome<Option<Graphics>> {
+    let has = |extensions: &[Extension]| extensions.iter().any(|e| instance.extensions.has(*e));
     // SAFETY: the application's.
-    let binding = unsafe { chained::<xr::GraphicsBindingVulkanKHR>(info.next) };
-    let has = |extension| instance.extensions.has(extension);
-    let Some(binding) = binding else {
-        return match has(Extension::Headless) {
-            true => Ok(None),
-            false => Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID),
-        };
+    let (vulkan, glx, egl) = unsafe {
+        (
+            chained::<xr::GraphicsBindingVulkanKHR>(info.next),
+            chained::<xr::GraphicsBindingOpenGLXlibKHR>(info.next),
+            chained::<xr::GraphicsBindingEGLMNDX>(info.next),
+        )
     };
-    if !has(Extension::VulkanEnable) && !has(Extension::VulkanEnable2) {
-        return Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+    let missing = xr::Result::ERROR_GRAPHICS_REQUIREMENTS_CALL_MISSING;
+    if let Some(binding) = vulkan
+        && has(&[Extension::VulkanEnable, Extension::VulkanEnable2])
+    {
+        let choice = lock(&instance.vulkan);
+        // SAFETY: the application's, whose device lives as long as the session.
+        unsafe {
+            let binding = input(binding)?;
+            if !choice.asked {
+                return Err(missing);
+            }
+            let graphics = vulkan::graphics::Graphics::new(binding, &choice)?;
+            return Ok(Some(Graphics::Vulkan(Box::new(graphics))));
+        }
     }
-    // SAFETY: the application's.
-    let binding = unsafe { input(binding)? };
-    let choice = lock(&instance.vulkan);
-    if !choice.asked {
-        return Err(xr::Result::ERROR_GRAPHICS_REQUIREMENTS_CALL_MISSING);
+    // SAFETY: the application's, whose context lives as long as the session.
+    let context = unsafe {
+        match (glx, egl) {
+            (Some(binding), _) if has(&[Extension::OpenGlEnable]) => {
+                Some(gl::binding::Binding::glx(input(binding)?)?)
+            }
+            (_, Some(binding)) if has(&[Extension::EglEnable]) => {
+                Some(gl::binding::Binding::egl(input(binding)?)?)
+            }
+            _ => None,
+        }
+    };
+    if let Some(binding) = context {
+        if !instance.asked_for_gl.load(Ordering::Relaxed) {
+            return Err(missing);
+        }
+        // SAFETY: as above.
+        let graphics = unsafe { gl::graphics::Graphics::new(binding)? };
+        return Ok(Some(Graphics::OpenGl(Box::new(graphics))));
     }
-    // SAFETY: the application's, whose device lives as long as the session.
-    unsafe { Graphics::new(binding, &choice).map(Some) }
+    match has(&[Extension::Headless]) && vulkan.is_none() && glx.is_none() && egl.is_none() {
+        true => Ok(None),
+        false => Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID),
+    }
 }
 
 pub(crate) unsafe extern "system" fn destroy(session: xr::Session) -> xr::Result {
@@ -91,9 +121,12 @@ pub(crate) unsafe extern "system" fn begin(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let views = info.primary_view_configuration_type;
-        if !session.is_headless() {
-            count_views(views)?;
-        }
+        // A session without pictures need not say which it has.
+        let views = match session.is_headless() && views.into_raw() == 0 {
+            true => xr::ViewConfigurationType::PRIMARY_STEREO,
+            false => views,
+        };
+        count_views(views)?;
         session.begin(views)?;
         DONE
     })

@@ -13,7 +13,10 @@ use crate::handles;
 use crate::instance::Action;
 use crate::logic::pose::{Pose, vector};
 use crate::logic::spaces::{self, Location, Origin};
-use crate::session::{Session, Space};
+use crate::session::{Player, Session, Space};
+
+/// Spaces that are located with one call at most (guess: a skeleton has some dozens of joints).
+const MOST_AT_ONCE: u32 = 4096;
 
 fn has_floor(session: &Session) -> bool {
     session.instance.extensions.has(Extension::LocalFloor)
@@ -90,8 +93,7 @@ pub(crate) unsafe extern "system" fn create_of_action(
         let pose = xr::ActionType::POSE_INPUT;
         actions.check(action.id, pose, info.subaction_path, &paths)?;
         drop((actions, paths));
-        // No client has hands yet.
-        let origin = Origin::Nowhere;
+        let origin = Origin::Held(action.id, info.subaction_path);
         make(handle, session, origin, &info.pose_in_action_space, out)
     })
 }
@@ -131,15 +133,75 @@ pub(crate) unsafe extern "system" fn locate(
         // SAFETY: the application's.
         let location = unsafe { output(location)? };
         let at = time(at)?;
-        let head = space.session.head(at);
-        let found = space.space.located(&base.space, &head);
+        let session = &space.session;
+        let head = session.head(at);
+        let found = space.space.located(&base.space, &Player { session, head });
         location.location_flags = flags(found.as_ref());
         location.pose = found.map_or(Pose::SAME, |found| found.pose).raw();
         // SAFETY: the application's.
         let velocity = unsafe { chained::<xr::SpaceVelocity>(location.next) };
         if let Some(velocity) = velocity {
             // SAFETY: the application's, in the chain of what is answered into.
-            put_velocity(unsafe { &mut *velocity.cast_mut() }, found.as_ref());
+            let to = unsafe { &mut *velocity.cast_mut() };
+            (to.velocity_flags, to.linear_velocity, to.angular_velocity) =
+                self::velocity(found.as_ref());
+        }
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn locate_all(
+    session: xr::Session,
+    info: *const xr::SpacesLocateInfo,
+    locations: *mut xr::SpaceLocations,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        // SAFETY: the application's.
+        let (info, to) = unsafe { (input(info)?, output(locations)?) };
+        let base = handles::get::<Space>(info.base_space)?;
+        let at = time(info.time)?;
+        // SAFETY: the application's.
+        let (spaces, velocities) = unsafe {
+            let spaces = border::array(info.spaces, info.space_count, MOST_AT_ONCE)?;
+            let velocities = chained::<xr::SpaceVelocities>(to.next);
+            (spaces, velocities.map(|v| &mut *v.cast_mut()))
+        };
+        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+        let room = to.location_count == info.space_count && !to.locations.is_null();
+        if spaces.is_empty() || !room {
+            return Err(wrong);
+        }
+        if let Some(velocities) = &velocities
+            && (velocities.velocity_count != info.space_count || velocities.velocities.is_null())
+        {
+            return Err(wrong);
+        }
+        let spaces: Outcome<Vec<_>> = spaces.iter().map(|s| handles::get::<Space>(*s)).collect();
+        let head = session.head(at);
+        let player = Player {
+            session: &session,
+            head,
+        };
+        for (index, space) in spaces?.iter().enumerate() {
+            let found = space.space.located(&base.space, &player);
+            let location = xr::SpaceLocationData {
+                location_flags: flags(found.as_ref()),
+                pose: found.map_or(Pose::SAME, |found| found.pose).raw(),
+            };
+            let (velocity_flags, linear_velocity, angular_velocity) = velocity(found.as_ref());
+            // SAFETY: the application's, of so many.
+            unsafe {
+                to.locations.add(index).write(location);
+                if let Some(velocities) = &velocities {
+                    let velocity = xr::SpaceVelocityData {
+                        velocity_flags,
+                        linear_velocity,
+                        angular_velocity,
+                    };
+                    velocities.velocities.add(index).write(velocity);
+                }
+            }
         }
         DONE
     })
@@ -156,7 +218,8 @@ fn flags(found: Option<&Location>) -> xr::SpaceLocationFlags {
     }
 }
 
-fn put_velocity(to: &mut xr::SpaceVelocity, found: Option<&Location>) {
+/// How it moves: what is known of that, straight on and turning.
+fn velocity(found: Option<&Location>) -> (xr::SpaceVelocityFlags, xr::Vector3f, xr::Vector3f) {
     let (linear, angular) = found.map_or((None, None), |found| (found.linear, found.angular));
     let mut flags = xr::SpaceVelocityFlags::EMPTY;
     if linear.is_some() {
@@ -166,6 +229,5 @@ fn put_velocity(to: &mut xr::SpaceVelocity, found: Option<&Location>) {
         flags |= xr::SpaceVelocityFlags::ANGULAR_VALID;
     }
     let put = |v: Option<[f32; 3]>| v.map_or(vector(0.0, 0.0, 0.0), |[x, y, z]| vector(x, y, z));
-    to.velocity_flags = flags;
-    (to.linear_velocity, to.angular_velocity) = (put(linear), put(angular));
+    (flags, put(linear), put(angular))
 }

@@ -6,13 +6,11 @@ use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
-use crate::border::{self, DONE, answer, call, input, optional, output};
+use crate::border::{self, DONE, answer, call, input, optional};
+use crate::graphics::Graphics;
 use crate::handles;
-use crate::logic::images::Images;
 use crate::session::Session;
 use crate::swapchain::Swapchain;
-use crate::vulkan::graphics::Graphics;
-use crate::vulkan::images::Wish;
 
 pub(crate) unsafe extern "system" fn formats(
     session: xr::Session,
@@ -41,18 +39,18 @@ pub(crate) unsafe extern "system" fn create(
         let graphics = session.graphics.as_ref();
         // A session without pictures has no format that is right.
         let graphics = graphics.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
-        let wish = Wish::read(info)?;
         if out.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        let pictures = graphics.make(&wish).inspect_err(|_| {
-            session.say("the device has no memory for an image of this size");
+        let (pictures, images) = graphics.make(info).inspect_err(|why| {
+            if *why == xr::Result::ERROR_OUT_OF_MEMORY {
+                session.say("the device has no memory for an image of this size");
+            }
         })?;
-        let images = Images::new(wish.count(), wish.is_static);
         let swapchain = Arc::new(Swapchain {
             session: session.clone(),
             images: Mutex::new(images),
-            pictures: Arc::new(pictures),
+            pictures,
         });
         let made = handles::add(handle.into_raw(), swapchain.clone());
         let made = made.inspect_err(|_| graphics.forget(&swapchain.pictures))?;
@@ -74,15 +72,15 @@ pub(crate) unsafe extern "system" fn images(
 ) -> xr::Result {
     call(|| {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
-        let put = |image: &u64, place| {
-            // SAFETY: the application's; its kind is looked at.
-            let to = unsafe { output::<xr::SwapchainImageVulkanKHR>(place)? };
-            to.image = *image;
-            Ok(())
-        };
-        let all = swapchain.pictures.handles();
+        let pictures = &swapchain.pictures;
+        let all: Vec<usize> = (0..pictures.count()).collect();
+        // How large a place is depends on what is drawn with: they are counted from the first.
         // SAFETY: the application's.
-        unsafe { border::list(&all, capacity, count, out.cast(), put) }
+        unsafe {
+            border::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
+                pictures.put(*index, out)
+            })
+        }
     })
 }
 
@@ -98,6 +96,7 @@ pub(crate) unsafe extern "system" fn acquire(
         if index.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
+        swapchain.acquired()?;
         let acquired = lock(&swapchain.images).acquire()?;
         // SAFETY: the application's.
         unsafe { answer(index, acquired)? };

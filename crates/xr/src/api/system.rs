@@ -9,8 +9,8 @@ use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
 use crate::handles;
 use crate::instance::Instance;
 use crate::logic::views::MOST_LAYERS;
+use crate::logic::wish::LARGEST_IMAGE;
 use crate::settings;
-use crate::vulkan::images::LARGEST_IMAGE;
 
 /// Its number; the only one.
 const SYSTEM: u64 = 1;
@@ -55,10 +55,8 @@ pub(crate) unsafe extern "system" fn get(
         let info = unsafe { input(info)? };
         match info.form_factor {
             xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
-            xr::FormFactor::HANDHELD_DISPLAY => {
-                return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED);
-            }
-            _ => return Err(xr::Result::ERROR_VALIDATION_FAILURE),
+            // Those that the specification does not know yet are told the same.
+            _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
         // SAFETY: the application's.
         unsafe { answer(system, xr::SystemId::from_raw(SYSTEM))? };

@@ -113,15 +113,15 @@ pub(crate) unsafe extern "system" fn create_instance(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let instance = system::of(instance, info.system_id)?;
-        let door = info.pfn_get_instance_proc_addr;
-        let door = door.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
+        let get_proc = info.pfn_get_instance_proc_addr;
+        let get_proc = get_proc.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
         if info.vulkan_create_info.is_null() || made.is_null() || result.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        lock(&instance.vulkan).door = Some(door);
+        lock(&instance.vulkan).get_proc = Some(get_proc);
         // SAFETY: the application's; what it asks for is asked for as it is, and by the same function.
         unsafe {
-            let create = door(std::ptr::null(), c"vkCreateInstance".as_ptr());
+            let create = get_proc(std::ptr::null(), c"vkCreateInstance".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;
             let create = std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateInstance>(
                 create,
@@ -149,14 +149,14 @@ pub(crate) unsafe extern "system" fn create_device(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let instance = system::of(instance, info.system_id)?;
-        let door = info.pfn_get_instance_proc_addr;
-        let door = door.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
+        let get_proc = info.pfn_get_instance_proc_addr;
+        let get_proc = get_proc.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
         if info.vulkan_create_info.is_null() || made.is_null() || result.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         let (vk_instance, chosen) = {
             let mut known = lock(&instance.vulkan);
-            known.door = Some(door);
+            known.get_proc = Some(get_proc);
             known.chosen.ok_or(xr::Result::ERROR_HANDLE_INVALID)?
         };
         if info.vulkan_physical_device != chosen.0 {
@@ -164,7 +164,7 @@ pub(crate) unsafe extern "system" fn create_device(
         }
         // SAFETY: the application's; as above.
         unsafe {
-            let create = door(vk_instance.0, c"vkCreateDevice".as_ptr());
+            let create = get_proc(vk_instance.0, c"vkCreateDevice".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;
             let create =
                 std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateDevice>(create);

@@ -15,6 +15,10 @@ const MOST: usize = 128;
 pub(crate) enum Event {
     /// A session went into a state.
     State(xr::Session, State, Instant),
+    /// The player holds something else, or something for the first time.
+    Profile(xr::Session),
+    /// The player's display shows another number of pictures a second than before.
+    Refresh(xr::Session, f32, f32),
     /// So many events were lost.
     Lost(u32),
 }
@@ -22,7 +26,9 @@ pub(crate) enum Event {
 impl Event {
     fn session(&self) -> Option<xr::Session> {
         match self {
-            Event::State(session, ..) => Some(*session),
+            Event::State(session, ..) | Event::Profile(session) | Event::Refresh(session, ..) => {
+                Some(*session)
+            }
             Event::Lost(_) => None,
         }
     }

@@ -1,13 +1,31 @@
 //! The interaction profiles that bindings may be suggested for: those of OpenXR 1.0, section 6.4, all of
-//! which a runtime has to take, whatever its player holds.
+//! which a runtime has to take, whatever its player holds; and what actions read of them.
 
-/// What a place of a device gives, or takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Component {
-    Pose,
-    Haptic,
-    /// A button, an axis, or two.
-    Value,
+use openxr_sys as xr;
+
+/// What an action reads of a device, or tells it. Places are named behind the person's, as `/input/trigger/value`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reading {
+    /// Pressed, or pulled far enough.
+    Bool(String),
+    Number(String),
+    /// Both axes in one, or each by itself.
+    Pair(String, [String; 2]),
+    Pose(String),
+    Haptic(String),
+}
+
+impl Reading {
+    /// The places that it needs for itself.
+    pub(crate) fn places(&self) -> Vec<&str> {
+        match self {
+            Reading::Bool(place)
+            | Reading::Number(place)
+            | Reading::Pair(place, _)
+            | Reading::Pose(place)
+            | Reading::Haptic(place) => vec![place],
+        }
+    }
 }
 
 /// A device, or a pair of them.
@@ -236,28 +254,79 @@ impl Profile {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// What lies at a path of a person's, as `/user/hand/left/input/trigger`; its components may be left
-    /// to the runtime.
-    pub(crate) fn component(&self, path: &str) -> Option<Component> {
-        let user = self.users.iter().find(|user| path.starts_with(**user))?;
-        let rest = path[user.len()..].strip_prefix('/')?;
-        let own = match *user {
+    /// The person's place that a path begins with, if such a device is there.
+    pub(crate) fn user_of(&self, path: &str) -> Option<&'static str> {
+        let begins = |user: &&&str| {
+            let rest = path.strip_prefix(**user);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.users.iter().find(begins).copied()
+    }
+
+    /// What there is at a person's place, as `input/trigger/value`.
+    fn components(&self, user: &str) -> impl Iterator<Item = &'static str> {
+        let own = match user {
             "/user/hand/left" => self.left,
             "/user/hand/right" => self.right,
             _ => NONE,
         };
-        let mut all = self.both.iter().chain(own);
-        let whole = all.find(|component| {
-            let tail = component.strip_prefix(rest);
-            tail.is_some_and(|tail| tail.is_empty() || tail.starts_with('/'))
-        })?;
+        self.both.iter().chain(own).copied()
+    }
+
+    /// Whether there is something at a path, as `/user/hand/left/input/trigger/value`; its last part may be left to
+    /// the runtime.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let Some(user) = self.user_of(path) else {
+            return false;
+        };
+        let rest = &path[user.len() + 1..];
         // Of a place at least its name: `input` alone is none.
-        let named = rest.split('/').count() >= 2;
-        named.then(|| match whole {
-            _ if whole.starts_with("output/") => Component::Haptic,
-            _ if whole.ends_with("/pose") => Component::Pose,
-            _ => Component::Value,
-        })
+        rest.split('/').count() >= 2
+            && self.components(user).any(|component| {
+                let tail = component.strip_prefix(rest);
+                tail.is_some_and(|tail| tail.is_empty() || tail.starts_with('/'))
+            })
+    }
+
+    /// What an action of this kind reads there; `None`: nothing that it could.
+    pub(crate) fn reading(&self, path: &str, kind: xr::ActionType) -> Option<Reading> {
+        let user = self.user_of(path)?;
+        let rest = &path[user.len() + 1..];
+        let there = |ends: &[&str]| {
+            let exact = self.components(user).find(|c| *c == rest);
+            let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
+            let named = || {
+                let of = |end: &&str| {
+                    let whole = format!("{rest}{end}");
+                    self.components(user).find(|c| *c == whole)
+                };
+                ends.iter().find_map(of)
+            };
+            let found = exact.filter(fits).or_else(named)?;
+            Some(format!("/{found}"))
+        };
+        match kind {
+            xr::ActionType::BOOLEAN_INPUT => {
+                there(&["/click", "/value", "/force", "/touch"]).map(Reading::Bool)
+            }
+            xr::ActionType::FLOAT_INPUT => {
+                there(&["/value", "/force", "/x", "/y", "/click", "/touch"]).map(Reading::Number)
+            }
+            xr::ActionType::VECTOR2F_INPUT => {
+                let axes = [format!("{rest}/x"), format!("{rest}/y")];
+                let all = axes
+                    .iter()
+                    .all(|axis| self.components(user).any(|c| c == axis));
+                all.then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
+            }
+            xr::ActionType::POSE_INPUT => there(&["/pose"]).map(Reading::Pose),
+            xr::ActionType::VIBRATION_OUTPUT => {
+                let is_output = rest.starts_with("output/");
+                let found = self.components(user).find(|c| is_output && *c == rest)?;
+                Some(Reading::Haptic(format!("/{found}")))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -268,21 +337,17 @@ mod tests {
     #[test]
     fn components_may_be_named_by_their_place() {
         let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
-        let found = |path: &str| touch.component(path);
-        let value = Some(Component::Value);
-        assert_eq!(found("/user/hand/left/input/trigger/value"), value);
-        assert_eq!(found("/user/hand/left/input/trigger"), value);
-        assert_eq!(found("/user/hand/left/input/thumbstick"), value);
-        assert_eq!(
-            found("/user/hand/right/input/aim/pose"),
-            Some(Component::Pose)
-        );
-        assert_eq!(found("/user/hand/right/input/aim"), Some(Component::Pose));
-        assert_eq!(
-            found("/user/hand/left/output/haptic"),
-            Some(Component::Haptic)
-        );
-        assert_eq!(found("/user/hand/left/input/x/click"), value);
+        for there in [
+            "/user/hand/left/input/trigger/value",
+            "/user/hand/left/input/trigger",
+            "/user/hand/left/input/thumbstick",
+            "/user/hand/right/input/aim/pose",
+            "/user/hand/right/input/aim",
+            "/user/hand/left/output/haptic",
+            "/user/hand/left/input/x/click",
+        ] {
+            assert!(touch.has(there), "{there}");
+        }
         for none in [
             "/user/hand/right/input/x/click",
             "/user/hand/left/input/trigg",
@@ -290,9 +355,35 @@ mod tests {
             "/user/hand/left",
             "/user/hand/leftover/input/trigger",
             "/user/head/input/system/click",
+            "/user/hand/left/input/trigger/value/more",
         ] {
-            assert_eq!(found(none), None, "{none}");
+            assert!(!touch.has(none), "{none}");
         }
+    }
+
+    #[test]
+    fn an_action_reads_what_is_of_its_kind() {
+        let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
+        let read = |rest: &str, kind| touch.reading(&format!("/user/hand/left/{rest}"), kind);
+        let text = |place: &str| place.to_owned();
+        let [boolean, float] = [xr::ActionType::BOOLEAN_INPUT, xr::ActionType::FLOAT_INPUT];
+        let pulled = Some(Reading::Bool(text("/input/trigger/value")));
+        assert_eq!(read("input/trigger", boolean), pulled);
+        assert_eq!(read("input/trigger/value", boolean), pulled);
+        let touched = Some(Reading::Bool(text("/input/trigger/touch")));
+        assert_eq!(read("input/trigger/touch", boolean), touched);
+        let number = Some(Reading::Number(text("/input/trigger/value")));
+        assert_eq!(read("input/trigger", float), number);
+        let axes = [text("/input/thumbstick/x"), text("/input/thumbstick/y")];
+        let pair = Some(Reading::Pair(text("/input/thumbstick"), axes));
+        let vector = xr::ActionType::VECTOR2F_INPUT;
+        assert_eq!(read("input/thumbstick", vector), pair);
+        assert_eq!(read("input/trigger", vector), None);
+        let haptic = Some(Reading::Haptic(text("/output/haptic")));
+        let vibration = xr::ActionType::VIBRATION_OUTPUT;
+        assert_eq!(read("output/haptic", vibration), haptic);
+        assert_eq!(read("output/haptic", xr::ActionType::POSE_INPUT), None);
+        assert_eq!(read("input/grip/pose", vibration), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use openxr_sys as xr;
 
+use super::actions::ActionId;
 use super::head::Head;
 use super::pose::{Pose, Vector, add, cross};
 use crate::border::Outcome;
@@ -21,8 +22,27 @@ pub(crate) enum Origin {
     Floor,
     /// The head.
     View,
-    /// A hand or another device that no client has.
-    Nowhere,
+    /// What an action for poses stands for at a place of the person's, if anything.
+    Held(ActionId, xr::Path),
+}
+
+/// Where the player is.
+pub(crate) trait Whereabouts {
+    fn head(&self) -> &Head;
+
+    /// Where a device is that an action stands for.
+    fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose>;
+}
+
+/// A player without devices.
+impl Whereabouts for Head {
+    fn head(&self) -> &Head {
+        self
+    }
+
+    fn held(&self, _: ActionId, _: xr::Path) -> Option<Pose> {
+        None
+    }
 }
 
 impl Origin {
@@ -60,7 +80,8 @@ pub(crate) struct Location {
 
 impl Space {
     /// In the player's space, moving, if it is anywhere.
-    pub(crate) fn in_local(&self, head: &Head) -> Option<Location> {
+    pub(crate) fn in_local(&self, player: &impl Whereabouts) -> Option<Location> {
+        let head = player.head();
         let still = |pose| Location {
             pose,
             tracked: true,
@@ -82,13 +103,18 @@ impl Space {
                     angular: head.angular,
                 })
             }
-            Origin::Nowhere => None,
+            Origin::Held(action, user) => Some(Location {
+                pose: player.held(action, user)?.of(self.offset),
+                tracked: true,
+                linear: None,
+                angular: None,
+            }),
         }
     }
 
-    /// How it lies in `base` with the head where it is; `None` if one of them is nowhere.
-    pub(crate) fn located(&self, base: &Space, head: &Head) -> Option<Location> {
-        let (ours, theirs) = (self.in_local(head)?, base.in_local(head)?);
+    /// How it lies in `base` with the player where they are; `None` if one of them is nowhere.
+    pub(crate) fn located(&self, base: &Space, player: &impl Whereabouts) -> Option<Location> {
+        let (ours, theirs) = (self.in_local(player)?, base.in_local(player)?);
         let same = self.origin == base.origin;
         let back = theirs.pose.inverse();
         // Velocities are those in the player's space, seen from the base as it lies: right for a base
@@ -97,7 +123,7 @@ impl Space {
             true => Some([0.0; 3]),
             false => velocity.map(|velocity| back.turned.turn(velocity)),
         };
-        let base_stands = base.origin != Origin::View;
+        let base_stands = matches!(base.origin, Origin::Local | Origin::Floor);
         Some(Location {
             pose: match same {
                 true => base.offset.inverse().of(self.offset),
@@ -175,10 +201,5 @@ mod tests {
         assert!(near(&located.pose.at, &[0.25, 0.0, 0.0]) && located.tracked);
         let local = space(Origin::Local, [0.0; 3]);
         assert!(!a.located(&local, &lost).unwrap().tracked);
-        assert!(
-            space(Origin::Nowhere, [0.0; 3])
-                .located(&local, &lost)
-                .is_none()
-        );
     }
 }

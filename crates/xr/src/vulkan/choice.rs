@@ -25,7 +25,7 @@ pub(crate) struct Choice {
     /// `xrGetVulkanGraphicsRequirements` was.
     pub(crate) asked: bool,
     /// The application's `vkGetInstanceProcAddr`, if it was said.
-    pub(crate) door: Option<VkGetInstanceProcAddr>,
+    pub(crate) get_proc: Option<VkGetInstanceProcAddr>,
     /// For which instance, and the device.
     pub(crate) chosen: Option<(Foreign, Foreign)>,
 }
@@ -80,14 +80,14 @@ impl Choice {
     /// # Safety
     /// It is the application's.
     pub(super) unsafe fn instance(&self, instance: VkInstance) -> Outcome<ash::Instance> {
-        let door = match self.door {
-            Some(door) => door,
+        let get_proc = match self.get_proc {
+            Some(get_proc) => get_proc,
             None => library()?,
         };
         // SAFETY: a function of Vulkan's loader, and an instance of it.
         unsafe {
             let load = |name: &CStr| {
-                let found = door(instance, name.as_ptr());
+                let found = get_proc(instance, name.as_ptr());
                 found.map_or(std::ptr::null(), |f| f as *const c_void)
             };
             Ok(ash::Instance::load_with(load, handle(instance)))
@@ -102,9 +102,9 @@ fn library() -> Outcome<VkGetInstanceProcAddr> {
     unsafe {
         let library = libloading::Library::new(LIBRARY);
         let library = library.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
-        let door = library.get::<VkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
-        let door = door.map(|door| *door);
+        let get_proc = library.get::<VkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+        let get_proc = get_proc.map(|get_proc| *get_proc);
         std::mem::forget(library);
-        door.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
+        get_proc.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
 }

@@ -11,8 +11,9 @@ use super::device::Device;
 use super::memory::Owned;
 use super::pipeline::{FORMAT, STAGES, pipeline, render_pass};
 use super::readable::{make_readable, readable, seen};
-use super::scene::{Image, Scene};
+use super::scene::Image;
 use crate::logic::composition::{Eye, Surface};
+use crate::logic::scene::Scene;
 use crate::logic::views::MOST_LAYERS;
 
 /// Both stages, from `layers.wgsl`.
@@ -225,7 +226,7 @@ impl Composer {
     pub(super) unsafe fn compose(
         &mut self,
         of: &Device,
-        scene: &Scene,
+        scene: &Scene<Image>,
     ) -> Result<(Pixels, Vec<Part>), vk::Result> {
         let device = &of.functions;
         let turn = self.next;
@@ -266,7 +267,7 @@ impl Composer {
     unsafe fn draw(
         &self,
         of: &Device,
-        scene: &Scene,
+        scene: &Scene<Image>,
         commands: vk::CommandBuffer,
         sets: vk::DescriptorPool,
     ) -> Result<(), vk::Result> {

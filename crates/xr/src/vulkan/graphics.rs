@@ -15,8 +15,9 @@ use super::compose::Composer;
 use super::device::Device;
 use super::images::{COLOURS, DEPTHS, Pictures, Wish};
 use super::memory::Owned;
-use super::scene::Scene;
+use super::scene::Image;
 use crate::border::Outcome;
+use crate::logic::scene::Scene;
 use crate::stream::Wanted;
 
 /// Swapchains of one session at once (guess: engines have some dozens).
@@ -115,7 +116,8 @@ impl Graphics {
             .collect()
     }
 
-    /// The images of a swapchain, laid out as the application expects them.
+    /// The images of a swapchain. The queue is the application's meanwhile: they are laid out by
+    /// [`Graphics::acquired`].
     ///
     /// # Errors
     /// What the specification has for what can't be had.
@@ -155,13 +157,11 @@ impl Graphics {
         let mut pictures = Pictures::new(*wish, Vec::new());
         // SAFETY: the device lives as long as the session, and takes such images.
         let made = unsafe {
-            (0..wish.count())
-                .try_for_each(|_| {
-                    let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
-                    pictures.images.push(image);
-                    Ok(())
-                })
-                .and_then(|()| self.lay_out(&pictures))
+            (0..wish.all.count()).try_for_each(|_| {
+                let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
+                pictures.images.push(image);
+                Ok(())
+            })
         };
         if let Err(why) = made {
             self.forget(&pictures);
@@ -171,6 +171,20 @@ impl Graphics {
             });
         }
         Ok(pictures)
+    }
+
+    /// An image of these was acquired: all are laid out as the application expects them, the first time.
+    ///
+    /// # Errors
+    /// The device is lost, or has no memory for a command.
+    pub(crate) fn acquired(&self, pictures: &Pictures) -> Outcome<()> {
+        let closed = self.open();
+        if *closed || pictures.was_laid_out() {
+            return Ok(());
+        }
+        // SAFETY: they are new, and `xrAcquireSwapchainImage` may use the queue.
+        let done = unsafe { self.lay_out(pictures) };
+        done.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
 
     /// Brings new images into the layout that an application finds them in, and waits for that.
@@ -263,11 +277,12 @@ impl Graphics {
     ///
     /// # Errors
     /// One line: why there is none.
-    pub(crate) fn show(&self, scene: &Scene, to: Wanted, drawn: Drawn) -> Result<(), String> {
-        let size = scene.whole();
-        if !size.is_valid() {
-            return Err(format!("pictures of {size} are not streamed: too large"));
-        }
+    pub(crate) fn show(
+        &self,
+        scene: &Scene<Image>,
+        to: Wanted,
+        drawn: Drawn,
+    ) -> Result<(), String> {
         let closed = self.open();
         if *closed || !scene.is_there() || !self.ring.idle() {
             return Ok(());
@@ -282,7 +297,7 @@ impl Graphics {
             queue: self.device.queue,
             family: self.device.family,
             parts: &parts,
-            size,
+            size: scene.whole(),
             pixels,
             after: &[],
             done: None,
@@ -298,7 +313,7 @@ impl Graphics {
     ///
     /// # Safety
     /// This thread may use the queue, and the images are those of released ones.
-    unsafe fn compose(&self, scene: &Scene) -> Result<(Pixels, Vec<Part>), vk::Result> {
+    unsafe fn compose(&self, scene: &Scene<Image>) -> Result<(Pixels, Vec<Part>), vk::Result> {
         let mut composer = self.composer();
         // SAFETY: the caller's duty; one of another size is at rest when it goes.
         unsafe {

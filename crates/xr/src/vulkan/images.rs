@@ -11,16 +11,7 @@ use openxr_sys as xr;
 
 use super::memory::{Owned, Readable};
 use crate::border::Outcome;
-
-/// The widest and highest image, in pixels (guess: twice what the sharpest headset takes; the larger ones
-/// that some devices could make are memory, not sharpness).
-pub(crate) const LARGEST_IMAGE: u32 = 8192;
-
-/// Layers of an image at most (guess: two eyes, or a stack of pages).
-const MOST_LAYERS: u32 = 256;
-
-/// One is shown, one is copied, one is drawn.
-const IMAGES: u32 = 3;
+use crate::logic::wish;
 
 /// Formats that applications may draw in, the best first: bytes in sRGB are copied as they are; of all others
 /// the colours are linear.
@@ -41,18 +32,46 @@ pub(super) const DEPTHS: [vk::Format; 4] = [
     vk::Format::D32_SFLOAT_S8_UINT,
 ];
 
-/// A swapchain that an application wishes for.
+/// What an application wishes for, in the words of Vulkan.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
+    pub(crate) all: wish::Wish,
     format: vk::Format,
-    size: Size,
-    layers: u32,
-    mips: u32,
     samples: vk::SampleCountFlags,
     usage: vk::ImageUsageFlags,
-    mutable: bool,
-    pub(crate) is_static: bool,
 }
+
+/// What OpenXR calls uses of images.
+const USES: [(xr::SwapchainUsageFlags, vk::ImageUsageFlags); 7] = [
+    (
+        xr::SwapchainUsageFlags::COLOR_ATTACHMENT,
+        vk::ImageUsageFlags::COLOR_ATTACHMENT,
+    ),
+    (
+        xr::SwapchainUsageFlags::DEPTH_STENCIL_ATTACHMENT,
+        vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT,
+    ),
+    (
+        xr::SwapchainUsageFlags::UNORDERED_ACCESS,
+        vk::ImageUsageFlags::STORAGE,
+    ),
+    (
+        xr::SwapchainUsageFlags::TRANSFER_SRC,
+        vk::ImageUsageFlags::TRANSFER_SRC,
+    ),
+    (
+        xr::SwapchainUsageFlags::TRANSFER_DST,
+        vk::ImageUsageFlags::TRANSFER_DST,
+    ),
+    (
+        xr::SwapchainUsageFlags::SAMPLED,
+        vk::ImageUsageFlags::SAMPLED,
+    ),
+    (
+        xr::SwapchainUsageFlags::INPUT_ATTACHMENT,
+        vk::ImageUsageFlags::INPUT_ATTACHMENT,
+    ),
+];
 
 impl Wish {
     /// Reads and checks it.
@@ -60,88 +79,18 @@ impl Wish {
     /// # Errors
     /// What the specification has for what is wrong with it.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
-        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
-        let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
         let format = i32::try_from(info.format).map(vk::Format::from_raw);
         let format = format
             .ok()
             .filter(|f| COLOURS.contains(f) || DEPTHS.contains(f));
         let format = format.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
-        let sides = [info.width, info.height];
-        let positive = [info.sample_count, info.array_size, info.mip_count];
-        match info.face_count {
-            1 => {}
-            // Nothing of ours shows the inside of a cube.
-            6 => return Err(unsupported),
-            _ => return Err(wrong),
-        }
-        if sides.iter().any(|side| !(1..=LARGEST_IMAGE).contains(side)) || positive.contains(&0) {
-            return Err(wrong);
-        }
-        if info.array_size > MOST_LAYERS || info.mip_count > 32 {
-            return Err(wrong);
-        }
-        let known = xr::SwapchainCreateFlags::STATIC_IMAGE;
-        if info
-            .create_flags
-            .intersects(!(known | xr::SwapchainCreateFlags::PROTECTED_CONTENT))
-        {
-            return Err(wrong);
-        }
-        if info
-            .create_flags
-            .contains(xr::SwapchainCreateFlags::PROTECTED_CONTENT)
-        {
-            // What nobody may read can't be streamed.
-            return Err(unsupported);
-        }
-        let is_power = info.sample_count.is_power_of_two() && info.sample_count <= 64;
-        if !is_power || (info.sample_count > 1 && info.mip_count > 1) {
-            return Err(unsupported);
-        }
-        let all = [
-            (
-                xr::SwapchainUsageFlags::COLOR_ATTACHMENT,
-                vk::ImageUsageFlags::COLOR_ATTACHMENT,
-            ),
-            (
-                xr::SwapchainUsageFlags::DEPTH_STENCIL_ATTACHMENT,
-                vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT,
-            ),
-            (
-                xr::SwapchainUsageFlags::UNORDERED_ACCESS,
-                vk::ImageUsageFlags::STORAGE,
-            ),
-            (
-                xr::SwapchainUsageFlags::TRANSFER_SRC,
-                vk::ImageUsageFlags::TRANSFER_SRC,
-            ),
-            (
-                xr::SwapchainUsageFlags::TRANSFER_DST,
-                vk::ImageUsageFlags::TRANSFER_DST,
-            ),
-            (
-                xr::SwapchainUsageFlags::SAMPLED,
-                vk::ImageUsageFlags::SAMPLED,
-            ),
-            (
-                xr::SwapchainUsageFlags::INPUT_ATTACHMENT,
-                vk::ImageUsageFlags::INPUT_ATTACHMENT,
-            ),
-        ];
-        let mut known = xr::SwapchainUsageFlags::MUTABLE_FORMAT;
-        let mut usage = vk::ImageUsageFlags::empty();
-        for (theirs, ours) in all {
-            known |= theirs;
-            if info.usage_flags.contains(theirs) {
-                usage |= ours;
-            }
-        }
-        if info.usage_flags.intersects(!known) {
-            return Err(wrong);
-        }
+        let all = wish::Wish::read(info)?;
+        let uses = USES
+            .iter()
+            .filter(|(theirs, _)| all.usage.contains(*theirs));
+        let wanted = uses.fold(vk::ImageUsageFlags::empty(), |sum, (_, ours)| sum | *ours);
         // It has to be attached to what draws, and we read it.
-        usage |= match COLOURS.contains(&format) {
+        let needed = match COLOURS.contains(&format) {
             true => {
                 vk::ImageUsageFlags::COLOR_ATTACHMENT
                     | vk::ImageUsageFlags::TRANSFER_SRC
@@ -150,29 +99,16 @@ impl Wish {
             false => vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT,
         };
         Ok(Wish {
+            all,
             format,
-            size: Size::new(info.width, info.height),
-            layers: info.array_size,
-            mips: info.mip_count,
-            samples: vk::SampleCountFlags::from_raw(info.sample_count),
-            usage,
-            mutable: info
-                .usage_flags
-                .contains(xr::SwapchainUsageFlags::MUTABLE_FORMAT),
-            is_static: info
-                .create_flags
-                .contains(xr::SwapchainCreateFlags::STATIC_IMAGE),
+            samples: vk::SampleCountFlags::from_raw(all.samples),
+            usage: wanted | needed,
         })
-    }
-
-    /// How many images there are.
-    pub(crate) fn count(&self) -> u32 {
-        if self.is_static { 1 } else { IMAGES }
     }
 
     /// What one of them is to be.
     pub(super) fn info(&self) -> vk::ImageCreateInfo<'static> {
-        let flags = match self.mutable {
+        let flags = match (self.all.usage).contains(xr::SwapchainUsageFlags::MUTABLE_FORMAT) {
             true => vk::ImageCreateFlags::MUTABLE_FORMAT,
             false => vk::ImageCreateFlags::empty(),
         };
@@ -181,12 +117,12 @@ impl Wish {
             .image_type(vk::ImageType::TYPE_2D)
             .format(self.format)
             .extent(vk::Extent3D {
-                width: self.size.width,
-                height: self.size.height,
+                width: self.all.size.width,
+                height: self.all.size.height,
                 depth: 1,
             })
-            .mip_levels(self.mips)
-            .array_layers(self.layers)
+            .mip_levels(self.all.mips)
+            .array_layers(self.all.layers)
             .samples(self.samples)
             .tiling(vk::ImageTiling::OPTIMAL)
             .usage(self.usage)
@@ -200,6 +136,7 @@ pub(crate) struct Pictures {
     pub(super) images: Vec<Owned>,
     /// What our shader reads them through, made when it first does: for each image and layer.
     pub(super) seen: Mutex<Vec<((u32, u32), Readable)>>,
+    laid_out: AtomicBool,
     gone: AtomicBool,
 }
 
@@ -209,8 +146,14 @@ impl Pictures {
             wish,
             images,
             seen: Mutex::default(),
+            laid_out: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
+    }
+
+    /// Whether they were laid out before this was asked first.
+    pub(super) fn was_laid_out(&self) -> bool {
+        self.laid_out.swap(true, Ordering::Relaxed)
     }
 
     /// They are used no more.
@@ -229,11 +172,11 @@ impl Pictures {
     }
 
     pub(crate) fn size(&self) -> Size {
-        self.wish.size
+        self.wish.all.size
     }
 
     pub(crate) fn layers(&self) -> u32 {
-        self.wish.layers
+        self.wish.all.layers
     }
 
     pub(crate) fn is_colour(&self) -> bool {
@@ -279,9 +222,9 @@ impl Pictures {
         vk::ImageSubresourceRange {
             aspect_mask,
             base_mip_level: 0,
-            level_count: self.wish.mips,
+            level_count: self.wish.all.mips,
             base_array_layer: 0,
-            layer_count: self.wish.layers,
+            layer_count: self.wish.all.layers,
         }
     }
 }
@@ -307,34 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_checked_one_by_one() {
-        type Change = fn(&mut xr::SwapchainCreateInfo);
-        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
-        let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
-        let cases: [(Change, xr::Result); 11] = [
-            (|i| i.width = 0, wrong),
-            (|i| i.width = 16_384, wrong),
-            (|i| i.height = LARGEST_IMAGE + 1, wrong),
-            (|i| i.array_size = 0, wrong),
-            (|i| i.mip_count = 0, wrong),
-            (|i| i.sample_count = 0, wrong),
-            (|i| i.sample_count = 3, unsupported),
-            (|i| i.face_count = 6, unsupported),
-            (|i| i.face_count = 2, wrong),
-            (
-                |i| i.create_flags = xr::SwapchainCreateFlags::PROTECTED_CONTENT,
-                unsupported,
-            ),
-            (
-                |i| i.format = 1 << 40,
-                xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED,
-            ),
-        ];
-        assert!(Wish::read(&usual()).is_ok());
-        for (index, (change, result)) in cases.into_iter().enumerate() {
-            let mut info = usual();
-            change(&mut info);
-            assert_eq!(Wish::read(&info).err(), Some(result), "case {index}");
+    fn only_formats_of_ours_are_taken() {
+        let mut info = usual();
+        assert!(Wish::read(&info).is_ok());
+        for format in [0, vk::Format::R8_UNORM.as_raw().into(), 1 << 40] {
+            info.format = format;
+            let unsupported = Some(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
+            assert_eq!(Wish::read(&info).err(), unsupported, "{format}");
         }
     }
 
@@ -342,12 +264,14 @@ mod tests {
     fn what_we_do_with_an_image_is_among_its_uses() {
         let colour = Wish::read(&usual()).unwrap();
         assert!(colour.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC));
-        assert_eq!(colour.count(), 3);
+        assert_eq!(colour.all.count(), 3);
         let mut info = usual();
         info.create_flags = xr::SwapchainCreateFlags::STATIC_IMAGE;
         info.format = vk::Format::D32_SFLOAT.as_raw().into();
         let depth = Wish::read(&info).unwrap();
-        assert!(!depth.usage.contains(vk::ImageUsageFlags::COLOR_ATTACHMENT) || depth.is_static);
-        assert_eq!(depth.count(), 1);
+        assert!(
+            !depth.usage.contains(vk::ImageUsageFlags::COLOR_ATTACHMENT) || depth.all.is_static
+        );
+        assert_eq!(depth.all.count(), 1);
     }
 }

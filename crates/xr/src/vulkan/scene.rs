@@ -1,13 +1,13 @@
-//! A frame, as its layers say: which images each eye sees, and where.
+//! A frame in images of Vulkan: what of it can be copied as it is.
 
 use std::sync::Arc;
 
 use ash::vk;
 use openuvr_media::capture::vulkan::{Part, Pixels};
-use openuvr_proto::units::Size;
 
 use super::images::Pictures;
-use crate::logic::composition::{Eye, Surface, is_exact};
+use crate::logic::composition::is_exact;
+use crate::logic::scene::Scene;
 
 /// An image that a layer shows.
 #[derive(Clone)]
@@ -18,37 +18,13 @@ pub(crate) struct Image {
     pub(crate) layer: u32,
 }
 
-/// What one eye sees.
-pub(crate) struct Seen {
-    pub(crate) eye: Eye,
-    /// From behind to the front.
-    pub(crate) surfaces: Vec<Surface<Image>>,
-}
-
-/// A frame: one or two eyes, side by side.
-pub(crate) struct Scene {
-    /// Of one eye's picture.
-    pub(crate) size: Size,
-    pub(crate) eyes: Vec<Seen>,
-}
-
 impl Image {
     pub(super) fn image(&self) -> vk::Image {
         self.pictures.images[self.index as usize].image
     }
 }
 
-impl Scene {
-    /// Where an eye's picture begins.
-    pub(super) fn left_of(&self, eye: usize) -> u32 {
-        u32::try_from(eye).unwrap_or_default() * self.size.width
-    }
-
-    /// Of all eyes.
-    pub(super) fn whole(&self) -> Size {
-        Size::new(self.left_of(self.eyes.len()), self.size.height)
-    }
-
+impl Scene<Image> {
     /// The parts of the picture, if it can be copied as it is.
     pub(super) fn parts(&self) -> Option<(Pixels, Vec<Part>)> {
         let mut all: Option<Pixels> = None;

@@ -15,17 +15,17 @@ use openxr_sys as xr;
 use super::choice::{Choice, pointer};
 use super::device::Device;
 use super::graphics::Graphics;
-use super::images::Wish;
-use super::scene::{Image, Scene, Seen};
+use super::images::{Pictures, Wish};
+use super::scene::Image;
 use crate::extensions::Enabled;
+use crate::graphics::Graphics as Drawing;
 use crate::handles::Object as _;
 use crate::instance::Instance;
 use crate::logic::composition::{Blend, Eye, Part, Shape, Surface};
-use crate::logic::images::Images;
 use crate::logic::pose::Pose;
+use crate::logic::scene::{Scene, Seen};
 use crate::logic::views::{eyes, fov};
 use crate::session::Session;
-use crate::swapchain::Swapchain;
 
 const EYE: Size = Size::new(40, 24);
 
@@ -61,10 +61,10 @@ impl Stage {
         // SAFETY: as in `open`.
         unsafe {
             let library = libloading::Library::new("libvulkan.so.1").ok()?;
-            let door = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
-            let door = *door.ok()?;
+            let get_proc = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+            let get_proc = *get_proc.ok()?;
             let load = |name: &CStr| {
-                let found = door(vk::Instance::null(), name.as_ptr());
+                let found = get_proc(vk::Instance::null(), name.as_ptr());
                 found.map_or(std::ptr::null(), |f| f as *const c_void)
             };
             let entry = ash::EntryFnV1_0::load(load);
@@ -102,7 +102,11 @@ impl Stage {
             let ours = Arc::new(Instance::new(Enabled::default()));
             let (to, host) = channel(EYE, 240.0).ok()?;
             Some(Stage {
-                session: Arc::new(Session::new(ours, Some(graphics), None)),
+                session: Arc::new(Session::new(
+                    ours,
+                    Some(Drawing::Vulkan(Box::new(graphics))),
+                    None,
+                )),
                 to: Arc::new(to),
                 host,
                 instance,
@@ -112,11 +116,14 @@ impl Stage {
     }
 
     fn graphics(&self) -> &Graphics {
-        self.session.graphics.as_ref().expect("it draws")
+        match &self.session.graphics {
+            Some(Drawing::Vulkan(vulkan)) => vulkan,
+            _ => panic!("it draws with Vulkan"),
+        }
     }
 
     /// A swapchain of which one image was drawn, each of its layers in one colour (0 to 1).
-    fn drawn(&self, format: vk::Format, samples: u32, layers: &[[f32; 4]]) -> Arc<Swapchain> {
+    fn drawn(&self, format: vk::Format, samples: u32, layers: &[[f32; 4]]) -> Arc<Pictures> {
         let wish = Wish::read(&xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: std::ptr::null(),
@@ -133,18 +140,11 @@ impl Stage {
         });
         let wish = wish.unwrap();
         let pictures = self.graphics().make(&wish).unwrap();
-        let mut images = Images::new(wish.count(), false);
-        assert_eq!(images.acquire(), Ok(0));
-        images.waited();
-        images.release().unwrap();
+        self.graphics().acquired(&pictures).unwrap();
         for (layer, colour) in (0..).zip(layers) {
             self.clear(pictures.images[0].image, layer, *colour);
         }
-        Arc::new(Swapchain {
-            session: self.session.clone(),
-            images: Mutex::new(images),
-            pictures: Arc::new(pictures),
-        })
+        Arc::new(pictures)
     }
 
     /// Draws one colour, as an application would.
@@ -203,8 +203,8 @@ impl Stage {
     }
 
     /// Shows a frame; red, green and blue of the picture's pixels at these places.
-    fn shows<const N: usize>(&mut self, scene: &Scene, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
-        let graphics = self.session.graphics.as_ref().unwrap();
+    fn shows<const N: usize>(&mut self, scene: &Scene<Image>, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
+        let graphics = self.graphics();
         let shown = graphics.show(scene, self.to.clone(), Drawn::default());
         shown.unwrap();
         assert_eq!(self.host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
@@ -221,12 +221,19 @@ impl Stage {
     }
 
     fn close(self) {
+        // Nobody holds a picture any more when its buffer goes.
         let Stage {
-            session, to, host, ..
+            session,
+            to,
+            host,
+            instance,
+            _library: library,
         } = self;
         drop((to, host));
         session.destroyed();
-        let graphics = session.graphics.as_ref().unwrap();
+        let Some(Drawing::Vulkan(graphics)) = &session.graphics else {
+            panic!("it draws with Vulkan");
+        };
         // SAFETY: the session has let go of it.
         unsafe {
             graphics
@@ -235,15 +242,16 @@ impl Stage {
                 .queue_wait_idle(graphics.device.queue)
                 .unwrap();
             graphics.device.functions.destroy_device(None);
-            self.instance.destroy_instance(None);
+            instance.destroy_instance(None);
         }
+        drop(library);
     }
 }
 
-fn surface(of: &Arc<Swapchain>, layer: u32, shape: Shape) -> Surface<Image> {
+fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
     Surface {
         image: Image {
-            pictures: of.pictures.clone(),
+            pictures: of.clone(),
             index: 0,
             layer,
         },
@@ -267,7 +275,7 @@ fn seen() -> [Eye; 2] {
 }
 
 /// A frame with a view of each layer of `of`, and what is in front of it.
-fn scene(of: &Arc<Swapchain>, right: u32, front: &[Surface<Image>]) -> Scene {
+fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
     let [a, b] = seen();
     let eye = |eye: Eye, layer| Seen {
         eye,
@@ -311,7 +319,7 @@ fn layers_of_an_array_are_copied_side_by_side() {
             let seen = stage.shows(&scene(&both, 1, &[]), PLACES);
             assert_eq!(seen, [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]);
         }
-        both.destroyed();
+        stage.graphics().forget(&both);
         drop(both);
         stage.close();
     }
@@ -337,7 +345,7 @@ fn samples_are_joined_and_linear_colours_are_converted() {
             let wanted = [[HALF, HALF, 0]; 4];
             assert!(near(&seen, &wanted), "{} {seen:?}", format.as_raw());
         }
-        one.destroyed();
+        stage.graphics().forget(&one);
         drop(one);
         stage.close();
     }
@@ -372,7 +380,7 @@ fn a_quad_lies_in_front_and_lets_through_what_its_alpha_says() {
         assert!(near(&seen, &[wanted, red, wanted, red]), "{seen:?}");
     }
     for gone in [behind, straight, multiplied] {
-        gone.destroyed();
+        stage.graphics().forget(&gone);
     }
     stage.close();
 }
@@ -401,7 +409,7 @@ fn a_second_view_from_a_turned_head_is_turned_back() {
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
     assert_eq!(seen, [blue, red, blue, red]);
     for gone in [behind, front] {
-        gone.destroyed();
+        stage.graphics().forget(&gone);
     }
     stage.close();
 }

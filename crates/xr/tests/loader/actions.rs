@@ -1,5 +1,6 @@
-//! Actions of an application, with a player who has no hands yet.
+//! Actions of an application: with a player who holds nothing, and with devices that are set.
 
+use std::ffi::CStr;
 use std::ptr::null;
 
 use openxr_sys as xr;
@@ -171,4 +172,148 @@ fn bindings_of_the_usual_profiles_are_taken() {
         let glove = c"/interaction_profiles/acme/glove";
         assert_eq!(suggest(glove, select), unsupported);
     });
+}
+
+/// A device in the left hand, as the conformance suite says what a player does.
+struct Hand<'a> {
+    app: &'a Application,
+    session: xr::Session,
+    left: xr::Path,
+}
+
+impl Hand<'_> {
+    fn holds(&self, profile: &CStr, is_active: bool) {
+        let profile = self.app.path(profile);
+        done!(
+            self.app,
+            SetInputDeviceActiveEXT(self.session, profile, self.left, is_active.into())
+        );
+    }
+
+    fn pulls(&self, how_far: f32) {
+        let trigger = self.app.path(c"/user/hand/left/input/trigger/value");
+        done!(
+            self.app,
+            SetInputDeviceStateFloatEXT(self.session, self.left, trigger, how_far)
+        );
+    }
+
+    fn says(&self, action: xr::Action) -> xr::ActionStateFloat {
+        let get = xr::ActionStateGetInfo {
+            ty: xr::ActionStateGetInfo::TYPE,
+            next: null(),
+            action,
+            subaction_path: xr::Path::NULL,
+        };
+        // SAFETY: plain numbers.
+        let mut state: xr::ActionStateFloat = unsafe { std::mem::zeroed() };
+        state.ty = xr::ActionStateFloat::TYPE;
+        done!(
+            self.app,
+            GetActionStateFloat(self.session, &get, &mut state)
+        );
+        state
+    }
+}
+
+#[test]
+fn what_a_device_says_is_told_at_the_next_synchronisation() {
+    let name = "actions::what_a_device_says_is_told_at_the_next_synchronisation";
+    alone(name, || {
+        // SAFETY: nothing else of this process reads its environment now.
+        unsafe { std::env::set_var("OPENUVR_XR_AUTOMATION", "1") };
+        let extensions = [HEADLESS[0], xr::EXT_CONFORMANCE_AUTOMATION_EXTENSION_NAME];
+        let Some(app) = Application::open(&extensions) else {
+            return;
+        };
+        let game = set(&app, "game");
+        let pull = action(&app, game, "pull", xr::ActionType::FLOAT_INPUT).unwrap();
+        let hand = action(&app, game, "hand", xr::ActionType::POSE_INPUT).unwrap();
+        let touch = c"/interaction_profiles/oculus/touch_controller";
+        let bindings = [
+            (pull, c"/user/hand/left/input/trigger"),
+            (hand, c"/user/hand/left/input/grip/pose"),
+        ];
+        let bindings = bindings.map(|(action, path)| xr::ActionSuggestedBinding {
+            action,
+            binding: app.path(path),
+        });
+        let info = xr::InteractionProfileSuggestedBinding {
+            ty: xr::InteractionProfileSuggestedBinding::TYPE,
+            next: null(),
+            interaction_profile: app.path(touch),
+            count_suggested_bindings: 2,
+            suggested_bindings: bindings.as_ptr(),
+        };
+        done!(app, SuggestInteractionProfileBindings(app.instance, &info));
+        let session = app.session(null()).unwrap();
+        assert_eq!(attach(&app, session, game), xr::Result::SUCCESS);
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        let left = Hand {
+            app: &app,
+            session,
+            left: app.path(c"/user/hand/left"),
+        };
+        left.holds(touch, true);
+        left.pulls(0.5);
+        assert_eq!(left.says(pull).is_active, xr::FALSE, "not synchronised yet");
+        assert_eq!(sync(&app, session, game), xr::Result::SUCCESS);
+        let said = left.says(pull);
+        assert_eq!((said.is_active, said.current_state), (xr::TRUE, 0.5));
+        assert_eq!(said.changed_since_last_sync, xr::TRUE);
+        assert!(said.last_change_time.as_nanos() > 0);
+
+        // Its pose counts from another space, and is found in any.
+        let local = app.space(session, xr::ReferenceSpaceType::LOCAL);
+        let mut ahead = xr::Posef::IDENTITY;
+        ahead.position.z = -0.5;
+        let grip = app.path(c"/user/hand/left/input/grip/pose");
+        done!(
+            app,
+            SetInputDeviceLocationEXT(session, left.left, grip, local, ahead)
+        );
+        let info = xr::ActionSpaceCreateInfo {
+            ty: xr::ActionSpaceCreateInfo::TYPE,
+            next: null(),
+            action: hand,
+            subaction_path: xr::Path::NULL,
+            pose_in_action_space: xr::Posef::IDENTITY,
+        };
+        let mut space = xr::Space::default();
+        done!(app, CreateActionSpace(session, &info, &mut space));
+        let (time, _) = app.frame(session);
+        // SAFETY: plain numbers.
+        let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
+        location.ty = xr::SpaceLocation::TYPE;
+        done!(app, LocateSpace(space, local, time, &mut location));
+        assert_eq!(location.pose.position.z, -0.5);
+        let tracked = xr::SpaceLocationFlags::POSITION_TRACKED;
+        assert!(location.location_flags.contains(tracked));
+
+        // It is put away.
+        left.holds(touch, false);
+        assert_eq!(sync(&app, session, game), xr::Result::SUCCESS);
+        let said = left.says(pull);
+        assert_eq!((said.is_active, said.current_state), (xr::FALSE, 0.0));
+        done!(app, LocateSpace(space, local, time, &mut location));
+        assert_eq!(location.location_flags, xr::SpaceLocationFlags::EMPTY);
+    });
+}
+
+#[test]
+fn devices_that_nobody_has_are_for_the_suite_alone() {
+    alone(
+        "actions::devices_that_nobody_has_are_for_the_suite_alone",
+        || {
+            let Some(mut app) = Application::open(&[]) else {
+                return;
+            };
+            done!(app, DestroyInstance(app.instance));
+            app.instance = xr::Instance::default();
+            let mut instance = xr::Instance::default();
+            let extensions = [xr::EXT_CONFORMANCE_AUTOMATION_EXTENSION_NAME];
+            let made = app.create(&extensions, xr::Version::new(1, 0, 0), &mut instance);
+            assert_eq!(made, xr::Result::ERROR_EXTENSION_NOT_PRESENT);
+        },
+    );
 }

@@ -7,6 +7,7 @@
 #[macro_use]
 mod rig;
 mod actions;
+mod conformance;
 mod life;
 mod misuse;
 mod vulkan;

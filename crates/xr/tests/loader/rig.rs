@@ -59,7 +59,7 @@ pub(crate) fn skip(why: &str) {
 
 /// The loader, and an instance that it made on our runtime.
 pub(crate) struct Application {
-    door: pfn::GetInstanceProcAddr,
+    get_proc: pfn::GetInstanceProcAddr,
     pub(crate) instance: xr::Instance,
     _library: libloading::Library,
 }
@@ -98,17 +98,17 @@ impl Application {
     /// `None`, said aloud, without a loader.
     pub(crate) fn open(extensions: &[&[u8]]) -> Option<Application> {
         // SAFETY: the loader has no initialisers with preconditions, and exports a function of this type.
-        let (library, door) = unsafe {
+        let (library, get_proc) = unsafe {
             let Ok(library) = libloading::Library::new("libopenxr_loader.so.1") else {
                 skip("there is no loader of OpenXR (libopenxr-loader1)");
                 return None;
             };
-            let door = library.get::<pfn::GetInstanceProcAddr>(b"xrGetInstanceProcAddr\0");
-            let door = *door.unwrap();
-            (library, door)
+            let get_proc = library.get::<pfn::GetInstanceProcAddr>(b"xrGetInstanceProcAddr\0");
+            let get_proc = *get_proc.unwrap();
+            (library, get_proc)
         };
         let mut application = Application {
-            door,
+            get_proc,
             instance: xr::Instance::default(),
             _library: library,
         };
@@ -161,7 +161,7 @@ impl Application {
         let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap();
         let mut found = None;
         // SAFETY: the instance is live, or null as for the first functions.
-        let result = unsafe { (self.door)(self.instance, name.as_ptr(), &mut found) };
+        let result = unsafe { (self.get_proc)(self.instance, name.as_ptr(), &mut found) };
         found.ok_or(result)
     }
 

@@ -58,9 +58,9 @@ impl Drawing {
                 skip("there is no Vulkan (libvulkan1)");
                 return None;
             };
-            let door: VkGetInstanceProcAddr = *library.get(b"vkGetInstanceProcAddr\0").unwrap();
+            let get_proc: VkGetInstanceProcAddr = *library.get(b"vkGetInstanceProcAddr\0").unwrap();
             std::mem::forget(library);
-            app.drawing(door)
+            app.drawing(get_proc)
         }
     }
 
@@ -135,13 +135,13 @@ impl Drawing {
 
 impl Application {
     /// # Safety
-    /// `door` is that of Vulkan's loader.
-    unsafe fn drawing(self, door: VkGetInstanceProcAddr) -> Option<Drawing> {
+    /// `get_proc` is that of Vulkan's loader.
+    unsafe fn drawing(self, get_proc: VkGetInstanceProcAddr) -> Option<Drawing> {
         let system = self.system();
         // SAFETY: as in `Drawing::open`.
         unsafe {
             let load = |instance: *const c_void, name: &CStr| {
-                let found = door(instance, name.as_ptr());
+                let found = get_proc(instance, name.as_ptr());
                 found.map_or(null(), |f| f as *const c_void)
             };
             let entry = ash::EntryFnV1_0::load(|name| load(null(), name));
@@ -174,7 +174,7 @@ impl Application {
                 next: null(),
                 system_id: system,
                 create_flags: xr::VulkanInstanceCreateFlagsKHR::EMPTY,
-                pfn_get_instance_proc_addr: Some(door),
+                pfn_get_instance_proc_addr: Some(get_proc),
                 vulkan_create_info: (&raw const info).cast(),
                 vulkan_allocator: null(),
             };
@@ -217,7 +217,7 @@ impl Application {
                 next: null(),
                 system_id: system,
                 create_flags: xr::VulkanDeviceCreateFlagsKHR::EMPTY,
-                pfn_get_instance_proc_addr: Some(door),
+                pfn_get_instance_proc_addr: Some(get_proc),
                 vulkan_physical_device: physical,
                 vulkan_create_info: (&raw const info).cast(),
                 vulkan_allocator: null(),

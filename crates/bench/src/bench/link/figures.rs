@@ -207,12 +207,12 @@ mod tests {
     /// A record of frames `from..to` at 60 a second, each of `bytes` bytes and whole, 10 ms on
     /// their way.
     fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
-        let header = "outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
+        let header = "frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,FirstSent,LastSent,\
             FirstReceived,Recoverable,Decoded,Submitted,datagrams,bytes,motion_to_photon";
         let rows = frames.map(|frame| {
             let at = frame * 16_666_667;
             let shown = at + 10_000_000;
-            format!("whole,,,{at},,,,,,,,,{shown},0,{bytes},")
+            format!("{frame},whole,,,{at},,,,,,,,,{shown},0,{bytes},")
         });
         let text: Vec<_> = std::iter::once(header.to_owned()).chain(rows).collect();
         journey::parse(&text.join("\n")).expect("a record")

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Run;
-use crate::bench::case::Stream;
+use crate::bench::case::{Compared, Stream};
 use crate::bench::reader::Sighting;
 use crate::bench::stats::{Range, Summary, share};
 
@@ -26,6 +26,8 @@ pub(super) struct Figures {
     pub(super) compared: usize,
     pub(super) intact: Option<f64>,
     pub(super) psnr_db: Option<Summary>,
+    /// Those that are not intact, where there is a record: what it says of them.
+    pub(super) not_intact: Vec<Compared>,
     /// Both directions, with Ethernet, IP and UDP or TCP headers: of the loopback device, or given to the
     /// emulated link.
     pub(super) wire_mbps: Option<Range>,
@@ -69,6 +71,10 @@ impl Figures {
             compared: psnr.len(),
             intact: share(intact, psnr.len()),
             psnr_db: Summary::of(&psnr),
+            not_intact: streams()
+                .flat_map(|stream| stream.compared.clone())
+                .filter(|picture| picture.psnr_db < INTACT_DB)
+                .collect(),
             wire_mbps: range(&|stream| {
                 let case = &stream.case;
                 Some(case.carried_mbps.unwrap_or(case.loopback_mbps))

@@ -2,15 +2,16 @@
 
 use std::process::{Command, Stdio};
 
-use super::table::{Need, Peer, Proof};
+use super::table::{Need, PYTHON, Peer, Proof};
 
 /// What is missing of a peer: Debian's packages, each once, in order.
-pub(super) fn missing(peer: &Peer) -> Vec<&'static str> {
+pub(in crate::bench) fn missing(peer: &Peer) -> Vec<&'static str> {
     let mut packages = Vec::new();
     for Need { package, proof } in peer.needs {
         let there = match proof {
             Proof::Program(name, _) => is_on_path(name),
             Proof::Element(name) => knows_element(name),
+            Proof::Typelib(name) => knows_typelib(name),
         };
         if !there && !packages.contains(package) {
             packages.push(*package);
@@ -20,10 +21,10 @@ pub(super) fn missing(peer: &Peer) -> Vec<&'static str> {
 }
 
 /// What each of its programs says of its version.
-pub(super) fn versions(peer: &Peer) -> Vec<String> {
+pub(in crate::bench) fn versions(peer: &Peer) -> Vec<String> {
     let programs = peer.needs.iter().filter_map(|need| match need.proof {
         Proof::Program(name, word) => Some((name, word)),
-        Proof::Element(_) => None,
+        Proof::Element(_) | Proof::Typelib(_) => None,
     });
     programs
         .map(|(name, word)| {
@@ -32,19 +33,35 @@ pub(super) fn versions(peer: &Peer) -> Vec<String> {
         .collect()
 }
 
-fn is_on_path(program: &str) -> bool {
+pub(in crate::bench) fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 fn knows_element(name: &str) -> bool {
     let mut inspect = Command::new("gst-inspect-1.0");
-    inspect.args(["--exists", name]);
-    inspect
+    // libnice's has a version of its own, below the one that is asked for otherwise.
+    inspect.args(["--exists", "--atleast-version=0.0", name]);
+    succeeds(inspect)
+}
+
+/// Such as `GstSdp-1.0`.
+fn knows_typelib(name: &str) -> bool {
+    let Some((name, version)) = name.rsplit_once('-') else {
+        return false;
+    };
+    let mut python = Command::new(PYTHON);
+    let line = format!("import gi; gi.require_version('{name}', '{version}')");
+    python.args(["-c", &line]);
+    succeeds(python)
+}
+
+fn succeeds(mut command: Command) -> bool {
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    inspect.status().is_ok_and(|status| status.success())
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Its first line that has a digit. Some end with an error then, or say it where errors go.

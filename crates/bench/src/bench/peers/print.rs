@@ -1,7 +1,10 @@
 //! What `openuvr bench peers` has found, for people.
 
+use std::collections::BTreeMap;
+
 use super::figures::{Figures, INTACT_DB};
 use super::{Found, Row};
+use crate::bench::case::Compared;
 use crate::bench::stats::{Range, Summary};
 use openuvr_terminal::wrap::wrapped;
 
@@ -38,6 +41,11 @@ pub(super) fn print(found: &Found) {
         );
     }
     println!("intact: of the pictures compared, those of {INTACT_DB} dB or more");
+    for row in rows {
+        for figures in [&row.direct, &row.loss].into_iter().flatten() {
+            not_intact(row.name, figures);
+        }
+    }
     println!();
     for row in rows {
         println!("{:<17} {}", row.name, row.what);
@@ -83,6 +91,34 @@ fn line(row: &Row, figures: &Figures) {
             .psnr_db
             .map_or("-".to_owned(), |psnr| format!("{:.1}", psnr.p50)),
     );
+}
+
+/// What our record says of pictures that are not intact: damaged, or whole and coarse.
+fn not_intact(name: &str, figures: &Figures) {
+    let pictures = &figures.not_intact;
+    if pictures.is_empty() {
+        return;
+    }
+    let mut outcomes = BTreeMap::<&str, usize>::new();
+    for picture in pictures {
+        let outcome = picture.outcome.as_deref().unwrap_or("not in the record");
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    let outcomes = outcomes
+        .iter()
+        .map(|(what, count)| format!("{count} {what}"));
+    let of = |of: fn(&Compared) -> f64| Summary::of(&pictures.iter().map(of).collect::<Vec<_>>());
+    let (psnr, bytes) = (of(|p| p.psnr_db), of(|p| p.wire_bytes as f64));
+    let median = |summary: Option<Summary>| summary.map_or(0.0, |summary| summary.p50);
+    let text = format!(
+        "{} of {} not intact: {}; medians {:.1} dB, {:.0} bytes",
+        pictures.len(),
+        figures.compared,
+        outcomes.collect::<Vec<_>>().join(", "),
+        median(psnr),
+        median(bytes),
+    );
+    told(name, &text);
 }
 
 /// What is told of one of them, in lines that fit.

@@ -7,60 +7,74 @@ use std::process::Command;
 
 /// A sender and a receiver.
 #[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) name: &'static str,
-    pub(super) what: &'static str,
-    pub(super) needs: &'static [Need],
+pub(in crate::bench) struct Peer {
+    pub(in crate::bench) name: &'static str,
+    pub(in crate::bench) what: &'static str,
+    pub(in crate::bench) needs: &'static [Need],
     /// Command lines: variables of the environment, the program, its words. What is in braces is
     /// [filled in](Values).
-    pub(super) sender: &'static str,
-    pub(super) receiver: &'static str,
-    pub(super) transport: Transport,
+    pub(in crate::bench) sender: &'static str,
+    pub(in crate::bench) receiver: &'static str,
+    pub(in crate::bench) transport: Transport,
     /// Whether keys reach the application.
-    pub(super) takes_input: bool,
+    pub(in crate::bench) takes_input: bool,
 }
 
 /// What a stream is carried by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Transport {
+pub(in crate::bench) enum Transport {
     /// The receiver waits for datagrams.
     Udp,
     /// The sender waits for the receiver's connection.
     Tcp,
+    /// The sender waits for the receiver's connection, by which they agree; datagrams go to the receiver's
+    /// port of the same number.
+    Agreed,
 }
 
 /// A package, and what shows that it is there.
 #[derive(Debug)]
-pub(super) struct Need {
+pub(in crate::bench) struct Need {
     /// Debian's name.
-    pub(super) package: &'static str,
-    pub(super) proof: Proof,
+    pub(in crate::bench) package: &'static str,
+    pub(in crate::bench) proof: Proof,
 }
 
 #[derive(Debug)]
-pub(super) enum Proof {
+pub(in crate::bench) enum Proof {
     /// A program on the path, and the word that makes it tell its version.
     Program(&'static str, &'static str),
     /// An element that GStreamer knows.
     Element(&'static str),
+    /// A library that Debian's Python can load through GObject.
+    Typelib(&'static str),
 }
 
-const fn program(package: &'static str, name: &'static str, version: &'static str) -> Need {
+pub(in crate::bench) const fn program(
+    package: &'static str,
+    name: &'static str,
+    version: &'static str,
+) -> Need {
     Need {
         package,
         proof: Proof::Program(name, version),
     }
 }
 
-const fn element(package: &'static str, name: &'static str) -> Need {
+pub(in crate::bench) const fn element(package: &'static str, name: &'static str) -> Need {
     Need {
         package,
         proof: Proof::Element(name),
     }
 }
 
+/// Debian's: its libraries are for no other.
+pub(super) const PYTHON: &str = "/usr/bin/python3";
+/// The program of both ends of `webrtc`.
+pub(super) const WEBRTC: &str = include_str!("webrtc.py");
+
 /// All of them.
-pub(super) static PEERS: [Peer; 3] = [
+pub(in crate::bench) static PEERS: [Peer; 4] = [
     Peer {
         name: "gstreamer",
         what: "GStreamer: x264enc, RTP over UDP, avdec_h264; polls at the display's rate",
@@ -89,6 +103,40 @@ pub(super) static PEERS: [Peer; 3] = [
                    thread-type=slice output-corrupt=true ! videoconvert ! \
                    ximagesink display={far} sync=false",
         transport: Transport::Udp,
+        takes_input: false,
+    },
+    Peer {
+        name: "webrtc",
+        what: "GStreamer's webrtcbin: the same stream by WebRTC, losses repaired; polls like it",
+        needs: &[
+            program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
+            program("python3", PYTHON, "--version"),
+            element("gstreamer1.0-plugins-base", "videoconvert"),
+            element("gstreamer1.0-plugins-good", "ximagesrc"),
+            element("gstreamer1.0-plugins-good", "rtpjitterbuffer"),
+            element("gstreamer1.0-plugins-ugly", "x264enc"),
+            element("gstreamer1.0-libav", "avdec_h264"),
+            element("gstreamer1.0-x", "ximagesink"),
+            element("gstreamer1.0-plugins-bad", "webrtcbin"),
+            element("gstreamer1.0-plugins-bad", "dtlsdec"),
+            element("gstreamer1.0-nice", "nicesrc"),
+            Need {
+                package: "python3-gi",
+                proof: Proof::Typelib("GLib-2.0"),
+            },
+            Need {
+                package: "gir1.2-gst-plugins-base-1.0",
+                proof: Proof::Typelib("GstSdp-1.0"),
+            },
+            Need {
+                package: "gir1.2-gst-plugins-bad-1.0",
+                proof: Proof::Typelib("GstWebRTC-1.0"),
+            },
+        ],
+        sender: "/usr/bin/python3 {webrtc} send {port} {to} {near} {width} {height} {fps} {kbps} \
+                 {two_frames_ms}",
+        receiver: "/usr/bin/python3 {webrtc} show {port} {port} {far}",
+        transport: Transport::Agreed,
         takes_input: false,
     },
     Peer {
@@ -133,10 +181,10 @@ pub(super) static PEERS: [Peer; 3] = [
 ];
 
 /// What stands in the place of the names in braces.
-pub(super) type Values<'a> = [(&'static str, &'a str)];
+pub(in crate::bench) type Values<'a> = [(&'static str, &'a str)];
 
 /// A command line as it is started.
-pub(super) fn command(line: &str, values: &Values<'_>) -> Command {
+pub(in crate::bench) fn command(line: &str, values: &Values<'_>) -> Command {
     let words = line.split_whitespace().map(|word| filled(word, values));
     let (environment, words): (Vec<String>, Vec<String>) = {
         let mut words = words.peekable();
@@ -169,7 +217,7 @@ fn filled(word: &str, values: &Values<'_>) -> String {
 mod tests {
     use super::*;
 
-    const VALUES: [(&str, &str); 10] = [
+    const VALUES: [(&str, &str); 12] = [
         ("near", ":7"),
         ("far", ":8"),
         ("width", "1280"),
@@ -179,6 +227,8 @@ mod tests {
         ("two_frames_ms", "33"),
         ("two_frames_kbit", "333"),
         ("port", "5004"),
+        ("to", "5005"),
+        ("webrtc", "/d/webrtc.py"),
         ("dir", "/d"),
     ];
 

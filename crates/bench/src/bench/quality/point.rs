@@ -106,6 +106,7 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         dir: dir.path(),
         csv: Some(&csv),
         sound: None,
+        pads: None,
         show_host: false,
         more_host: &more_host,
         more_client: &more_client,

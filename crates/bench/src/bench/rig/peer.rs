@@ -94,7 +94,7 @@ impl Rig<'_> {
         let case = self.measure(&reader, &children, of.seconds, any, &mut check)?;
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         self.pass(self.setup.warm_up, &mut check)?;
-        let psnr_db = self.fidelity(&reader)?;
+        let pictures = self.pictures(&reader)?;
         drop(reader);
         receiver.stop();
         sender.stop();
@@ -106,7 +106,8 @@ impl Rig<'_> {
             outcomes: BTreeMap::new(),
             wire_mbps: None,
             reaction_ms,
-            psnr_db,
+            psnr_db: pictures.compared().into_iter().map(|(_, db)| db).collect(),
+            compared: Vec::new(),
         })
     }
 }

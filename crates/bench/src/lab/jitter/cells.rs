@@ -184,15 +184,35 @@ pub(super) fn all() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// Whether a quick study leaves it out: starting a JVM takes most of its time, and a flood shows
-    /// nothing more of a collector in so short a time.
-    pub(super) fn is_slow(&self) -> bool {
-        self.pattern == Pattern::Flood && !matches!(self.collector, None | Some(Collector::G1))
+    /// Whether a quick study has it: each runtime with each pattern, each collector, each policy for
+    /// threads, and all cells of the slides. What is left out shows no other code at work.
+    pub(super) fn is_in_quick(&self) -> bool {
+        let Cell {
+            runtime,
+            pattern,
+            policy,
+            collector,
+        } = *self;
+        match (pattern, policy) {
+            (Pattern::Flood, Policy::Other) => matches!(collector, None | Some(Collector::G1)),
+            (_, Policy::Other) => true,
+            (Pattern::PingPong, Policy::Rr) if runtime == Runtime::Pekko => {
+                !matches!(collector, Some(Collector::Zgc | Collector::Shenandoah))
+            }
+            (Pattern::PingPong, _) => runtime == Runtime::Pthread,
+            (Pattern::Paced, Policy::Fifo) => {
+                matches!(runtime, Runtime::Pthread | Runtime::Std | Runtime::Java)
+            }
+            (Pattern::Paced, _) => matches!(runtime, Runtime::Pthread | Runtime::Std),
+            (Pattern::Flood, _) => false,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use openuvr_lab::jitter::slides;
+
     use super::*;
 
     #[test]
@@ -219,6 +239,36 @@ mod tests {
                     "{begins}"
                 );
             }
+        }
+    }
+    #[test]
+    fn a_quick_study_has_each_kind_and_the_slides() {
+        let quick: Vec<Cell> = all().into_iter().filter(Cell::is_in_quick).collect();
+        assert!(quick.len() <= all().len() / 2, "{}", quick.len());
+        let has = |wanted: &dyn Fn(&Cell) -> bool| quick.iter().any(wanted);
+        for runtime in Runtime::ALL {
+            for pattern in Pattern::ALL {
+                assert!(has(
+                    &|cell| (cell.runtime, cell.pattern) == (runtime, pattern)
+                ));
+            }
+        }
+        for policy in Policy::ALL {
+            for pattern in [Pattern::PingPong, Pattern::Paced] {
+                assert!(has(&|cell| (cell.policy, cell.pattern) == (policy, pattern)));
+            }
+        }
+        for collector in Collector::ALL {
+            assert!(has(&|cell| cell.collector == Some(collector)));
+        }
+        let slides = slides::RUNTIMES.iter().chain(&slides::COLLECTORS);
+        for [runtime, policy, collector] in slides.filter_map(|row| row.cell) {
+            let begins = format!("{runtime}/ping-pong/{policy}");
+            let is = |cell: &Cell| {
+                let name = cell.to_string();
+                name.starts_with(&begins) && name.ends_with(collector)
+            };
+            assert!(has(&is), "{begins} {collector}");
         }
     }
 }

@@ -147,17 +147,11 @@ impl Probes {
         conditions: &Conditions,
         stop: &AtomicBool,
     ) -> Result<Outcome> {
-        let place = |end: &str| self.scratch.join(cell.to_string().replace('/', "-") + end);
-        let (file, log, words) = (place(".jitter"), place(".gc"), place(".log"));
-        let (mut command, jvm) = match self.command(cell, size.samples_of(cell.pattern), &log) {
+        let [file, log, words] = [".jitter", ".gc", ".log"].map(|end| self.place(cell, end));
+        let (command, jvm) = match self.whole_command(cell, size) {
             Ok(found) => found,
             Err(missing) => return Ok(Outcome::Skipped(missing)),
         };
-        command.arg("--out").arg(&file);
-        command.args(["--pattern", cell.pattern.name()]);
-        command.args(["--pairs", &size.pairs.to_string()]);
-        command.args(["--samples", &size.samples_of(cell.pattern).to_string()]);
-        command.args(["--rate", &size.rate.to_string()]);
         let shown = self.shown(&command);
         let before = Load::now();
         let mut child = Child::start_piped("probe", command, &words)?;
@@ -194,6 +188,34 @@ impl Probes {
             analysis,
             error,
         })))
+    }
+
+    /// The command line of a cell, as [`Measured`] has it; `None` if what it needs is not here.
+    pub(super) fn line(&mut self, cell: Cell, size: &Size) -> Option<String> {
+        let (command, _) = self.whole_command(cell, size).ok()?;
+        Some(self.shown(&command))
+    }
+
+    /// Where a file of a cell lies while it is measured.
+    fn place(&self, cell: Cell, end: &str) -> PathBuf {
+        self.scratch.join(cell.to_string().replace('/', "-") + end)
+    }
+
+    /// The program of a cell with all that it is told, and its JVM; else what is missing.
+    fn whole_command(
+        &mut self,
+        cell: Cell,
+        size: &Size,
+    ) -> Result<(Command, Option<String>), String> {
+        let (file, log) = (self.place(cell, ".jitter"), self.place(cell, ".gc"));
+        let samples = size.samples_of(cell.pattern);
+        let (mut command, jvm) = self.command(cell, samples, &log)?;
+        command.arg("--out").arg(&file);
+        command.args(["--pattern", cell.pattern.name()]);
+        command.args(["--pairs", &size.pairs.to_string()]);
+        command.args(["--samples", &samples.to_string()]);
+        command.args(["--rate", &size.rate.to_string()]);
+        Ok((command, jvm))
     }
 
     /// From "ready" to its end.

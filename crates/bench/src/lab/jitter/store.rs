@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::cells;
+use super::cells::{self, Cell};
 use super::probe::Measured;
 
 pub(super) struct Store(PathBuf);
@@ -21,6 +21,17 @@ impl Store {
         let path = self.file(&measured.cell);
         std::fs::write(&path, serde_json::to_vec(measured)?)
             .with_context(|| format!("can't write {}", path.display()))
+    }
+
+    /// Whether there is a whole one that was measured by this command line.
+    pub(super) fn has(&self, cell: Cell, line: Option<&str>) -> bool {
+        let bytes = std::fs::read(self.file(&cell.to_string()));
+        let kept = bytes
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        kept.is_some_and(|kept: Measured| {
+            kept.error.is_none() && line == Some(kept.command.as_str())
+        })
     }
 
     /// All that there are, in the order of the study.

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use super::cells::{Policy, Runtime};
 use super::conditions::Conditions;
 use super::probe::Measured;
+use crate::bench::machine::QUIET;
 use crate::bench::plot::{Outliers, Tails};
 use crate::lab::folder::{Folder, print_table};
 
-const CELL_HEADS: [&str; 18] = [
+const CELL_HEADS: [&str; 19] = [
     "cell",
     "samples",
     "max, µs",
@@ -34,6 +35,7 @@ const CELL_HEADS: [&str; 18] = [
     "outliers by z-score",
     "threads",
     "other cores",
+    "stolen of them",
 ];
 
 const SLIDE_HEADS: [&str; 8] = [
@@ -64,6 +66,7 @@ pub(super) fn write(
         how,
     )?;
     folder.say(&format!("The machine now: {}.", conditions.words()));
+    folder.say(&meanwhile(all));
     if all.iter().any(|cell| cell.quick) {
         folder.say("Some cells are quick ones: they show that it works, and decide nothing.");
     }
@@ -122,6 +125,27 @@ pub(super) fn write(
     folder.keep("incomplete", json!(incomplete));
     folder.keep("cells", all.iter().map(as_json).collect());
     folder.finish()
+}
+
+/// What the machine was like over all cells, which may come from several runs.
+fn meanwhile(all: &[Measured]) -> String {
+    let range = |of: &dyn Fn(&Measured) -> f64| {
+        let values = all.iter().map(of);
+        values.fold((f64::MAX, 0.0_f64), |(least, most), value| {
+            (least.min(value), most.max(value))
+        })
+    };
+    let floor = range(&|cell| cell.conditions.floor.median / 1e3);
+    let most = range(&|cell| cell.conditions.floor.max / 1e3).1;
+    let loud = |cell: &&Measured| cell.other_cores > QUIET;
+    format!(
+        "While the {} cells were measured it woke {:.0} to {:.0} µs late (median; at most {most:.0} µs), and          during {} of them others used more than {QUIET} cores, {:.2} at most.",
+        all.len(),
+        floor.0,
+        floor.1,
+        all.iter().filter(loud).count(),
+        range(&|cell| cell.other_cores).1,
+    )
 }
 
 /// A table of the slides beside ours, printed and on the page.
@@ -218,6 +242,7 @@ fn row(cell: &Measured) -> Vec<String> {
         count(rule(Rule::ModifiedZ)),
         policies.join(", "),
         format!("{:.2}", cell.other_cores),
+        format!("{:.2}", cell.stolen_cores),
     ]
 }
 

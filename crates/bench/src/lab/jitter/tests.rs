@@ -162,6 +162,50 @@ fn a_later_run_leaves_the_other_cells() {
 }
 
 #[test]
+fn a_study_goes_on_where_it_was_left() {
+    let scratch = Scratch::new("on");
+    let runs = |name: &str| {
+        let text = std::fs::read_to_string(scratch.0.join(name)).unwrap_or_default();
+        text.lines().count()
+    };
+    let counted = |name: &str| {
+        let counts = scratch.0.join(name);
+        format!("echo once >> {}; exit 0", counts.display())
+    };
+    scratch.probe("cpp-pthread", &some(500), &counted("one"));
+    scratch.probe("rust-std", &some(700), &counted("two"));
+    let both = ["--only", "pthread/ping-pong/other,std/ping-pong/other"];
+    let on = |more: &[&str]| {
+        let options = [&both, &["--continue"][..], more].concat();
+        scratch.study(&options)
+    };
+    assert!(is(
+        scratch
+            .study(&["--only", "pthread/ping-pong/other"])
+            .unwrap(),
+        0
+    ));
+    assert!(is(on(&["--for", "0ms"]).unwrap(), INCOMPLETE));
+    assert_eq!((runs("one"), runs("two")), (1, 0), "no time");
+    assert!(
+        scratch
+            .read("index.html")
+            .contains("1 cells are left: --continue")
+    );
+    assert!(is(on(&[]).unwrap(), 0));
+    assert_eq!((runs("one"), runs("two")), (1, 1), "what was missing");
+    assert_eq!(scratch.read("cells.csv").lines().count(), 3);
+    assert!(is(on(&["--pairs", "8"]).unwrap(), 0));
+    assert_eq!((runs("one"), runs("two")), (2, 2), "another way to measure");
+    // One that was not whole is measured again.
+    scratch.probe("rust-std", &some(700), "exit 7");
+    assert!(is(on(&["--pairs", "4"]).unwrap(), INCOMPLETE));
+    scratch.probe("rust-std", &some(700), &counted("two"));
+    assert!(is(on(&["--pairs", "4"]).unwrap(), 0));
+    assert_eq!((runs("one"), runs("two")), (3, 3));
+}
+
+#[test]
 fn an_absent_probe_is_skipped_and_named() {
     let scratch = Scratch::new("absent");
     scratch.probe("cpp-pthread", &some(500), "exit 0");

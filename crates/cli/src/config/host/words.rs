@@ -162,8 +162,10 @@ impl Choice for InputKind {
 /// How the player's game pads reach the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// As they can.
+    /// As they can; a game has one from its beginning.
     Auto,
+    /// A game has so many from its beginning.
+    Seats(u8),
     /// By the kernel's uinput.
     Uinput,
     /// Not at all.
@@ -173,7 +175,23 @@ pub(crate) enum PadsKind {
 impl Choice for PadsKind {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("auto", PadsKind::Auto),
+        ("0", PadsKind::Seats(0)),
+        ("1", PadsKind::Seats(1)),
+        ("2", PadsKind::Seats(2)),
+        ("3", PadsKind::Seats(3)),
+        ("4", PadsKind::Seats(4)),
         ("uinput", PadsKind::Uinput),
         ("off", PadsKind::Off),
     ];
+}
+
+impl PadsKind {
+    /// How many a game sees from its beginning; `None`: it sees none.
+    pub(crate) fn seats(self) -> Option<u8> {
+        match self {
+            PadsKind::Auto => Some(1),
+            PadsKind::Seats(seats) => Some(seats),
+            PadsKind::Uinput | PadsKind::Off => None,
+        }
+    }
 }

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use super::sys::{self, BufferAttributes, Connection, FRAME, Stream};
+use openuvr_proto::time::Instant;
+
+use super::rhythm::Rhythm;
+use super::sys::{self, BufferAttributes, Connection, Stream};
 use super::{NAME, bytes};
 use crate::audio::blocks::Blocks;
 use crate::audio::{
-    AudioCapture, AudioError, AudioEvent, CaptureBackend, CaptureCounters, Settings, frames_in,
+    AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, Settings,
+    frames_in,
 };
 use crate::clock;
 
@@ -25,6 +29,9 @@ const USUAL: &str = "@DEFAULT_MONITOR@";
 pub struct Capture {
     stream: Stream,
     blocks: Blocks,
+    rhythm: Rhythm,
+    /// What came together.
+    came: Vec<f32>,
 }
 
 impl Capture {
@@ -55,6 +62,8 @@ impl Capture {
         Ok(Capture {
             stream,
             blocks: Blocks::new(clock::now()),
+            rhythm: Rhythm::default(),
+            came: Vec::new(),
         })
     }
 
@@ -64,15 +73,31 @@ impl Capture {
         self.stream.device()
     }
 
-    /// Takes what the server has sent.
-    fn take(&mut self) -> Result<(), AudioError> {
-        let blocks = &mut self.blocks;
-        let mut take = |piece: Result<&[u8], usize>| {
-            let frames = piece.map_or_else(|missing| missing, |bytes| bytes.len() / FRAME);
-            blocks.arrived(clock::now(), frames, piece.ok().map(samples));
+    /// Takes what the server has sent; `waited`: this thread was woken by it.
+    fn take(&mut self, waited: bool) -> Result<(), AudioError> {
+        let (blocks, came, now) = (&mut self.blocks, &mut self.came, clock::now());
+        let mut pieces = 0;
+        let mut take = |piece: Result<&[u8], usize>| match piece {
+            Ok(bytes) => {
+                came.extend(samples(bytes));
+                pieces += 1;
+            }
+            Err(missing) => {
+                arrived(blocks, came, now);
+                blocks.arrived(now, missing, None::<std::iter::Empty<f32>>);
+            }
         };
         while self.stream.piece(&mut take)? {}
+        self.rhythm.came(now, pieces, came.len() / CHANNELS, waited);
+        arrived(blocks, came, now);
         Ok(())
+    }
+}
+
+/// Hands on what came together, as one piece: what waited for this thread was not late.
+fn arrived(blocks: &mut Blocks, came: &mut Vec<f32>, now: Instant) {
+    if !came.is_empty() {
+        blocks.arrived(now, came.len() / CHANNELS, Some(came.drain(..)));
     }
 }
 
@@ -89,8 +114,9 @@ impl AudioCapture for Capture {
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
+        let mut waited = false;
         loop {
-            self.take()?;
+            self.take(waited)?;
             if let Some(captured) = self.blocks.take(clock::now(), block) {
                 return Ok(AudioEvent::Captured(captured));
             }
@@ -100,7 +126,19 @@ impl AudioCapture for Capture {
             }
             let due = self.blocks.due(block);
             let until = give_up.map_or(due, |give_up| give_up.min(due));
-            self.stream.connection.turn(Some(until))?;
+            let full = self.rhythm.full_at(self.blocks.lacking(block));
+            waited = match full.filter(|full| *full > clock::now()) {
+                // The pieces before the last wake nobody.
+                Some(full) => {
+                    std::thread::sleep(full.min(until).since(clock::now()));
+                    self.stream.connection.catch_up()?;
+                    false
+                }
+                None => {
+                    self.stream.connection.turn(Some(until))?;
+                    true
+                }
+            };
         }
     }
 

@@ -7,6 +7,7 @@
 mod capture;
 mod null_sink;
 mod playback;
+mod rhythm;
 mod sys;
 mod virtual_microphone;
 

@@ -6,7 +6,7 @@ use super::sys::{self, BufferAttributes, Connection, FRAME, Stream};
 use super::{NAME, bytes};
 use crate::audio::{
     AudioError, AudioPlayback, Level, PlaybackBackend, RATE, Settings, Waker, duration_of,
-    frames_in,
+    frames_in, wait,
 };
 use crate::clock;
 
@@ -65,7 +65,7 @@ impl Playback {
 
     /// Takes in what the server has said, without waiting.
     fn look(&mut self) -> Result<(), AudioError> {
-        self.stream.connection.turn(Some(clock::now()))?;
+        self.stream.connection.catch_up()?;
         self.stream.check()
     }
 }
@@ -87,18 +87,11 @@ impl AudioPlayback for Playback {
         self.look()
     }
 
+    /// What the server says meanwhile waits in the socket until it is asked how full the stream is: it says something
+    /// of each block that it takes, twice in a payload, and each would wake this thread for nothing.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
-        loop {
-            if self.stream.connection.waker().lower() {
-                return Ok(true);
-            }
-            self.stream.check()?;
-            if give_up.is_some_and(|give_up| clock::now() >= give_up) {
-                return Ok(false);
-            }
-            self.stream.connection.turn(give_up)?;
-        }
+        wait::until(give_up, self.stream.connection.waker())
     }
 
     fn waker(&self) -> Waker {

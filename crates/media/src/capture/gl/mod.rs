@@ -32,7 +32,7 @@ use super::Drawn;
 use super::submit::{Frame, Ticket};
 use crate::picture::PixelFormat;
 
-pub use sys::ReadBack;
+pub use sys::{Aside, Entered, Native, ReadBack};
 
 /// Finds a function of OpenGL, GLX or EGL by its name, or null: `glXGetProcAddress`,
 /// `eglGetProcAddress` or the dynamic linker. What it finds must be the driver's own.
@@ -63,6 +63,11 @@ pub enum What {
     /// What is drawn in the window and not yet swapped; of a window without a back buffer, what it
     /// shows.
     Window,
+    /// What is drawn in the first colour attachment of a framebuffer object, which has one sample a pixel.
+    Framebuffer {
+        /// Its name in OpenGL.
+        name: u32,
+    },
     /// A pixel buffer into which the application has read a picture: it is copied on the GPU, so
     /// that the application may write to it again at once.
     Buffer {

@@ -1,5 +1,5 @@
 //! Pads that a game sees through a library in its process: [`served`](super::served) devices, each an Xbox 360
-//! pad.
+//! pad. Those of [`seats`] are there whether somebody holds them or not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 
+use super::seats::{self, SeatSockets};
 use super::served::{Asked, Served};
 use super::{InputError, PadSink, Pads, RumbleSource};
 use crate::clock;
@@ -15,12 +16,12 @@ use crate::pad::force_feedback::ForceFeedback;
 use crate::pad::xbox;
 use crate::waker::Waker;
 
-/// Shows pads in `folder`.
+/// Shows pads in `folder`; the first are the seats that have these sockets.
 ///
 /// # Errors
 /// [`InputError`] if that can't be written to.
-pub fn open(folder: &Path) -> Result<Pads, InputError> {
-    let served = Served::open(folder).map_err(|e| {
+pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
+    let served = Served::with_seats(folder, seats::described(sockets)).map_err(|e| {
         let folder = folder.display();
         InputError(format!("no game pads: {folder} can't be used: {e}"))
     })?;
@@ -38,6 +39,9 @@ struct Sink(Arc<Served>);
 
 impl PadSink for Sink {
     fn plug(&mut self, pad: PadId, identity: &PadIdentity) -> Result<(), InputError> {
+        if self.0.is_seat(pad.number().into()) {
+            return Ok(());
+        }
         let shown = self
             .0
             .plug(pad.number().into(), xbox::description(pad, identity));
@@ -45,7 +49,9 @@ impl PadSink for Sink {
     }
 
     fn unplug(&mut self, pad: PadId) {
-        self.0.unplug(pad.number().into());
+        if !self.0.is_seat(pad.number().into()) {
+            self.0.unplug(pad.number().into());
+        }
     }
 
     fn held(&mut self, pad: PadId, before: &PadState, now: &PadState) -> Result<(), InputError> {
@@ -60,7 +66,7 @@ impl PadSink for Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        PadId::all().for_each(|pad| self.unplug(pad));
+        PadId::all().for_each(|pad| self.0.unplug(pad.number().into()));
     }
 }
 

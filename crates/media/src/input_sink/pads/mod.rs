@@ -2,6 +2,7 @@
 //! comes back.
 
 pub mod game;
+pub mod seats;
 pub mod served;
 pub mod uinput;
 

@@ -3,6 +3,9 @@
 //!
 //! A reader that takes events more slowly than they come gets `SYN_DROPPED`, as from the kernel, and finds in the
 //! file how the device is held.
+//!
+//! Devices that were there before ([`seats`](super::seats)) are served with those that already have them open, and
+//! stay when nobody serves them any more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -35,6 +38,10 @@ const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
 /// Processes that have a device open at most; more are refused.
 const MAX_READERS: usize = 32;
+
+/// Processes that may have opened a device before it is served, each time that they did: SDL opens one to look at it,
+/// closes it, and opens it again.
+const WAITING_READERS: i32 = 128;
 
 /// Requests that wait to be heard at most, and a buffer of them: far more than motors can follow.
 const MAX_ASKED: usize = 256;
@@ -71,6 +78,8 @@ struct Device {
     file: File,
     listener: Arc<OwnedFd>,
     readers: Vec<Reader>,
+    /// It was there before, and is not ours to remove.
+    seat: bool,
 }
 
 struct Reader {
@@ -90,25 +99,47 @@ impl Served {
     /// # Errors
     /// The folder can't be written to, or this process has no file descriptor left.
     pub fn open(folder: &Path) -> io::Result<Served> {
-        for place in [DEVICES, SOCKETS] {
-            let place = folder.join(place);
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&place)?;
-            for number in 0..MAX_DEVICES {
-                // Mostly there is none.
-                let _ = fs::remove_file(place.join(name(number)));
-            }
+        Served::with_seats(folder, Vec::new())
+    }
+
+    /// The same beside the first devices, which are there already, each with what it is and where those wait that
+    /// have opened it. Nothing on them is held any more.
+    ///
+    /// # Errors
+    /// As [`Served::open`], or such a device is not there.
+    pub fn with_seats(
+        folder: &Path,
+        seats: Vec<(Arc<OwnedFd>, Description)>,
+    ) -> io::Result<Served> {
+        clear(folder, seats.len())?;
+        let mut state = State::default();
+        for (number, (listener, description)) in (0..MAX_DEVICES).zip(seats) {
+            let file = rest(folder, number, &description)?;
+            let device = Device {
+                description,
+                file,
+                listener,
+                readers: Vec::new(),
+                seat: true,
+            };
+            state.devices.insert(number, device);
         }
         Ok(Served {
             folder: folder.to_owned(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             waker: Waker::new().map_err(io::Error::other)?,
         })
     }
 
-    /// A device is there from now on, `/dev/input/event240` and so on, in place of what had its number.
+    /// Whether this device was there before, and stays.
+    #[must_use]
+    pub fn is_seat(&self, number: u32) -> bool {
+        let state = self.lock();
+        state.devices.get(&number).is_some_and(|device| device.seat)
+    }
+
+    /// A device is there from now on, `/dev/input/event240` and so on, in place of what had its number. One that was
+    /// there before does not go for that.
     ///
     /// # Errors
     /// The number is not below [`MAX_DEVICES`], or the folder can't be written to.
@@ -117,25 +148,18 @@ impl Served {
             return Err(io::Error::other("there is no room for another device"));
         }
         let mut state = self.lock();
+        if state.devices.get(&number).is_some_and(|device| device.seat) {
+            return Err(io::Error::other("this device was there before, and stays"));
+        }
         self.remove(&mut state, number);
-        let socket = self.folder.join(SOCKETS).join(name(number));
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        bind(&listener, &SocketAddrUnix::new(&socket)?)?;
-        listen(&listener, 16)?;
-        // Whole before it is seen: who watches the folder opens it at once.
-        let new = self.folder.join("new");
-        let _ = fs::remove_file(&new);
-        let file = File::options().write(true).create_new(true).open(&new)?;
-        file.write_all_at(description.bytes(), 0)?;
-        let shown = self.folder.join(DEVICES).join(name(number));
-        // A link is made, as devices are: a move is another event to who watches.
-        fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;
+        let listener = listen_at(&self.folder, number)?;
+        let file = show(&self.folder, number, &description)?;
         let device = Device {
             description,
             file,
             listener: Arc::new(listener),
             readers: Vec::new(),
+            seat: false,
         };
         state.devices.insert(number, device);
         drop(state);
@@ -143,7 +167,8 @@ impl Served {
         Ok(())
     }
 
-    /// A device is there no more. Who has it open is told, as by the kernel (`ENODEV`).
+    /// A device is there no more. Who has it open is told, as by the kernel (`ENODEV`). Of one that was there before
+    /// it is the end of being served: it can be opened again, and waits.
     pub fn unplug(&self, number: u32) {
         self.remove(&mut self.lock(), number);
         self.waker.wake();
@@ -241,7 +266,7 @@ impl Served {
         let Some(device) = state.devices.remove(&number) else {
             return;
         };
-        for place in [DEVICES, SOCKETS] {
+        for place in [DEVICES, SOCKETS].iter().filter(|_| !device.seat) {
             // Whoever removed it before did as much.
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
@@ -380,6 +405,53 @@ impl Reader {
 
 fn name(number: u32) -> String {
     format!("event{}", FIRST_EVENT + number)
+}
+
+/// Makes the folders, for this user alone, and removes what another left in them behind the first `kept` devices.
+pub(super) fn clear(folder: &Path, kept: usize) -> io::Result<()> {
+    for place in [DEVICES, SOCKETS] {
+        let place = folder.join(place);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&place)?;
+        for number in (0..MAX_DEVICES).skip(kept) {
+            // Mostly there is none.
+            let _ = fs::remove_file(place.join(name(number)));
+        }
+    }
+    Ok(())
+}
+
+/// Where a device's readers connect.
+pub(super) fn listen_at(folder: &Path, number: u32) -> io::Result<OwnedFd> {
+    let socket = folder.join(SOCKETS).join(name(number));
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    bind(&listener, &SocketAddrUnix::new(&socket)?)?;
+    listen(&listener, WAITING_READERS)?;
+    Ok(listener)
+}
+
+/// Shows a device in the folder; the file that says what it is and how it is held.
+pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
+    // Whole before it is seen: who watches the folder opens it at once.
+    let new = folder.join("new");
+    let _ = fs::remove_file(&new);
+    let file = File::options().write(true).create_new(true).open(&new)?;
+    file.write_all_at(description.bytes(), 0)?;
+    // A link is made, as devices are: a move is another event to who watches.
+    let shown = folder.join(DEVICES).join(name(number));
+    fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;
+    Ok(file)
+}
+
+/// Says anew what a device is that is shown, and that nothing on it is held; its file.
+pub(super) fn rest(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
+    let shown = folder.join(DEVICES).join(name(number));
+    let file = File::options().write(true).open(shown)?;
+    file.write_all_at(description.bytes(), 0)?;
+    Ok(file)
 }
 
 #[cfg(test)]

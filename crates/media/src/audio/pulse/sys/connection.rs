@@ -25,6 +25,10 @@ pub(super) fn text(text: &str) -> Result<CString, AudioError> {
 /// How long the server may take for an answer: a server that starts up takes a second (guess).
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
+/// Turns in which all is taken in that was said lately, at most: two for each of some thirty messages. A waker that is
+/// raised is something in each of them.
+const TURNS: u32 = 64;
+
 /// A connection to the server, whose main loop turns in the calls of the one thread that has it.
 pub(in crate::audio::pulse) struct Connection {
     pub(super) functions: Arc<Functions>,
@@ -156,6 +160,21 @@ impl Connection {
         &mut self,
         until: Option<Instant>,
     ) -> Result<(), AudioError> {
+        self.turned(until).map(|_| ())
+    }
+
+    /// Takes in all that the server has said, without waiting: of a message a turn reads a part.
+    pub(in crate::audio::pulse) fn catch_up(&mut self) -> Result<(), AudioError> {
+        for _ in 0..TURNS {
+            if self.turned(Some(clock::now()))? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How much happened in a turn.
+    fn turned(&mut self, until: Option<Instant>) -> Result<c_int, AudioError> {
         let micros = until.map_or(-1, |until| {
             let micros = until.since(clock::now()).as_nanos().div_ceil(1000);
             c_int::try_from(micros).unwrap_or(c_int::MAX)
@@ -173,7 +192,7 @@ impl Connection {
             }
         };
         match code {
-            0.. => Ok(()),
+            0.. => Ok(code),
             _ => Err(AudioError(format!(
                 "waiting for the sound server failed: {}",
                 std::io::Error::last_os_error()

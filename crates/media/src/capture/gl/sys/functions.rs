@@ -116,3 +116,10 @@ pub(super) unsafe fn storage(loader: Loader<'_>, name: &CStr) -> Option<Storage>
     // SAFETY: it is not null, and has this type by the caller's word.
     (!function.is_null()).then(|| unsafe { std::mem::transmute(function) })
 }
+
+functions! {
+    /// The device itself waits for a fence: GL 3.2, ES 3.0.
+    WaitSync {
+        wait: c"glWaitSync"(Sync, c_uint, u64);
+    }
+}

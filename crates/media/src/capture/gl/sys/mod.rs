@@ -1,7 +1,9 @@
 //! The OpenGL calls: the ring of pixel buffers, and who waits for them.
 #![allow(unsafe_code)]
 
+mod aside;
 mod capabilities;
+mod current;
 mod functions;
 mod memory;
 mod sharing;
@@ -24,10 +26,12 @@ use super::super::submit::Ticket;
 use super::super::{CaptureError, Drawn};
 use super::{Loader, Reading, Sharing, Skipped, Submit, What};
 use crate::picture::Rows;
+pub use aside::{Aside, Entered};
 use capabilities::Gl;
 #[cfg(test)]
 #[cfg(feature = "client")]
 use capabilities::Version;
+pub use current::Native;
 use functions::{Buffers, Sync as Fence};
 use memory::{Loan, Memory, Shape};
 use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved};
@@ -237,6 +241,9 @@ impl ReadBack {
         let Some(buffers) = &gl.buffers else {
             return match what {
                 What::Window => Ok(None),
+                What::Framebuffer { .. } => {
+                    Err(Skipped::Impossible("this context has no pixel buffers"))
+                }
                 What::Buffer { .. } => Err(Skipped::Impossible(
                     "this context can't share pixel buffers",
                 )),
@@ -246,8 +253,12 @@ impl ReadBack {
         // SAFETY: the context is current, by the contract of `new`.
         let mut saved = unsafe { Saved::new(&gl) };
         let (shape, buffer, memory) = match what {
-            What::Window => {
-                if !saved.read_window() {
+            What::Window | What::Framebuffer { .. } => {
+                let there = match what {
+                    What::Framebuffer { name } => saved.read_framebuffer(name),
+                    _ => saved.read_window(),
+                };
+                if !there {
                     return Err(Skipped::NoWindow);
                 }
                 let shape = Shape {

@@ -3,9 +3,11 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use super::super::{Loader, Sharing};
 use super::capabilities::{Gl, text};
+use super::current::Current;
 use super::functions::functions;
 
 type Ptr = *mut c_void;
@@ -15,6 +17,8 @@ functions! {
     Glx {
         context: c"glXGetCurrentContext"() -> Ptr;
         display: c"glXGetCurrentDisplay"() -> Ptr;
+        drawable: c"glXGetCurrentDrawable"() -> c_ulong;
+        read_drawable: c"glXGetCurrentReadDrawable"() -> c_ulong;
         query: c"glXQueryContext"(Ptr, Ptr, c_int, *mut c_int) -> c_int;
         direct: c"glXIsDirect"(Ptr, Ptr) -> c_int;
         extensions: c"glXQueryExtensionsString"(Ptr, c_int) -> *const c_char;
@@ -30,6 +34,7 @@ functions! {
     Egl {
         context: c"eglGetCurrentContext"() -> Ptr;
         display: c"eglGetCurrentDisplay"() -> Ptr;
+        surface: c"eglGetCurrentSurface"(c_int) -> Ptr;
         query: c"eglQueryContext"(Ptr, Ptr, c_int, *mut c_int) -> c_uint;
         extensions: c"eglQueryString"(Ptr, c_int) -> *const c_char;
         api: c"eglQueryAPI"() -> c_uint;
@@ -53,6 +58,8 @@ const EGL_CONTEXT_CLIENT_TYPE: c_int = 0x3097;
 const EGL_CONTEXT_MAJOR: c_int = 0x3098;
 const EGL_CONTEXT_MINOR: c_int = 0x30FB;
 const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
+const EGL_DRAW: c_int = 0x3059;
+const EGL_READ: c_int = 0x305A;
 const EGL_NONE: c_int = 0x3038;
 const CORE: c_int = 1;
 const COMPATIBLE: c_int = 2;
@@ -61,6 +68,7 @@ const EMBEDDED: c_int = 4;
 const CONTEXT_PROFILE: c_uint = 0x9126;
 
 /// What it takes to make one.
+#[derive(Clone)]
 pub(super) enum Maker {
     Glx(Glx, Xlib),
     Egl(Egl),
@@ -88,6 +96,25 @@ impl Maker {
         }
     }
 
+    /// What is current on this thread.
+    pub(super) fn current(&self) -> Current {
+        match self {
+            Maker::Glx(glx, _) => glx.current(),
+            Maker::Egl(egl) => egl.current(),
+        }
+    }
+
+    /// Makes another current, if that can be done.
+    ///
+    /// # Safety
+    /// It lives, and is current on no other thread.
+    pub(super) unsafe fn make_current(&self, other: &Current) -> bool {
+        match self {
+            Maker::Glx(glx, _) => glx.restore(other),
+            Maker::Egl(egl) => egl.restore(other),
+        }
+    }
+
     /// A context that shares with the one that is current.
     ///
     /// # Safety
@@ -99,6 +126,58 @@ impl Maker {
                 Maker::Glx(glx, xlib) => share_glx(glx, &xlib, gl),
                 Maker::Egl(egl) => share_egl(egl, gl),
             }
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a drawable is as long as a pointer"
+)]
+impl Glx {
+    fn current(&self) -> Current {
+        // SAFETY: they may be called at any time.
+        unsafe {
+            Current {
+                display: (self.display)(),
+                draw: (self.drawable)() as usize as Ptr,
+                read: (self.read_drawable)() as usize as Ptr,
+                context: (self.context)(),
+                api: 0,
+            }
+        }
+    }
+
+    /// Nothing can be made not current without a display.
+    fn restore(&self, to: &Current) -> bool {
+        let of = |drawable: Ptr| drawable.addr() as c_ulong;
+        // SAFETY: it was current, or is one that lives.
+        unsafe { (self.make_current)(to.display, of(to.draw), of(to.read), to.context) != 0 }
+    }
+}
+
+impl Egl {
+    fn current(&self) -> Current {
+        // SAFETY: they may be called at any time.
+        unsafe {
+            Current {
+                display: (self.display)(),
+                draw: (self.surface)(EGL_DRAW),
+                read: (self.surface)(EGL_READ),
+                context: (self.context)(),
+                api: (self.api)(),
+            }
+        }
+    }
+
+    fn restore(&self, to: &Current) -> bool {
+        // SAFETY: it was current, or is one that lives.
+        unsafe {
+            let done = (self.make_current)(to.display, to.draw, to.read, to.context) != 0;
+            if to.api != 0 {
+                (self.bind_api)(to.api);
+            }
+            done
         }
     }
 }
@@ -137,6 +216,30 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// What is current on this thread.
+    pub(super) fn current(&self) -> Current {
+        match &self.maker {
+            Made::Glx(glx) => glx.current(),
+            Made::Egl(egl, _) => egl.current(),
+        }
+    }
+
+    /// Makes current again what was before it.
+    pub(super) fn restore(&self, before: &Current) {
+        if before.context.is_null() {
+            self.make_current(false);
+            if let Made::Egl(egl, _) = &self.maker {
+                // SAFETY: it was so before.
+                unsafe { (egl.bind_api)(before.api) };
+            }
+            return;
+        }
+        match &self.maker {
+            Made::Glx(glx) => glx.restore(before),
+            Made::Egl(egl, _) => egl.restore(before),
+        };
     }
 
     /// Destroys it; no thread has it.
@@ -271,6 +374,7 @@ unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
 }
 
 /// What is needed of the libX11 that the application has loaded.
+#[derive(Clone)]
 pub(super) struct Xlib {
     free: unsafe extern "C" fn(Ptr) -> c_int,
     sync: unsafe extern "C" fn(Ptr, c_int) -> c_int,
@@ -278,7 +382,7 @@ pub(super) struct Xlib {
     /// Any thread may use a display, without `XInitThreads`: libX11 1.8, the first that has
     /// `XFreeThreads`.
     threads: bool,
-    _library: libloading::os::unix::Library,
+    _library: Arc<libloading::os::unix::Library>,
 }
 
 type Handler = unsafe extern "C" fn(Ptr, Ptr) -> c_int;
@@ -297,7 +401,7 @@ impl Xlib {
                 handler: *library.get(b"XSetErrorHandler\0").ok()?,
                 threads: (library.get::<unsafe extern "C" fn() -> c_int>(b"XFreeThreads\0"))
                     .is_ok(),
-                _library: library,
+                _library: Arc::new(library),
             })
         }
     }

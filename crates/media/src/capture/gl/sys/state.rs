@@ -86,22 +86,29 @@ impl<'a> Saved<'a> {
     /// Makes `glReadPixels` read the window. `false` if there is none that can be read.
     pub(super) fn read_window(&mut self) -> bool {
         let gl = self.gl;
-        if let Some((framebuffers, targets)) = &gl.framebuffers {
-            let target = match targets {
-                Targets::One => FRAMEBUFFER,
-                Targets::Two => READ_FRAMEBUFFER,
-            };
-            self.bind_framebuffer(target);
-            // SAFETY: the context is current and has framebuffers.
-            if unsafe { (framebuffers.status)(target) } != FRAMEBUFFER_COMPLETE {
-                return false;
-            }
+        if gl.framebuffers.is_some() && !self.read_framebuffer(0) {
+            return false;
         }
         self.select_buffer();
         true
     }
 
-    fn bind_framebuffer(&mut self, target: c_uint) {
+    /// Makes `glReadPixels` read a framebuffer. `false` if it is not complete, or the context has none.
+    pub(super) fn read_framebuffer(&mut self, name: c_uint) -> bool {
+        let gl = self.gl;
+        let Some((framebuffers, targets)) = &gl.framebuffers else {
+            return false;
+        };
+        let target = match targets {
+            Targets::One => FRAMEBUFFER,
+            Targets::Two => READ_FRAMEBUFFER,
+        };
+        self.bind_framebuffer(target, name);
+        // SAFETY: the context is current and has framebuffers.
+        unsafe { (framebuffers.status)(target) == FRAMEBUFFER_COMPLETE }
+    }
+
+    fn bind_framebuffer(&mut self, target: c_uint, name: c_uint) {
         let Some((framebuffers, _)) = &self.gl.framebuffers else {
             return;
         };
@@ -111,9 +118,9 @@ impl<'a> Saved<'a> {
             FRAMEBUFFER_BINDING
         };
         let now = self.gl.integer(binding).cast_unsigned();
-        if now != 0 {
+        if now != name {
             // SAFETY: the context is current and has framebuffers.
-            unsafe { (framebuffers.bind)(target, 0) };
+            unsafe { (framebuffers.bind)(target, name) };
             self.undo.push(Undo::Framebuffer(target, now));
         }
     }
@@ -132,7 +139,7 @@ impl<'a> Saved<'a> {
             // Asked of what is drawn to.
             let before = self.undo.len();
             if matches!(gl.framebuffers, Some((_, Targets::Two))) {
-                self.bind_framebuffer(DRAW_FRAMEBUFFER);
+                self.bind_framebuffer(DRAW_FRAMEBUFFER, 0);
             }
             let double = gl.integer(DOUBLEBUFFER) != 0;
             let drawn = gl.integer(DRAW_BUFFER).cast_unsigned();

@@ -1,19 +1,19 @@
-//! `openuvr host --web`: the gateway for browsers, and what the person is told of it.
+//! `--web`: the gateway for browsers, and what the person is told of it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::{Certificate, Gateway, Setup};
-use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 
+use super::url::authority;
 use crate::config::HostConfig;
 
 /// Opens it, if that is wanted.
 pub(super) fn open(
     config: &HostConfig,
-    host: &Arc<HostRuntime>,
+    host: &Arc<dyn GatewayHost>,
     scheduler: &Scheduler,
 ) -> Result<Option<Gateway>> {
     let Some(bind) = config.web else {
@@ -30,23 +30,17 @@ pub(super) fn open(
         bind,
         certificate,
         name: config.name.clone(),
+        ice_servers: config.web_ice.clone(),
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
 }
 
 /// Says where browsers go, and by what they know that they are right there.
-pub(super) fn tell(gateway: &Gateway, name: &str) {
-    let address = gateway.address();
-    let host = match address.ip() {
-        // Whoever reads this knows how others call this machine.
-        ip if ip.is_unspecified() => name.to_owned(),
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => format!("[{v6}]"),
-    };
+pub(super) fn tell(who: &str, gateway: &Gateway, name: &str) {
     eprintln!(
-        "openuvr host: browsers: https://{host}:{}/, certificate {}",
-        address.port(),
+        "openuvr {who}: browsers: https://{}/, certificate {}",
+        authority(gateway.address(), name),
         gateway.fingerprint()
     );
 }

@@ -1,13 +1,13 @@
-//! `openuvr host --rtsp`: the server for video players, and what the person is told of it.
+//! `--rtsp`: the server for video players, and what the person is told of it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::rtsp::{RtspServer, RtspSetup, Token};
-use openuvr_runtime::host::HostRuntime;
+use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 
+use super::url::authority;
 use crate::config::HostConfig;
 
 /// A server, and the URLs that lead to it.
@@ -19,7 +19,7 @@ pub(super) struct Players {
 /// Opens it, if that is wanted; `sound`: the host has some.
 pub(super) fn open(
     config: &HostConfig,
-    host: &Arc<HostRuntime>,
+    host: &Arc<dyn GatewayHost>,
     scheduler: &Scheduler,
     sound: bool,
 ) -> Result<Option<Players>> {
@@ -42,17 +42,10 @@ pub(super) fn open(
 }
 
 /// Says what players are to open.
-pub(super) fn tell(players: &Players, name: &str) {
-    let address = players.server.address();
-    let host = match address.ip() {
-        // Whoever reads this knows how others call this machine.
-        ip if ip.is_unspecified() => name.to_owned(),
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => format!("[{v6}]"),
-    };
+pub(super) fn tell(who: &str, players: &Players, name: &str) {
     eprintln!(
-        "openuvr host: video players: rtsp://{host}:{}/{}",
-        address.port(),
+        "openuvr {who}: video players: rtsp://{}/{}",
+        authority(players.server.address(), name),
         players.token.as_str()
     );
 }

@@ -1,0 +1,87 @@
+// Looks at the page of a host from outside its own script: when each picture was handed to the compositor,
+// and which one it was by the bar code in its pixels; when keys came. decodeBarcode() is defined before.
+
+globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peers: [] };
+
+/** Only the brightness of the code's rows is taken out of the decoder's picture, which costs next to nothing. */
+const stampOf = async (video, mediaTime) => {
+  const picture = new VideoFrame(video);
+  try {
+    // Handed over meanwhile: another one than was told of.
+    if (Math.abs(picture.timestamp / 1e6 - mediaTime) > 1e-4) return undefined;
+    const width = picture.visibleRect.width;
+    const height = 2 * Math.ceil(width / 80);
+    const rect = { x: picture.visibleRect.x, y: picture.visibleRect.y, width: width & ~1, height };
+    const bytes = new Uint8Array(picture.allocationSize({ rect }));
+    const [luma] = await picture.copyTo(bytes, { rect });
+    const cell = width / 80;
+    const at = (row, column) =>
+      bytes[luma.offset + Math.floor((row + 0.5) * cell) * luma.stride + Math.floor((column + 0.5) * cell)];
+    return decodeBarcode((row, column) => (at(row, column) > 127 ? 1 : 0));
+  } finally {
+    picture.close();
+  }
+};
+
+globalThis.watchPictures = () => {
+  const video = document.querySelector("#video");
+  const each = (_, meta) => {
+    video.requestVideoFrameCallback(each);
+    void stampOf(video, meta.mediaTime).then((stamp) => {
+      if (stamp === undefined) watched.elsewhere += 1;
+      else if (stamp === null) watched.unreadable += 1;
+      else
+        watched.pictures.push([
+          stamp.frame,
+          stamp.drawn,
+          stamp.inputs,
+          meta.presentationTime,
+          meta.receiveTime ?? null,
+          meta.presentedFrames,
+        ]);
+    });
+  };
+  video.requestVideoFrameCallback(each);
+  return true;
+};
+
+/** When the browser made the event, and when the page got it. */
+window.addEventListener("keydown", (event) => watched.keys.push([event.timeStamp, performance.now()]), {
+  capture: true,
+});
+
+/** What the browser says of one kind of stream that arrives. */
+globalThis.statisticsOf = async (kind) => {
+  for (const peer of watched.peers)
+    for (const entry of (await peer.getStats()).values())
+      if (entry.type === "inbound-rtp" && entry.kind === kind) return { ...entry };
+  return null;
+};
+
+{
+  const Connection = globalThis.RTCPeerConnection;
+  globalThis.RTCPeerConnection = class extends Connection {
+    constructor(...settings) {
+      super(...settings);
+      watched.peers.push(this);
+    }
+
+    // Media goes through an emulated link, where there is one: its port stands in place of the host's, and
+    // the host learns of no other way to this browser than the one by which it comes.
+    setRemoteDescription(description) {
+      return super.setRemoteDescription({ ...description, sdp: description.sdp && throughLink(description.sdp) });
+    }
+
+    addIceCandidate(candidate) {
+      return super.addIceCandidate({ ...candidate, candidate: throughLink(candidate.candidate) });
+    }
+  };
+  const mediaLink = globalThis.mediaLink ?? null;
+  const throughLink = (text) =>
+    mediaLink ? text.replace(/(candidate:\S+ \d+ udp \d+ \S+ )\d+/gi, `$1${mediaLink}`) : text;
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (message) {
+    if (mediaLink && typeof message === "string" && JSON.parse(message).type === "candidate") return;
+    send.call(this, message);
+  };
+}

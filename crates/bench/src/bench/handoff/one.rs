@@ -1,0 +1,335 @@
+//! One measurement: two threads, of which one wakes the other again and again.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use openuvr_media::capture::Waker;
+use openuvr_proto::time::Instant;
+use openuvr_runtime::clock;
+use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use super::Micros;
+use super::idle::Awake;
+
+/// How long before a message is due its receiver begins to spin: what a timer is late here, 99 of 100
+/// times (`openuvr lab jitter` measures that as the floor).
+const LEAD: Duration = Duration::from_micros(150);
+/// How long it spins at most before it sleeps: a tenth of a core at 240 messages a second.
+const SPIN: Duration = Duration::from_micros(400);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Primitive {
+    Eventfd,
+    Channel,
+}
+
+/// Where the threads are and what the machine does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// Where the kernel puts them; real-time or not.
+    Anywhere(bool),
+    /// Both on one core; real-time or not.
+    OneCore(bool),
+    /// Real-time, where the kernel puts them, and no core sleeps.
+    Awake,
+    /// Real-time, each on a core of its own, and the receiver spins when a message is due.
+    Spinning,
+}
+
+/// All of them, in the order of the table.
+pub(super) const WAYS: [Way; 6] = [
+    Way::Anywhere(false),
+    Way::OneCore(false),
+    Way::Anywhere(true),
+    Way::OneCore(true),
+    Way::Awake,
+    Way::Spinning,
+];
+
+impl Way {
+    /// What is measured so: only a channel can be asked whether there is something without a call of the
+    /// kernel, so only that is spun on.
+    pub(super) fn primitives(self) -> &'static [Primitive] {
+        match self {
+            Way::Spinning => &[Primitive::Channel],
+            _ => &[Primitive::Eventfd, Primitive::Channel],
+        }
+    }
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Way::Anywhere(_) => "",
+            Way::OneCore(_) => "one core",
+            Way::Awake => "no core sleeps",
+            Way::Spinning => "spins",
+        }
+    }
+
+    fn is_real_time(self) -> bool {
+        !matches!(self, Way::Anywhere(false) | Way::OneCore(false))
+    }
+}
+
+/// How often, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Messages a second.
+    pub(super) rate: f64,
+    pub(super) seconds: f64,
+}
+
+impl Pace {
+    fn period(self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.rate)
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Cell {
+    primitive: Primitive,
+    /// What the threads got, such as `FIFO 45`.
+    policy: String,
+    pub(super) real_time: bool,
+    /// Such as `one core`; empty: nothing is done about it.
+    how: &'static str,
+    /// Messages handed over; `us.count` of them were received.
+    pub(super) sent: usize,
+    pub(super) us: Micros,
+    /// Of one core, what the receiver used.
+    pub(super) receiver_cores: f64,
+}
+
+impl Cell {
+    /// For a line of a table.
+    pub(super) fn name(&self) -> String {
+        let primitive = match self.primitive {
+            Primitive::Eventfd => "eventfd",
+            Primitive::Channel => "channel",
+        };
+        let comma = if self.how.is_empty() { "" } else { ", " };
+        format!("{primitive}, {}{comma}{}", self.policy, self.how)
+    }
+}
+
+/// What a receiver found: microseconds, and the core that it took.
+type Received = (Vec<f64>, Duration);
+
+/// One kind of hand-off; the sender is paced, the receiver sleeps between messages. The inner error is why
+/// this machine does not do it so.
+pub(super) fn cell(
+    primitive: Primitive,
+    way: Way,
+    pace: Pace,
+    stop: &Arc<AtomicBool>,
+) -> Result<Result<Cell, String>> {
+    let scheduler = match way.is_real_time() {
+        true => Scheduler::new(),
+        false => Scheduler::ordinary(),
+    };
+    let awake = match way {
+        Way::Awake => Some(Awake::ask()),
+        _ => None,
+    };
+    if let Some(Err(why)) = &awake {
+        return Ok(Err(why.clone()));
+    }
+    let cores = cores()?;
+    let [sender_on, receiver_on] = match (way, &cores[..]) {
+        (Way::OneCore(_), [first, ..]) => [Some(*first); 2],
+        (Way::Spinning, _) if pace.period() <= SPIN => {
+            return Ok(Err("so often it would spin all the time".into()));
+        }
+        (Way::Spinning, [first, .., last]) => [Some(*first), Some(*last)],
+        (Way::Spinning, _) => return Ok(Err("it takes two cores".into())),
+        _ => [None, None],
+    };
+    let count = (pace.rate * pace.seconds).ceil() as u32;
+    let stopped = Arc::clone(stop);
+    // How many were handed over.
+    let paced = move |mut hand_over: Box<dyn FnMut(usize, Instant) -> Result<()>>| {
+        pin(sender_on)?;
+        let (begin, mut sent) = (clock::now(), 0);
+        for n in 1..=count {
+            clock::sleep_until(begin + pace.period() * n);
+            if stopped.load(Ordering::Relaxed) {
+                break;
+            }
+            hand_over(sent, clock::now())?;
+            sent += 1;
+        }
+        Ok::<usize, anyhow::Error>(sent)
+    };
+    let (receiver, sender) = match primitive {
+        Primitive::Channel => {
+            let (sender, inbox) = sync_channel::<Instant>(8);
+            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
+                pin(receiver_on)?;
+                let spins = (way == Way::Spinning).then(|| pace.period());
+                let samples = of_channel(&inbox, spins);
+                Ok::<Received, anyhow::Error>((samples, used()))
+            })?;
+            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
+                paced(Box::new(move |_, now| Ok(sender.send(now)?)))
+            })?;
+            (receiver, sender)
+        }
+        Primitive::Eventfd => {
+            let waker = Waker::new()?;
+            // By number: a receiver that is late is woken once for several, and each of them counts.
+            let stamps: Arc<[AtomicI64]> = (0..count).map(|_| AtomicI64::new(0)).collect();
+            let all = Arc::new(AtomicUsize::new(usize::MAX));
+            let (raised, sent, end) = (waker.clone(), stamps.clone(), all.clone());
+            let receiver = scheduler.spawn(ThreadRole::HandOff, "receiver", move || {
+                pin(receiver_on)?;
+                let samples = of_eventfd(&raised, &sent, &end)?;
+                Ok::<Received, anyhow::Error>((samples, used()))
+            })?;
+            let sender = scheduler.spawn(ThreadRole::HandOff, "sender", move || {
+                let last = waker.clone();
+                let sent = paced(Box::new(move |number, now| {
+                    stamps[number].store(now.0, Ordering::Release);
+                    waker.wake();
+                    Ok(())
+                }))?;
+                // Once more than there are messages: it is the end.
+                all.store(sent, Ordering::Release);
+                last.wake();
+                Ok(sent)
+            })?;
+            (receiver, sender)
+        }
+    };
+    let panicked = |_| anyhow!("a thread of the measurement panicked");
+    let sent = sender.join().map_err(panicked)??;
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+    let (samples, used) = receiver.join().map_err(panicked)??;
+    let report = scheduler.report();
+    let policy = report.threads.first().map_or(Policy::Other, |t| t.policy);
+    Ok(Ok(Cell {
+        primitive,
+        policy: policy.to_string(),
+        real_time: policy != Policy::Other,
+        how: way.words(),
+        sent,
+        us: Micros::of(samples).context("no message arrived")?,
+        receiver_cores: used.as_secs_f64() / pace.seconds,
+    }))
+}
+
+fn micros(sent: Instant, now: Instant) -> f64 {
+    now.since(sent).as_secs_f64() * 1e6
+}
+
+/// Of all messages until there are no more. `spins`: it knows that the next is due so long after the last, and
+/// spins for it.
+fn of_channel(inbox: &Receiver<Instant>, spins: Option<Duration>) -> Vec<f64> {
+    let mut samples = Vec::new();
+    let mut due: Option<Instant> = None;
+    loop {
+        if let Some(due) = due {
+            clock::sleep_until(due - LEAD);
+        }
+        let until = due.map(|due| due - LEAD + SPIN);
+        let sent = loop {
+            match inbox.try_recv() {
+                Ok(sent) => break Some(sent),
+                Err(TryRecvError::Disconnected) => break None,
+                Err(TryRecvError::Empty) if until.is_some_and(|until| clock::now() < until) => {
+                    std::hint::spin_loop();
+                }
+                Err(TryRecvError::Empty) => break inbox.recv().ok(),
+            }
+        };
+        let Some(sent) = sent else { return samples };
+        samples.push(micros(sent, clock::now()));
+        due = spins.map(|period| sent + period);
+    }
+}
+
+fn of_eventfd(raised: &Waker, sent: &[AtomicI64], end: &AtomicUsize) -> Result<Vec<f64>> {
+    let mut samples = Vec::new();
+    loop {
+        let fd = raised.0.as_fd();
+        poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None)?;
+        let mut count = [0; 8];
+        rustix::io::read(fd, &mut count)?;
+        let now = clock::now();
+        // How often it was raised since it was read last (eventfd(2)).
+        for _ in 0..u64::from_ne_bytes(count) {
+            match sent.get(samples.len()) {
+                Some(sent) if samples.len() < end.load(Ordering::Acquire) => {
+                    let sent = Instant(sent.load(Ordering::Acquire));
+                    samples.push(micros(sent, now));
+                }
+                _ => return Ok(samples),
+            }
+        }
+    }
+}
+
+/// What the calling thread has used of a core.
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+fn pin(core: Option<CpuSet>) -> rustix::io::Result<()> {
+    core.map_or(Ok(()), |core| sched_setaffinity(None, &core))
+}
+
+/// The cores that this process may use.
+fn cores() -> Result<Vec<CpuSet>> {
+    let allowed = sched_getaffinity(None).context("can't read this process's cores")?;
+    let of = |core| {
+        let mut one = CpuSet::new();
+        one.set(core);
+        one
+    };
+    let cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    Ok(cores.map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_counted_and_none_arrives_before_it_was_sent() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace {
+            rate: 2_000.0,
+            seconds: 0.05,
+        };
+        for way in WAYS {
+            for primitive in way.primitives() {
+                let Ok(cell) = cell(*primitive, way, pace, &stop).unwrap() else {
+                    assert!(matches!(way, Way::Awake | Way::Spinning), "{way:?}");
+                    continue;
+                };
+                // Also those that were raised before the receiver had looked for the last.
+                assert_eq!((cell.sent, cell.us.count), (100, 100), "{cell:?}");
+                assert!(cell.us.p50 >= 0.0 && cell.us.max >= cell.us.p999);
+                assert!(cell.receiver_cores > 0.0, "{cell:?}");
+                assert!(way.is_real_time() || !cell.real_time);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        for primitive in [Primitive::Eventfd, Primitive::Channel] {
+            let pace = Pace {
+                seconds: 3600.0,
+                ..pace
+            };
+            let enough = cell(primitive, Way::Anywhere(false), pace, &stop).unwrap_err();
+            assert_eq!(enough.to_string(), "interrupted");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What `--handoffs` of host and client costs the threads that are recorded.
+
+use std::hint::black_box;
+
+use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
+use openuvr_runtime::clock;
+use openuvr_runtime::handoffs::{Handoffs, Site};
+use openuvr_runtime::recording::Recording;
+use serde::Serialize;
+
+use crate::pair::TemporaryDir;
+
+/// Samples in a row. All batches together fit into a ring, so that none takes the shorter way of a lost
+/// sample.
+const BATCH: u32 = 500;
+const BATCHES: u32 = 8;
+
+/// Nanoseconds, of the batch that took least: the others had company.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Cost {
+    /// Of a site where nothing is recorded.
+    pub(super) off: f64,
+    /// Who wakes another thread.
+    pub(super) sent: f64,
+    /// Who was woken.
+    pub(super) woke: f64,
+}
+
+/// Measures it.
+pub(super) fn cost() -> Result<Cost> {
+    let dir = TemporaryDir::new()?;
+    let recording = Recording::begin(dir.path()).context("can't record hand-offs")?;
+    let past = Instant(0);
+    let woke = |site: &Site| site.woke(black_box(past));
+    let off = least(&Handoffs::default().site("off"), woke);
+    let woken = least(&recording.handoffs().site("woke"), woke);
+    // Of several that are under way the first is kept: the others cost the same.
+    let sent = least(&recording.handoffs().site("sent"), Site::sent);
+    let lost = recording
+        .finish()
+        .context("can't write what was recorded")?;
+    anyhow::ensure!(lost == 0, "{lost} of the samples were lost");
+    Ok(Cost {
+        off,
+        sent,
+        woke: woken,
+    })
+}
+
+fn least(site: &Site, each: impl Fn(&Site)) -> f64 {
+    let batches = (0..BATCHES).map(|_| {
+        let begin = clock::now();
+        for _ in 0..BATCH {
+            each(black_box(site));
+        }
+        let took = clock::now().since(begin);
+        took.as_secs_f64() * 1e9 / f64::from(BATCH)
+    });
+    batches.fold(f64::MAX, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_costs_and_loses_nothing() {
+        let cost = cost().unwrap();
+        assert!(
+            cost.off >= 0.0 && cost.sent > 0.0 && cost.woke > 0.0,
+            "{cost:?}"
+        );
+    }
+}

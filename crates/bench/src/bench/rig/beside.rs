@@ -1,0 +1,262 @@
+//! A host and a client while others watch the same encode: browsers and video players.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_proto::id::SubscriberId;
+use openuvr_runtime::clock;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+
+use super::{Rig, Stream, Streamed};
+use crate::bench::journey::{self, Row};
+use crate::child::Child;
+use crate::chromium::{Browser, Page};
+use crate::pair::{self, Pair};
+
+/// Who watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::bench) struct Watchers<'a> {
+    /// The program of a browser, one of which watches.
+    pub(in crate::bench) browser: Option<&'a str>,
+    /// Video players that take the stream and decode nothing, as on other machines. At most four.
+    pub(in crate::bench) players: usize,
+    /// Whether the last of the players is stopped: it reads nothing any more.
+    pub(in crate::bench) stalled: bool,
+}
+
+/// What came of those who watched.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(in crate::bench) struct Company {
+    /// How often the host opened an encoder.
+    pub(in crate::bench) encoders_opened: usize,
+    /// Each subscriber's frames, the player's too.
+    pub(in crate::bench) subscribers: Vec<Account>,
+}
+
+/// What became of the frames of one subscriber.
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::bench) struct Account {
+    pub(in crate::bench) subscriber: String,
+    /// By outcome.
+    pub(in crate::bench) outcomes: BTreeMap<String, usize>,
+    /// Frames between its first and last of which the record says nothing, or twice.
+    pub(in crate::bench) unaccounted: usize,
+}
+
+/// How long a video player may take to connect and receive.
+const COMES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Those who watch, while they do. The browser leaves last.
+struct Watching {
+    players: Vec<Child>,
+    browser: Option<Browser>,
+}
+
+impl Rig<'_> {
+    /// Measures a host and a client while `watchers` watch.
+    pub(in crate::bench) fn stream_beside(
+        &mut self,
+        of: &Streamed<'_>,
+        watchers: Watchers<'_>,
+    ) -> Result<(Stream, Company)> {
+        let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"].map(str::to_owned);
+        let more_host = [of.more_host, &doors].concat();
+        let of = Streamed {
+            more_host: &more_host,
+            ..*of
+        };
+        let mut watching = None;
+        let stream = self.stream_by(&of, |options| {
+            let mut pair = Pair::start_beside(options)?;
+            watching = Some(Watching::start(&mut pair, watchers, of.dir)?);
+            Ok((pair, None))
+        });
+        if let Some(mut watching) = watching {
+            // One that is stopped would not hear that it is to end.
+            watching.go_on();
+        }
+        let stream = stream?;
+        let record = std::fs::read_to_string(of.csv)?;
+        let log = std::fs::read_to_string(of.dir.join("host").join("log"))?;
+        Ok((stream, Company::of(&journey::parse(&record)?, &log)))
+    }
+}
+
+impl Watching {
+    fn start(pair: &mut Pair, watchers: Watchers<'_>, dir: &Path) -> Result<Watching> {
+        let mut watching = Watching {
+            players: Vec::new(),
+            browser: None,
+        };
+        if let Some(program) = watchers.browser {
+            let url = pair::page_of(&mut pair.host)?;
+            let mut browser = Browser::start(program, &dir.join("browser"), None)?;
+            browser.show(Page {
+                url: &url,
+                pin: &pair.pin,
+                watch: true,
+                link: None,
+            })?;
+            watching.browser = Some(browser);
+        }
+        let url = pair::stream_of(&mut pair.host)?;
+        for number in 1..=watchers.players {
+            let player = player(&url, &dir.join(format!("player-{number}")))?;
+            watching.players.push(player);
+        }
+        if watchers.stalled {
+            watching.signal_last(Signal::STOP);
+        }
+        Ok(watching)
+    }
+
+    fn go_on(&mut self) {
+        self.signal_last(Signal::CONT);
+    }
+
+    fn signal_last(&self, signal: Signal) {
+        let last = self
+            .players
+            .last()
+            .and_then(|player| i32::try_from(player.id()).ok());
+        if let Some(process) = last.and_then(Pid::from_raw) {
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+/// Starts a video player that counts frames, and waits for the first.
+fn player(url: &str, folder: &Path) -> Result<Child> {
+    std::fs::create_dir_all(folder)?;
+    let progress = folder.join("progress");
+    let mut command = Command::new("ffmpeg");
+    command
+        .args(["-loglevel", "error", "-nostdin"])
+        // It would look at seconds of the stream before it takes any. Not with -fflags nobuffer, which throws away
+        // what was looked at: the only key frame.
+        .args(["-probesize", "32", "-analyzeduration", "0"])
+        .args(["-rtsp_transport", "tcp", "-i", url])
+        .args([
+            "-map",
+            "0:v",
+            "-c",
+            "copy",
+            "-f",
+            "null",
+            "-stats_period",
+            "0.2",
+            "-progress",
+        ])
+        .arg(&progress)
+        .arg("-");
+    let log = folder.join("log");
+    let mut player = Child::start("video player", command, Some(&log))
+        .context("a video player is needed: apt install ffmpeg")?;
+    let until = clock::now() + COMES_WITHIN;
+    while frames_of(&progress) == 0 {
+        player.check()?;
+        if clock::now() > until {
+            bail!("the video player got no frame{}", player.last_words());
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(20));
+    }
+    Ok(player)
+}
+
+/// What ffmpeg says last of the frames that it has had.
+fn frames_of(progress: &Path) -> u64 {
+    let text = std::fs::read_to_string(progress).unwrap_or_default();
+    let mut counts = text
+        .lines()
+        .rev()
+        .filter_map(|line| line.strip_prefix("frame="));
+    counts
+        .find_map(|count| count.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+impl Company {
+    fn of(record: &[Row], log: &str) -> Company {
+        let mut by: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+        for row in record {
+            let whose = row.subscriber.map_or("player".to_owned(), |id| match id {
+                SubscriberId::Session(_) => "player".to_owned(),
+                other @ SubscriberId::Other(_) => other.to_string(),
+            });
+            by.entry(whose).or_default().push(row);
+        }
+        Company {
+            // As crates/cli/src/clients.rs says it.
+            encoders_opened: log
+                .lines()
+                .filter(|line| line.contains(" is open for "))
+                .count(),
+            subscribers: by
+                .into_iter()
+                .map(|(whose, rows)| Account::of(whose, &rows))
+                .collect(),
+        }
+    }
+
+    /// Frames of anybody of which the record says nothing, or twice.
+    pub(in crate::bench) fn unaccounted(&self) -> usize {
+        self.subscribers
+            .iter()
+            .map(|account| account.unaccounted)
+            .sum()
+    }
+}
+
+impl Account {
+    fn of(subscriber: String, rows: &[&Row]) -> Account {
+        let frames: BTreeSet<u32> = rows.iter().map(|row| row.frame).collect();
+        let [first, last] =
+            [frames.first(), frames.last()].map(|frame| frame.copied().unwrap_or(0));
+        let due = (last - first) as usize + usize::from(!frames.is_empty());
+        let mut outcomes = BTreeMap::new();
+        for row in rows {
+            *outcomes.entry(row.outcome.clone()).or_insert(0) += 1;
+        }
+        Account {
+            subscriber,
+            outcomes,
+            unaccounted: (due - frames.len()) + (rows.len() - frames.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "subscriber,frame,outcome,stage,cause,Captured,Converted,FirstSlice,Encoded,\
+        FirstSent,LastSent,FirstReceived,Recoverable,Decoded,Submitted,clock_bound,datagrams,bytes,\
+        motion_to_photon";
+
+    #[test]
+    fn a_frame_that_is_missing_or_there_twice_is_counted() {
+        let row = |whose: &str, frame: u32| format!("{whose},{frame},left,,,,,,,,,,,,,,2,100,");
+        let rows = [
+            row("1", 5),
+            row("1", 6),
+            row("1", 7),
+            row("other-1", 5),
+            row("other-1", 8),
+            row("other-1", 8),
+        ];
+        let text = format!("{HEADER}\n{}", rows.join("\n"));
+        let log = "openuvr host: rendition 1: x264 is open for 1280x720\nopenuvr host: bye";
+        let company = Company::of(&journey::parse(&text).unwrap(), log);
+        assert_eq!(company.encoders_opened, 1);
+        let counts: Vec<(&str, usize)> = (company.subscribers.iter())
+            .map(|account| (account.subscriber.as_str(), account.unaccounted))
+            .collect();
+        assert_eq!(counts, [("other-1", 3), ("player", 0)]);
+        assert_eq!(company.unaccounted(), 3);
+        assert_eq!(company.subscribers[1].outcomes["left"], 3);
+    }
+}

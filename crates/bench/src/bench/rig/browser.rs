@@ -1,0 +1,175 @@
+//! A browser that plays what a host captures from the rig's display, measured by what its page is handed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use openuvr_lab::link::Impairment;
+use openuvr_proto::time::Instant;
+
+use super::{Drawn, ON_ITS_WAY, Rig, SEED};
+use crate::bench::emulated::Emulated;
+use crate::bench::journey::{self, Row};
+use crate::bench::keys::Keys;
+use crate::bench::machine::Load;
+use crate::bench::reader::Sighting;
+use crate::chromium::{Browser, Page, Watched};
+use crate::pair::{self, Host};
+use crate::sound::{CLIENT_SINK, HOST_SINK, sound_words};
+
+/// How a browser is measured.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Browsed<'a> {
+    /// The program.
+    pub(in crate::bench) browser: &'a str,
+    /// What an emulated link does to datagrams, each way; `None`: there is none.
+    pub(in crate::bench) impaired: Option<&'a Impairment>,
+    pub(in crate::bench) fps: f64,
+    pub(in crate::bench) bitrate: &'a str,
+    pub(in crate::bench) seconds: f64,
+    /// Key presses; 0: none.
+    pub(in crate::bench) presses: u32,
+    /// Where keys, logs, the browser's profile and the record lie.
+    pub(in crate::bench) dir: &'a Path,
+    /// The sound server of the rig's clicks; `None`: without sound.
+    pub(in crate::bench) sound: Option<&'a str>,
+}
+
+/// What was measured of a browser.
+#[derive(Debug)]
+pub(in crate::bench) struct Browsing {
+    /// From when to when, and the frames that the scene drew meanwhile.
+    pub(in crate::bench) window: [Instant; 2],
+    pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
+    /// Pictures that were handed to the compositor, of the frames drawn; `seen` is when.
+    pub(in crate::bench) sightings: Vec<Sighting>,
+    /// What was seen from the beginning.
+    pub(in crate::bench) watched: Watched,
+    /// The host's record.
+    pub(in crate::bench) record: Vec<Row>,
+    /// When an X client on the host's display had each press.
+    pub(in crate::bench) pressed: Vec<Instant>,
+    pub(in crate::bench) other_cores: f64,
+    pub(in crate::bench) host_cores: f64,
+    pub(in crate::bench) browser_cores: f64,
+    /// The p99 of the emulated link's own lateness, ms.
+    pub(in crate::bench) link_late_ms: Option<f64>,
+}
+
+impl Rig<'_> {
+    /// Has a browser play what the scene draws.
+    pub(in crate::bench) fn browse(&mut self, of: &Browsed<'_>) -> Result<Browsing> {
+        self.with_scene()?;
+        let csv = of.dir.join("frames.csv");
+        let mut more_host = ["--web", "127.0.0.1:0", "--encoder", "x264"]
+            .map(str::to_owned)
+            .to_vec();
+        more_host.extend(match of.sound {
+            Some(_) => sound_words(HOST_SINK),
+            None => ["--sound", "off"].map(str::to_owned),
+        });
+        let mut host = Host::start(&pair::Options {
+            pads: None,
+            serve: pair::Serve::Host,
+            host_display: self.near.name(),
+            client_display: self.far.name(),
+            fps: of.fps,
+            bitrate: of.bitrate,
+            dir: of.dir,
+            csv: Some(&csv),
+            sound: of.sound,
+            show_host: false,
+            more_host: &more_host,
+            more_client: &[],
+        })?;
+        let url = pair::page_of(&mut host.child)?;
+        let link = match of.impaired {
+            Some(impaired) => Some(media_link(&url, impaired)?),
+            None => None,
+        };
+        let sound = of.sound.map(|server| (server, CLIENT_SINK));
+        let mut browser = Browser::start(of.browser, &of.dir.join("browser"), sound)?;
+        let tab = browser.show(Page {
+            url: &url,
+            pin: &host.pin,
+            watch: false,
+            link: link.as_ref().map(|link| link.listens.port()),
+        })?;
+        browser.until_it_plays(&tab)?;
+        browser.watch(&tab)?;
+
+        let scene = Drawn::open(self.near.name())?;
+        let mut check = || {
+            host.child.check()?;
+            browser.check()
+        };
+        self.pass(self.setup.warm_up, &mut check)?;
+        let (from, first) = scene.newest()?;
+        let before = Load::now();
+        self.pass(Duration::from_secs_f64(of.seconds), &mut check)?;
+        let used = Load::now().since(&before);
+        let (to, last) = scene.newest()?;
+        self.pass(ON_ITS_WAY, &mut check)?;
+
+        let keys = Keys::watch(self.near.name(), self.setup.sched)?;
+        for press in 0..of.presses {
+            browser.space(&tab, true)?;
+            browser.space(&tab, false)?;
+            // Each meets another phase of the frames.
+            let apart = Duration::from_micros(60_000 + u64::from(press) * 6_180 % 16_667);
+            self.pass(apart, &mut || Ok(()))?;
+        }
+        self.pass(ON_ITS_WAY, &mut || Ok(()))?;
+        let pressed = keys.pressed();
+        let watched = browser.watched(&tab)?;
+        let (host_id, browser_id) = (host.child.id(), browser.id());
+        let host_cores = used.of_family(host_id);
+        let browser_cores = used.of_family(browser_id);
+        drop(browser);
+        host.child.stop_by_itself();
+        let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
+        for row in &mut record {
+            row.put_on_our_clock(watched.began);
+        }
+        let drawn = first + 1..=last;
+        let sightings = watched
+            .pictures
+            .iter()
+            .filter(|picture| drawn.contains(&picture.frame));
+        Ok(Browsing {
+            sightings: sightings.map(sighting).collect(),
+            window: [from, to],
+            drawn,
+            record,
+            watched,
+            pressed,
+            other_cores: used.other_cores,
+            host_cores,
+            browser_cores,
+            link_late_ms: match link {
+                Some(link) => {
+                    let late = link.end()?.lateness.quantile(990);
+                    late.map(|late| late.as_secs_f64() * 1e3)
+                }
+                None => None,
+            },
+        })
+    }
+}
+
+/// The handing over takes the place of becoming visible.
+fn sighting(picture: &crate::chromium::Handed) -> Sighting {
+    Sighting {
+        frame: picture.frame,
+        drawn_us: picture.drawn_us,
+        seen_us: openuvr_media::barcode::micros(picture.at),
+        inputs: picture.inputs,
+    }
+}
+
+/// A link in front of the media port of the host whose page this is; the page itself goes past it.
+fn media_link(url: &str, impaired: &Impairment) -> Result<Emulated> {
+    let address = url.trim_start_matches("https://").trim_end_matches('/');
+    let courses = [(); 2].map(|()| impaired.clone().into());
+    Emulated::start(courses, None, address.parse()?, SEED, true)
+}

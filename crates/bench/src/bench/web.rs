@@ -1,0 +1,256 @@
+//! `openuvr bench web`: a browser and video players on our encode, and what they cost the player.
+//!
+//! A real Chromium without a window plays the scene. Its page is looked at from outside its own script: which
+//! picture was handed to the compositor says the bar code in its pixels, and when, the browser's clock, which
+//! is this machine's. Presses are made in the browser and heard by an X client on the host's display. Then
+//! the native player is measured alone and while others watch, by the reader that all benches share. All of
+//! them share one machine's processors: what a browser on another machine would not take, it takes here.
+
+mod company;
+mod figures;
+mod goals;
+mod page;
+mod players;
+mod print;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use openuvr_lab::link::Impairment;
+use openuvr_proto::units::Bitrate;
+use serde::Serialize;
+
+use self::company::Beside;
+use self::figures::{Browser, Run};
+use self::goals::Goals;
+pub(super) use self::page::show;
+use self::players::Player;
+use super::clicks::{Ear, Lateness};
+use super::head::{Head, keep};
+use super::reader::Sighting;
+use super::rig::{Browsed, Rig, Setup};
+use super::turns::{Asked, Turns};
+use super::verdict::Verdict;
+use crate::chromium;
+use crate::pair::TemporaryDir;
+use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
+
+/// Measure a browser and video players on our encode, and what they cost the player.
+///
+/// Of a browser that plays: drawn to handed to the compositor, and where that time goes by stage; frames a
+/// second that were handed over, and the longest freeze; from a press in the page to the application; sound
+/// against the picture (with PulseAudio). Directly, and over an emulated link that takes 2 ms each way and
+/// loses 1 %. Of our own client: drawn to visible alone, and while a browser, one video player, several, or
+/// one that reads nothing watch; what each further one takes of the host. Of ffplay and GStreamer: drawn to
+/// visible. Needs Chromium and ffmpeg; without them it says so and measures nothing.
+#[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    asked: Asked,
+    /// What to measure
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "browser,beside,players"
+    )]
+    parts: Vec<Part>,
+    /// Key presses in each run of the browser
+    #[arg(long, default_value_t = 60)]
+    presses: u32,
+    /// Write web.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// A browser that plays
+    Browser,
+    /// Our own client, while others watch
+    Beside,
+    /// ffplay and GStreamer
+    Players,
+}
+
+/// What lies between host and browser: a name, and what it does.
+type Link = (&'static str, Option<fn() -> Impairment>);
+const LINKS: [Link; 2] = [("direct", None), ("1 % lost", Some(loss))];
+
+/// As the case `loss` of `bench peers` and `bench link`.
+fn loss() -> Impairment {
+    Impairment {
+        delay: Duration::from_millis(2),
+        loss: 0.01,
+        ..Impairment::default()
+    }
+}
+
+/// What is kept.
+#[derive(Debug, Serialize)]
+struct Found {
+    #[serde(flatten)]
+    head: Head,
+    /// The browser's version.
+    version: String,
+    goals: Goals,
+    /// The browser, by what lies between.
+    browsers: Vec<Browser>,
+    /// Our own client, by who watches.
+    beside: Vec<Beside>,
+    players: Vec<Player>,
+    verdicts: Vec<Verdict>,
+}
+
+/// What is kept where nothing can be measured.
+#[derive(Debug, Serialize)]
+struct Skipped {
+    skipped: String,
+    quick: bool,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let turns = Turns::new(&args.asked, 2.5)?;
+    let bitrate: Bitrate = args.asked.bitrate.parse()?;
+    ensure!(bitrate.0 >= 100_000, "--bitrate must be at least 100K");
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let missing = players::missing();
+    let program = match chromium::program() {
+        Some(program) if missing.is_empty() => program,
+        found => {
+            let chromium = found.is_none().then_some(chromium::PACKAGE);
+            let skipped = format!(
+                "install {}",
+                Vec::from_iter(chromium.into_iter().chain(missing)).join(" ")
+            );
+            eprintln!("bench web: skipped: {skipped}");
+            let quick = turns.quick;
+            let left = args
+                .out
+                .as_ref()
+                .map(|out| keep(out, "web.json", &Skipped { skipped, quick }));
+            return left.unwrap_or(Ok(()));
+        }
+    };
+    let bench = Bench {
+        args,
+        program,
+        setup: turns.setup(args.asked.size, args.asked.scene_fps),
+        turns,
+        stop: &stop,
+    };
+    let asked = |part| args.parts.contains(&part);
+    let mut runs: [Vec<Run>; 2] = Default::default();
+    let mut beside = company::ways();
+    for repetition in 1..=turns.repetitions {
+        for ((name, impaired), runs) in LINKS.iter().zip(&mut runs) {
+            if asked(Part::Browser) {
+                bench.say(repetition, &format!("a browser plays, {name}"));
+                runs.push(bench.browse(impaired.map(|impaired| impaired()))?);
+            }
+        }
+        for way in &mut beside {
+            if asked(Part::Beside) {
+                bench.say(repetition, &format!("our client, {}", way.name()));
+                way.measure(&bench)?;
+            }
+        }
+    }
+    let mut players = Vec::new();
+    if asked(Part::Players) {
+        players = players::measure(&bench)?;
+    }
+    let streams = beside.iter().flat_map(|way| way.streams());
+    let mut head = Head::new(
+        &args.asked,
+        turns,
+        streams.chain(players.iter().map(Player::stream)),
+    );
+    let loudest = runs.iter().flatten().map(|run| run.browsing.other_cores);
+    head.other_cores = loudest.fold(head.other_cores, f64::max);
+    let browsers = LINKS
+        .iter()
+        .zip(&runs)
+        .filter_map(|((name, _), runs)| Browser::of(name, runs));
+    let mut found = Found {
+        head,
+        version: chromium::version(program).unwrap_or_default(),
+        goals: Goals::default(),
+        browsers: browsers.collect(),
+        beside: beside.iter().filter_map(company::Way::figures).collect(),
+        players,
+        verdicts: Vec::new(),
+    };
+    found.verdicts = goals::verdicts(&found);
+    print::print(&found);
+    if let Some(folder) = &args.out {
+        keep(folder, "web.json", &found)?;
+    }
+    Ok(())
+}
+
+/// What all measurements share.
+struct Bench<'a> {
+    args: &'a Args,
+    program: &'static str,
+    setup: Setup,
+    turns: Turns,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    fn say(&self, repetition: u32, what: &str) {
+        let all = self.turns.repetitions;
+        eprintln!("bench web: {repetition}/{all} {what}");
+    }
+
+    /// Frames a second that the host may send.
+    fn fps(&self) -> f64 {
+        self.args.asked.scene_fps.floor().max(1.0)
+    }
+
+    /// Has a browser play once.
+    fn browse(&self, impaired: Option<Impairment>) -> Result<Run> {
+        let dir = TemporaryDir::new()?;
+        // Without a sound server the rest is measured all the same.
+        let server = SoundServer::start(dir.path()).inspect_err(|why| {
+            eprintln!("bench web: without sound: {why:#}");
+        });
+        let server = server.ok();
+        let sound = server.as_ref().map(SoundServer::address);
+        let ears =
+            sound.map(|server| [HOST_SINK, CLIENT_SINK].map(|sink| Ear::start(server, sink)));
+        let mut rig = Rig::start(self.setup, self.stop)?;
+        if let Some(server) = sound {
+            rig.click(server, HOST_SINK);
+        }
+        let browsing = rig.browse(&Browsed {
+            browser: self.program,
+            impaired: impaired.as_ref(),
+            fps: self.fps(),
+            bitrate: &self.args.asked.bitrate,
+            seconds: self.turns.seconds,
+            presses: if self.turns.quick {
+                5
+            } else {
+                self.args.presses
+            },
+            dir: dir.path(),
+            sound,
+        })?;
+        let seen: &[Sighting] = &browsing.sightings;
+        let lateness = ears.map(|ears| -> Result<Lateness> {
+            let [host, client] = ears;
+            let (host, client) = (host?.heard(), client?.heard());
+            Ok(Lateness::of(&host, &client, seen, browsing.window))
+        });
+        let lateness = lateness.transpose()?;
+        Ok(Run { browsing, lateness })
+    }
+}

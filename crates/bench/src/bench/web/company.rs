@@ -1,0 +1,165 @@
+//! Our own client while others watch the same encode.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::Bench;
+use crate::bench::case::Stream;
+use crate::bench::rig::{Company, Rig, Source, Streamed, Watchers};
+use crate::bench::stats::Range;
+use crate::pair::TemporaryDir;
+
+/// Video players of the way with the most, as many as a host lets in from one address.
+pub(super) const MANY: usize = 4;
+
+/// Who watches; in the order in which they take turns.
+const WAYS: [(&str, &str, Kind); 4] = [
+    (
+        "alone",
+        "nobody watches",
+        Kind {
+            browser: false,
+            players: 0,
+            stalled: false,
+        },
+    ),
+    (
+        "beside",
+        "a browser and a video player watch",
+        Kind {
+            browser: true,
+            players: 1,
+            stalled: false,
+        },
+    ),
+    (
+        "many",
+        "a browser and four video players watch",
+        Kind {
+            browser: true,
+            players: MANY,
+            stalled: false,
+        },
+    ),
+    (
+        "stalled",
+        "a video player that was stopped and reads nothing",
+        Kind {
+            browser: false,
+            players: 1,
+            stalled: true,
+        },
+    ),
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    browser: bool,
+    players: usize,
+    stalled: bool,
+}
+
+/// A way, and what was measured of it.
+pub(super) struct Way {
+    name: &'static str,
+    what: &'static str,
+    kind: Kind,
+    runs: Vec<(Stream, Company)>,
+}
+
+/// Our own client by one way, over its repetitions.
+#[derive(Debug, Serialize)]
+pub(super) struct Beside {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    /// Drawn to visible.
+    pub(super) p50_ms: Option<Range>,
+    pub(super) p99_ms: Option<Range>,
+    /// Of the frames drawn, displayed whole; the least of the repetitions.
+    pub(super) whole: Option<f64>,
+    pub(super) host_cores: Option<Range>,
+    /// How often a host opened an encoder: the most of the repetitions.
+    pub(super) encoders_opened: usize,
+    /// Frames of anybody of which the record says nothing, or twice.
+    pub(super) unaccounted: usize,
+    /// Of each repetition: who was there, and what became of each one's frames.
+    pub(super) company: Vec<Company>,
+}
+
+/// All of them, nothing measured yet.
+pub(super) fn ways() -> Vec<Way> {
+    let empty = |(name, what, kind): &(&'static str, &'static str, Kind)| Way {
+        name,
+        what,
+        kind: *kind,
+        runs: Vec::new(),
+    };
+    WAYS.iter().map(empty).collect()
+}
+
+impl Way {
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.runs.iter().map(|(stream, _)| stream)
+    }
+
+    /// Measures it once.
+    pub(super) fn measure(&mut self, bench: &Bench<'_>) -> Result<()> {
+        let dir = TemporaryDir::new()?;
+        let mut rig = Rig::start(bench.setup, bench.stop)?;
+        let off = ["--sound", "off"].map(str::to_owned);
+        let of = Streamed {
+            pads: None,
+            source: Source::Screen,
+            cable: None,
+            impaired: None,
+            fps: bench.fps(),
+            bitrate: &bench.args.asked.bitrate,
+            seconds: bench.turns.seconds,
+            presses: 0,
+            compare: false,
+            dir: dir.path(),
+            csv: &dir.path().join("frames.csv"),
+            sound: None,
+            more_host: &off,
+            more_client: &off,
+        };
+        let Kind {
+            browser,
+            players,
+            stalled,
+        } = self.kind;
+        let watchers = Watchers {
+            browser: browser.then_some(bench.program),
+            players,
+            stalled,
+        };
+        self.runs.push(rig.stream_beside(&of, watchers)?);
+        Ok(())
+    }
+
+    /// What its runs come to; `None` without runs.
+    pub(super) fn figures(&self) -> Option<Beside> {
+        let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
+            Range::of(&self.streams().filter_map(of).collect::<Vec<_>>())
+        };
+        let company = || self.runs.iter().map(|(_, company)| company);
+        (!self.runs.is_empty()).then(|| Beside {
+            name: self.name,
+            what: self.what,
+            p50_ms: range(&|stream| Some(stream.case.latency_ms?.p50)),
+            p99_ms: range(&|stream| Some(stream.case.latency_ms?.p99)),
+            whole: self
+                .streams()
+                .filter_map(Stream::whole_share)
+                .reduce(f64::min),
+            host_cores: range(&|stream| stream.cores_of("host")),
+            encoders_opened: company().map(|one| one.encoders_opened).max().unwrap_or(0),
+            unaccounted: company().map(Company::unaccounted).sum(),
+            company: company().cloned().collect(),
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! What browsers and those who watch are to reach, and whether they do.
+
+use serde::Serialize;
+
+use super::Found;
+use super::company::{Beside, MANY};
+use crate::bench::machine::QUIET;
+use crate::bench::stats::Range;
+use crate::bench::verdict::Verdict;
+
+/// At 1280x720, 60 frames a second and 10 Mb/s, on a quiet machine of two cores that everybody shares.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Goals {
+    /// Drawn to handed to the compositor, at most.
+    p50_ms: f64,
+    p99_ms: f64,
+    /// From the page to the application, of the median, at most.
+    input_ms: f64,
+    /// Frames a second that come whole over the link that loses, at least; the longest freeze there, at most.
+    whole_fps: f64,
+    freeze_ms: f64,
+    /// Sound against the picture, in either direction, of the median, at most.
+    offset_ms: f64,
+    /// What those who watch may take from the player, at most.
+    player_p50_ms: f64,
+    player_p99_ms: f64,
+    /// Percent of a core for a further one who watches, at most.
+    further_percent: f64,
+}
+
+impl Default for Goals {
+    fn default() -> Goals {
+        Goals {
+            p50_ms: 7.0,
+            p99_ms: 16.0,
+            input_ms: 1.0,
+            whole_fps: 58.0,
+            freeze_ms: 150.0,
+            offset_ms: 40.0,
+            player_p50_ms: 0.3,
+            player_p99_ms: 1.0,
+            further_percent: 3.0,
+        }
+    }
+}
+
+/// One for each goal of a part that was measured.
+pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
+    let goals = &found.goals;
+    let loud = (found.head.other_cores > QUIET).then_some("not quiet");
+    let median = |range: Option<Range>| range.map(|range| range.median);
+    let mut all = Vec::new();
+    let browser = |name| found.browsers.iter().find(|browser| browser.name == name);
+    if let Some(direct) = browser("direct") {
+        let sound = direct.offset_ms.map(|offset| offset.p50.abs());
+        all.extend([
+            Verdict::at_most("drawn -> compositor p50", "ms", goals.p50_ms)
+                .of(median(direct.p50_ms), loud),
+            Verdict::at_most("drawn -> compositor p99", "ms", goals.p99_ms)
+                .of(median(direct.p99_ms), loud),
+            Verdict::at_most("key, page -> application p50", "ms", goals.input_ms)
+                .of(direct.input_ms.map(|input| input.p50), loud),
+            Verdict::at_most("sound against the picture, p50", "ms", goals.offset_ms)
+                .of(sound, loud),
+        ]);
+    }
+    if let Some(lossy) = browser("1 % lost") {
+        let freeze = lossy.freeze_ms.map(|freeze| freeze.max);
+        all.extend([
+            Verdict::at_least("1 % lost: whole frames", "/s", goals.whole_fps)
+                .of(median(lossy.whole_fps), loud),
+            Verdict::at_most("1 % lost: longest freeze", "ms", goals.freeze_ms).of(freeze, loud),
+        ]);
+    }
+    let way = |name| found.beside.iter().find(|way| way.name == name);
+    let less = |of: &dyn Fn(&Beside) -> Option<Range>, more: &Beside, base: &Beside| {
+        Some(median(of(more))? - median(of(base))?)
+    };
+    if let (Some(alone), Some(beside)) = (way("alone"), way("beside")) {
+        let more = |of: &dyn Fn(&Beside) -> Option<Range>| less(of, beside, alone);
+        all.extend([
+            Verdict::at_most("player beside both, p50 more", "ms", goals.player_p50_ms)
+                .of(more(&|way| way.p50_ms), loud),
+            Verdict::at_most("player beside both, p99 more", "ms", goals.player_p99_ms)
+                .of(more(&|way| way.p99_ms), loud),
+        ]);
+        if let Some(many) = way("many") {
+            let further = less(&|way| way.host_cores, many, beside);
+            let each = further.map(|cores| cores * 100.0 / (MANY - 1) as f64);
+            all.push(
+                Verdict::at_most("a further observer, of a core", "%", goals.further_percent)
+                    .of(each, loud),
+            );
+        }
+    }
+    if let (Some(alone), Some(stalled)) = (way("alone"), way("stalled")) {
+        let more = |of: &dyn Fn(&Beside) -> Option<Range>| less(of, stalled, alone);
+        all.extend([
+            Verdict::at_most(
+                "player beside a stalled, p50 more",
+                "ms",
+                goals.player_p50_ms,
+            )
+            .of(more(&|way| way.p50_ms), loud),
+            Verdict::at_most(
+                "player beside a stalled, p99 more",
+                "ms",
+                goals.player_p99_ms,
+            )
+            .of(more(&|way| way.p99_ms), loud),
+        ]);
+    }
+    if !found.beside.is_empty() {
+        // However busy the machine is.
+        let opened = found.beside.iter().map(|way| way.encoders_opened).max();
+        let unaccounted: usize = found.beside.iter().map(|way| way.unaccounted).sum();
+        all.extend([
+            Verdict::at_most("encoders opened by a host", "", 1.0)
+                .of(opened.map(|opened| opened as f64), None),
+            Verdict::at_most("frames without a record", "", 0.0).of(Some(unaccounted as f64), None),
+        ]);
+    }
+    all
+}

@@ -1,0 +1,193 @@
+//! A Chromium without a window that shows a host's page, and what it says of the pictures.
+
+pub(crate) mod protocol;
+mod watch;
+
+use std::path::Path;
+use std::process::ChildStdin;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use openuvr_proto::time::Instant;
+use openuvr_runtime::clock;
+use serde_json::{Value, json};
+
+use self::protocol::DevTools;
+pub(crate) use self::protocol::{Tab, program, version};
+pub(crate) use self::watch::{Handed, Statistics, Watched};
+use crate::child::Child;
+
+/// How long something that the browser is to do is waited for: on a busy machine it starts in 10 s (guess).
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is to be installed where there is none.
+pub(crate) const PACKAGE: &str = "chromium";
+
+/// A running browser. It ends when dropped.
+pub(crate) struct Browser {
+    tools: DevTools<ChildStdin>,
+    process: Child,
+}
+
+/// What a page is opened with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page<'a> {
+    /// The host's address, as it says it.
+    pub(crate) url: &'a str,
+    pub(crate) pin: &'a str,
+    /// Whether it only watches.
+    pub(crate) watch: bool,
+    /// The UDP port of an emulated link, which carries the media in place of the host's own.
+    pub(crate) link: Option<u16>,
+}
+
+impl Browser {
+    /// Starts the program with an empty profile and its log in `folder`, which is made. It plays its sound
+    /// into the sink of the sound server at `sound`; `None`: into none.
+    pub(crate) fn start(
+        program: &str,
+        folder: &Path,
+        sound: Option<(&str, &str)>,
+    ) -> Result<Browser> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make the directory {}", folder.display()))?;
+        let mut command = protocol::command(program, folder);
+        match sound {
+            Some((server, sink)) => {
+                command.env("PULSE_SERVER", server).env("PULSE_SINK", sink);
+            }
+            None => _ = command.env("PULSE_SERVER", "unix:/nonexistent"),
+        }
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        let mut process = Child::start_piped("browser", command, &folder.join("sh.log"))?;
+        let commands = process.stdin().context("the browser reads nothing")?;
+        let answers = process.stdout().context("the browser says nothing")?;
+        Ok(Browser {
+            tools: DevTools::new(commands, answers, TIMEOUT),
+            process,
+        })
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// An error if it has ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.process.check()
+    }
+
+    /// Opens the page, pairs, and waits for the first picture.
+    pub(crate) fn show(&mut self, page: Page<'_>) -> Result<Tab> {
+        let tab = self.tools.open("about:blank").map_err(|e| anyhow!(e))?;
+        let link = page.link.map_or("null".to_owned(), |port| port.to_string());
+        let script = format!(
+            "globalThis.mediaLink = {link};\n{}\n{}",
+            watch::BARCODE,
+            watch::WATCH
+        );
+        let mut call = |method, params: &Value| {
+            let done = self.tools.call(Some(&tab), method, params);
+            done.map_err(|e| anyhow!(e))
+        };
+        call("Page.enable", &json!({}))?;
+        call("Performance.enable", &json!({}))?;
+        let source = json!({ "source": script });
+        call("Page.addScriptToEvaluateOnNewDocument", &source)?;
+        let query = if page.watch { "?role=watch" } else { "" };
+        let url = format!("{}{query}", page.url);
+        call("Page.navigate", &json!({ "url": url }))?;
+        let shown = self.tools.log_in(&tab, page.pin);
+        shown.map_err(|e| anyhow!("the page shows no picture: {e}"))?;
+        Ok(tab)
+    }
+
+    /// A script's value.
+    pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Result<Value> {
+        self.tools.run(tab, script).map_err(|e| anyhow!(e))
+    }
+
+    /// Waits until a script's value is true.
+    pub(crate) fn until(&mut self, tab: &Tab, script: &str) -> Result<()> {
+        self.tools.until(tab, script).map_err(|e| anyhow!(e))
+    }
+
+    /// Waits until the person at the page plays.
+    pub(crate) fn until_it_plays(&mut self, tab: &Tab) -> Result<()> {
+        self.until(
+            tab,
+            "document.querySelector('#state').textContent === 'you play'",
+        )
+    }
+
+    /// Presses the space bar, or lets it go.
+    pub(crate) fn space(&mut self, tab: &Tab, down: bool) -> Result<()> {
+        let done = self.tools.key(tab, "Space", " ", down);
+        done.map_err(|e| anyhow!(e))
+    }
+
+    /// What the whole tab looks like now, a PNG.
+    pub(crate) fn screenshot(&mut self, tab: &Tab) -> Result<Vec<u8>> {
+        let asked = json!({ "format": "png" });
+        let taken = self.tools.call(Some(tab), "Page.captureScreenshot", &asked);
+        let taken = taken.map_err(|e| anyhow!(e))?;
+        bytes_of(&taken["data"])
+    }
+
+    /// The picture that the page shows now, as large as it arrived, a PNG.
+    pub(crate) fn picture(&mut self, tab: &Tab) -> Result<Vec<u8>> {
+        let taken = self.run(tab, watch::PICTURE)?;
+        bytes_of(&taken)
+    }
+
+    /// When the page's clock, `performance.now()`, was 0: on this machine's clock, which it also counts by.
+    ///
+    /// # Errors
+    /// It says a time that can't be, so that nothing could be compared.
+    pub(crate) fn page_began(&mut self, tab: &Tab) -> Result<Instant> {
+        let asked = self
+            .tools
+            .call(Some(tab), "Performance.getMetrics", &json!({}));
+        let all = asked.map_err(|e| anyhow!(e))?;
+        let metrics = all["metrics"]
+            .as_array()
+            .context("the browser counts nothing")?;
+        let found = metrics
+            .iter()
+            .find(|metric| metric["name"] == "NavigationStart");
+        let began = found.and_then(|metric| metric["value"].as_f64());
+        let began = watch::instant(began.context("the browser does not say when the page began")?);
+        let before = clock::now();
+        let now = self.run(tab, "performance.now()")?.as_f64();
+        let now = watch::later(began, now.context("the page has no clock")?);
+        anyhow::ensure!(
+            watch::lies_between(now, before, clock::now()),
+            "the page's clock is not this machine's: its {now:?} is not behind {before:?}"
+        );
+        Ok(began)
+    }
+
+    /// Begins to look at the pictures.
+    pub(crate) fn watch(&mut self, tab: &Tab) -> Result<()> {
+        self.run(tab, "watchPictures()").map(|_| ())
+    }
+
+    /// What was seen since [`Browser::watch`].
+    pub(crate) fn watched(&mut self, tab: &Tab) -> Result<Watched> {
+        let began = self.page_began(tab)?;
+        let all = self.run(tab, "({ ...watched, peers: null })")?;
+        let [video, audio] = ["video", "audio"].map(|kind| format!("statisticsOf('{kind}')"));
+        let (video, audio) = (self.run(tab, &video)?, self.run(tab, &audio)?);
+        Watched::of(began, &all, &video, &audio)
+    }
+}
+
+/// What the browser wrote as base64.
+fn bytes_of(text: &Value) -> Result<Vec<u8>> {
+    let text = text.as_str().context("the browser took no picture")?;
+    let bytes = BASE64.decode(text);
+    bytes.context("the browser's picture is no base64")
+}

@@ -1,0 +1,206 @@
+//! Chromium's debugging protocol through two pipes: no library, and no port that others could reach.
+//!
+//! The gateway's tests have this file too (`crates/gateway/tests/chromium/browser.rs`): it needs nothing of
+//! this crate. <https://chromedevtools.github.io/devtools-protocol/> describes the methods.
+
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Names of the program, the first that there is.
+const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// No window, no GPU, nothing in the background. Its sandbox is off, since it does not start for root with it:
+/// only for pages of one's own host.
+const ARGUMENTS: &str = "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run \
+    --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
+    --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
+    --remote-debugging-pipe about:blank";
+
+/// Messages that wait to be looked at; those beyond hold the browser up.
+const WAITING: usize = 4096;
+
+/// The program, if it is installed.
+pub(crate) fn program() -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|name| version(name).is_some())
+}
+
+/// What it says of its version.
+pub(crate) fn version(program: &str) -> Option<String> {
+    let mut command = Command::new(program);
+    let said = command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    // Who built it, and on what, is left out.
+    let version = text.split(" built").next().unwrap_or_default();
+    said.status.success().then(|| version.trim().to_owned())
+}
+
+/// How it is started with an empty profile in `folder`: it reads commands from its standard input, and
+/// answers on its standard output.
+pub(crate) fn command(program: &str, folder: &Path) -> Command {
+    // It reads from descriptor 3 and writes to 4; paths may contain anything, so that they are words.
+    let line = format!(
+        "exec {program} --user-data-dir=\"$1\" {ARGUMENTS} 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
+    );
+    let mut command = Command::new("sh");
+    let [profile, log] = ["profile", "chromium.log"].map(|name| folder.join(name));
+    command.args(["-c", &line, "chromium"]).args([profile, log]);
+    command
+}
+
+/// A tab.
+pub(crate) struct Tab {
+    target: String,
+    session: String,
+}
+
+/// A browser that is driven.
+pub(crate) struct DevTools<W> {
+    commands: W,
+    messages: Receiver<Value>,
+    next: u64,
+    /// How long something is waited for.
+    timeout: Duration,
+}
+
+impl<W: Write> DevTools<W> {
+    /// What is written goes to the browser, what is read comes from it.
+    pub(crate) fn new(
+        commands: W,
+        answers: impl Read + Send + 'static,
+        timeout: Duration,
+    ) -> DevTools<W> {
+        let (said, messages) = sync_channel(WAITING);
+        // Ends with the browser.
+        std::thread::spawn(move || {
+            for message in BufReader::new(answers).split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
+                if said.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        DevTools {
+            commands,
+            messages,
+            next: 0,
+            timeout,
+        }
+    }
+
+    /// A new tab at this address.
+    pub(crate) fn open(&mut self, url: &str) -> Result<Tab, String> {
+        let made = self.call(None, "Target.createTarget", &json!({ "url": url }))?;
+        let target = words(&made, "targetId")?;
+        let attach = json!({ "targetId": target, "flatten": true });
+        let attached = self.call(None, "Target.attachToTarget", &attach)?;
+        let session = words(&attached, "sessionId")?;
+        Ok(Tab { target, session })
+    }
+
+    #[allow(dead_code, reason = "only the gateway's tests close tabs")]
+    pub(crate) fn close(&mut self, tab: &Tab) -> Result<(), String> {
+        let which = json!({ "targetId": tab.target });
+        self.call(None, "Target.closeTarget", &which).map(|_| ())
+    }
+
+    /// Does something and waits for its result.
+    pub(crate) fn call(
+        &mut self,
+        tab: Option<&Tab>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, String> {
+        self.next += 1;
+        let id = self.next;
+        let mut command = json!({ "id": id, "method": method, "params": params });
+        if let Some(tab) = tab {
+            command["sessionId"] = json!(tab.session);
+        }
+        let mut line = command.to_string().into_bytes();
+        line.push(0);
+        let sent = self.commands.write_all(&line);
+        sent.map_err(|error| format!("{method}: the browser has gone: {error}"))?;
+        let until = Instant::now() + self.timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.messages.recv_timeout(left);
+            let message = message.map_err(|error| format!("no answer to {method}: {error}"))?;
+            if message["id"] == json!(id) {
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(format!("{method}: {error}")),
+                };
+            }
+        }
+    }
+
+    /// The value of a script's last expression; of a promise what it brings.
+    pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
+        let params = json!({
+            "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
+        });
+        let done = self.call(Some(tab), "Runtime.evaluate", &params)?;
+        match &done["exceptionDetails"] {
+            Value::Null => Ok(done["result"]["value"].clone()),
+            thrown => Err(format!("{script}: {thrown}")),
+        }
+    }
+
+    /// Waits until a script's value is true. A page that is not there yet is waited for, too.
+    pub(crate) fn until(&mut self, tab: &Tab, script: &str) -> Result<(), String> {
+        let until = Instant::now() + self.timeout;
+        loop {
+            let last = self.run(tab, script);
+            if last == Ok(json!(true)) {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                let page = self.run(tab, "document.body.innerText");
+                return Err(format!(
+                    "it did not come: {script}: {last:?}; the page: {page:?}"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Presses or releases a key.
+    pub(crate) fn key(
+        &mut self,
+        tab: &Tab,
+        code: &str,
+        key: &str,
+        down: bool,
+    ) -> Result<(), String> {
+        let kind = if down { "keyDown" } else { "keyUp" };
+        let params = json!({ "type": kind, "code": code, "key": key });
+        let done = self.call(Some(tab), "Input.dispatchKeyEvent", &params);
+        done.map(|_| ())
+    }
+
+    /// Types the PIN into a page of a host that does not know this browser, and waits for the picture.
+    pub(crate) fn log_in(&mut self, tab: &Tab, pin: &str) -> Result<(), String> {
+        self.until(tab, "!!document.querySelector('#login:not([hidden])')")?;
+        let typed = format!(
+            "document.querySelector('#pin').value = {}; \
+             document.querySelector('#login').requestSubmit(); true",
+            json!(pin)
+        );
+        self.run(tab, &typed)?;
+        self.until(tab, "document.querySelector('#video').videoWidth > 0")
+    }
+}
+
+fn words(answer: &Value, name: &str) -> Result<String, String> {
+    let found = answer[name].as_str().map(str::to_owned);
+    found.ok_or_else(|| format!("the browser gave no {name}: {answer}"))
+}

@@ -1,0 +1,199 @@
+//! What a page was seen to do: times on this machine's clock.
+
+use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The reader of the bar code, which the gateway's tests have as well.
+pub(super) const BARCODE: &str = include_str!("../../../gateway/tests/chromium/barcode.js");
+
+/// What is put into the page before its own script.
+pub(super) const WATCH: &str = include_str!("../../assets/watch.js");
+
+/// The picture of the page, a PNG in base64.
+pub(super) const PICTURE: &str = "(() => { \
+    const video = document.querySelector('#video'); \
+    const canvas = document.createElement('canvas'); \
+    [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight]; \
+    canvas.getContext('2d').drawImage(video, 0, 0); \
+    return canvas.toDataURL('image/png').split(',')[1]; })()";
+
+/// A picture that was handed to the compositor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Handed {
+    /// The frame's number in the bar code.
+    pub(crate) frame: u32,
+    /// When the application drew it, µs of `CLOCK_MONOTONIC`.
+    pub(crate) drawn_us: u64,
+    /// Presses that the application had seen.
+    pub(crate) inputs: u16,
+    /// When it was handed over (`presentationTime`).
+    pub(crate) at: Instant,
+}
+
+/// What a page was seen to do.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Watched {
+    /// When the page's clock was 0.
+    pub(crate) began: Instant,
+    /// Each frame once, in the order in which they came.
+    pub(crate) pictures: Vec<Handed>,
+    /// Of each press, when the browser made the event, and when the page got it.
+    pub(crate) keys: Vec<[Instant; 2]>,
+    /// Pictures whose bar code could not be read.
+    pub(crate) unreadable: u64,
+    /// Pictures whose place another one had taken before they could be read.
+    pub(crate) replaced: u64,
+    pub(crate) statistics: Statistics,
+}
+
+/// What the browser says of the streams that it receives (W3C, "Identifiers for WebRTC's Statistics API").
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct Statistics {
+    pub(crate) decoded: u64,
+    pub(crate) dropped: u64,
+    pub(crate) packets_lost: i64,
+    pub(crate) retransmitted: u64,
+    pub(crate) nacks: u64,
+    pub(crate) key_frames_asked: u64,
+    /// Its own count of freezes: longer than three usual times between frames, or 150 ms more than that.
+    pub(crate) freezes: u64,
+    pub(crate) decode_ms: f64,
+    pub(crate) jitter_buffer_ms: f64,
+    /// Sample frames of sound that it made up, without those that are silent by intent.
+    pub(crate) concealed: u64,
+    /// Times that it had to, and what it played in all.
+    pub(crate) concealments: u64,
+    pub(crate) samples: u64,
+}
+
+/// A time in seconds of the browser's clock, which is this machine's (`base::TimeTicks` on Linux is
+/// `CLOCK_MONOTONIC`).
+pub(super) fn instant(seconds: f64) -> Instant {
+    Instant((seconds * 1e9) as i64)
+}
+
+/// So many milliseconds later.
+pub(super) fn later(began: Instant, ms: f64) -> Instant {
+    Instant(began.0 + (ms * 1e6) as i64)
+}
+
+/// What a page's clock may be coarser and earlier by: 100 µs, where it is not isolated, and what
+/// NavigationStart is rounded by.
+const COARSE_NS: i64 = 200_000;
+
+pub(super) fn lies_between(at: Instant, before: Instant, after: Instant) -> bool {
+    (before.0 - COARSE_NS..=after.0 + COARSE_NS).contains(&at.0)
+}
+
+impl Watched {
+    /// From what the page's script collected, and its statistics, which are null where there are none.
+    pub(super) fn of(began: Instant, all: &Value, video: &Value, audio: &Value) -> Result<Watched> {
+        let list = |name: &str| {
+            let found = all[name].as_array();
+            found.with_context(|| format!("the page has no list of {name}"))
+        };
+        let pictures = list("pictures")?.iter().filter_map(|picture| {
+            Some(Handed {
+                frame: u32::try_from(picture[0].as_u64()?).ok()?,
+                drawn_us: picture[1].as_u64()?,
+                inputs: u16::try_from(picture[2].as_u64()?).ok()?,
+                at: later(began, picture[3].as_f64()?),
+            })
+        });
+        let keys = list("keys")?.iter().filter_map(|key| {
+            let at = |place: usize| Some(later(began, key[place].as_f64()?));
+            Some([at(0)?, at(1)?])
+        });
+        let mut pictures: Vec<Handed> = pictures.collect();
+        pictures.sort_by_key(|picture| picture.at);
+        // A picture that stands still comes again, sharper each time: it was seen when it came first.
+        pictures.dedup_by_key(|picture| picture.frame);
+        Ok(Watched {
+            began,
+            keys: keys.collect(),
+            unreadable: all["unreadable"].as_u64().unwrap_or(0),
+            replaced: all["elsewhere"].as_u64().unwrap_or(0),
+            statistics: Statistics::of(video, audio),
+            pictures,
+        })
+    }
+}
+
+impl Statistics {
+    fn of(video: &Value, audio: &Value) -> Statistics {
+        let count = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
+        let seconds = |name: &str| video[name].as_f64().unwrap_or(0.0);
+        let each = |sum: &str, of: &str| 1e3 * seconds(sum) / seconds(of).max(1.0);
+        let silent = count(audio, "silentConcealedSamples");
+        Statistics {
+            decoded: count(video, "framesDecoded"),
+            dropped: count(video, "framesDropped"),
+            packets_lost: video["packetsLost"].as_i64().unwrap_or(0),
+            retransmitted: count(video, "retransmittedPacketsReceived"),
+            nacks: count(video, "nackCount"),
+            key_frames_asked: count(video, "pliCount") + count(video, "firCount"),
+            freezes: count(video, "freezeCount"),
+            decode_ms: each("totalDecodeTime", "framesDecoded"),
+            jitter_buffer_ms: each("jitterBufferDelay", "jitterBufferEmittedCount"),
+            concealed: count(audio, "concealedSamples").saturating_sub(silent),
+            concealments: count(audio, "concealmentEvents"),
+            samples: count(audio, "totalSamplesReceived"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_page_collected_is_put_on_our_clock() {
+        let began = instant(100.0);
+        let all = json!({
+            // Reading one took longer than the next.
+            "pictures": [[8, 1_016_000, 1, 32.5, null, 2], [7, 1_000_000, 0, 16.25, 15.0, 1],
+                [8, 1_016_000, 1, 48.75, null, 3]],
+            "keys": [[10.0, 10.5], ["no number", 1]],
+            "unreadable": 2, "elsewhere": 3,
+        });
+        let video = json!({"framesDecoded": 10, "totalDecodeTime": 0.02, "packetsLost": -1,
+            "pliCount": 1, "firCount": 1, "jitterBufferDelay": 1.0, "jitterBufferEmittedCount": 100});
+        let audio = json!({"concealedSamples": 960, "silentConcealedSamples": 480});
+        let watched = Watched::of(began, &all, &video, &audio).unwrap();
+        let frames: Vec<u32> = watched
+            .pictures
+            .iter()
+            .map(|picture| picture.frame)
+            .collect();
+        assert_eq!(frames, [7, 8]);
+        assert_eq!(watched.pictures[0].at, Instant(100_016_250_000));
+        assert_eq!(
+            watched.keys,
+            [[Instant(100_010_000_000), Instant(100_010_500_000)]]
+        );
+        assert_eq!((watched.unreadable, watched.replaced), (2, 3));
+        let statistics = watched.statistics;
+        assert!((statistics.decode_ms - 2.0).abs() < 1e-9);
+        assert!((statistics.jitter_buffer_ms - 10.0).abs() < 1e-9);
+        assert_eq!(
+            (statistics.packets_lost, statistics.key_frames_asked),
+            (-1, 2)
+        );
+        assert_eq!(statistics.concealed, 480);
+        let none = Watched::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
+        assert!(none.is_err(), "no list of keys");
+    }
+
+    #[test]
+    fn a_clock_that_is_not_ours_is_noticed() {
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        assert!(lies_between(at(5), at(4), at(6)));
+        assert!(lies_between(Instant(3_900_000), at(4), at(6)));
+        assert!(!lies_between(at(3), at(4), at(6)));
+        assert!(!lies_between(at(7), at(4), at(6)));
+    }
+}

@@ -1,0 +1,216 @@
+//! `openuvr bench web` and `openuvr demo --web` with a browser, where there is one, and without.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Folder, bench, count, has_displays, openuvr_bench};
+
+const SMALL: [&str; 7] = [
+    "web",
+    "--quick",
+    "--size",
+    "640x360",
+    "--bitrate",
+    "4M",
+    "--parts",
+];
+
+/// Whether this program is there; a test that does nothing says so.
+fn has(program: &str) -> bool {
+    let there = Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .output();
+    let there = there.expect("a shell").status.success();
+    if !there {
+        eprintln!("skipped: {program} is missing (./dev test-web installs it)");
+    }
+    there
+}
+
+fn number(value: &Value, at: &str) -> f64 {
+    let found = value.pointer(at).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no number {at}: {value}"))
+}
+
+#[test]
+#[ignore = "plays in a browser for a minute: ./dev test-web"]
+fn a_browser_is_measured_with_and_without_loss() {
+    if !has_displays() || !has("chromium") || !has("ffmpeg") {
+        return;
+    }
+    let folder = Folder::new("web");
+    bench(&[&SMALL[..], &["browser"]].concat(), "--out", &folder.0);
+    let all = folder.json("web.json");
+    assert_eq!(count(&all["browsers"]), 2);
+    for browser in all["browsers"].as_array().expect("a list") {
+        for figure in [
+            "p50_ms",
+            "p99_ms",
+            "handed_fps",
+            "drawn_fps",
+            "whole_fps",
+            "freeze_ms",
+        ] {
+            assert!(
+                number(browser, &format!("/{figure}/median")) > 0.0,
+                "{browser}"
+            );
+        }
+        let drawn = number(browser, "/drawn_fps/median");
+        assert!(number(browser, "/handed_fps/median") <= drawn, "{browser}");
+        let steps = browser["steps"].as_array().expect("steps");
+        let to: Vec<&str> = steps
+            .iter()
+            .filter_map(|step| step["to"].as_str())
+            .collect();
+        let stages = [
+            "Captured",
+            "Converted",
+            "FirstSlice",
+            "Encoded",
+            "LastSent",
+            "Recoverable",
+            "Submitted",
+            "Submitted",
+        ];
+        assert_eq!(to, stages);
+        // No stage of ours is before the one that it follows; the page's clock is good to 0.2 ms.
+        assert!(
+            steps.iter().all(|step| number(step, "/ms/p50") > -0.2),
+            "{steps:?}"
+        );
+        let arrived = browser["input_ms"]["count"].as_u64().unwrap_or(0);
+        let lost = browser["presses_lost"].as_u64().expect("a count");
+        assert_eq!(arrived + lost, 5, "each press is accounted for");
+    }
+    assert_eq!(count(&all["verdicts"]), 6);
+    assert_eq!(
+        count(&all["beside"]) + count(&all["players"]),
+        0,
+        "not asked for"
+    );
+}
+
+#[test]
+#[ignore = "plays in a browser for a minute: ./dev test-web"]
+fn a_player_is_measured_while_others_watch() {
+    if !has_displays() || !has("chromium") || !has("ffmpeg") {
+        return;
+    }
+    let folder = Folder::new("beside");
+    bench(&[&SMALL[..], &["beside"]].concat(), "--out", &folder.0);
+    let all = folder.json("web.json");
+    let ways = all["beside"].as_array().expect("ways");
+    let names: Vec<&str> = ways.iter().filter_map(|way| way["name"].as_str()).collect();
+    assert_eq!(names, ["alone", "beside", "many", "stalled"]);
+    for (way, subscribers) in ways.iter().zip([1, 3, 6, 2]) {
+        assert!(number(way, "/p50_ms/median") > 0.0, "{way}");
+        assert_eq!(number(way, "/encoders_opened"), 1.0, "{way}");
+        assert_eq!(number(way, "/unaccounted"), 0.0, "{way}");
+        assert_eq!(
+            count(&way["company"][0]["subscribers"]),
+            subscribers,
+            "{way}"
+        );
+    }
+    assert_eq!(count(&all["browsers"]), 0, "not asked for");
+}
+
+/// Xvfb, and nothing else.
+fn little(folder: &Folder) -> std::path::PathBuf {
+    let path = folder.0.join("path");
+    std::fs::create_dir(&path).expect("room");
+    for name in ["Xvfb", "setxkbmap", "xkbcomp"] {
+        let out = Command::new("sh")
+            .args(["-c", &format!("command -v {name}")])
+            .output();
+        let text = String::from_utf8(out.expect("a shell").stdout).expect("a path");
+        if !text.is_empty() {
+            symlink(text.trim(), path.join(name)).expect("room");
+        }
+    }
+    path
+}
+
+#[test]
+fn without_a_browser_the_bench_says_what_to_install() {
+    let folder = Folder::new("web-none");
+    let mut command = openuvr_bench();
+    command
+        .arg("bench")
+        .args(SMALL)
+        .args(["browser", "--out"])
+        .arg(&folder.0);
+    let out = command
+        .env("PATH", little(&folder))
+        .output()
+        .expect("it starts");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{errors}");
+    assert!(
+        errors.contains("skipped: install chromium ffmpeg"),
+        "{errors}"
+    );
+    let left = folder.json("web.json");
+    assert_eq!(left["skipped"], "install chromium ffmpeg");
+}
+
+/// What a demo of so many seconds says, on both; `path`: nothing but what lies there is installed.
+fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
+    let mut command = openuvr_bench();
+    command.args(["demo", "--web", "--size", "640x360", "--seconds", seconds]);
+    command.arg("--out").arg(&folder.0);
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    let out = command.output().expect("it starts");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (text, errors) = (said(&out.stdout), said(&out.stderr));
+    assert!(out.status.success(), "{text}\n{errors}");
+    (text, errors)
+}
+
+#[test]
+fn a_demo_without_a_browser_says_how_to_open_the_page() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("demo-none");
+    let (text, errors) = demo(&folder, "1", Some(little(&folder)));
+    assert!(text.contains("there is no Chromium here"), "{text}");
+    let page = text
+        .split("open https://127.0.0.1:")
+        .nth(1)
+        .expect("the page's address");
+    let words: Vec<&str> = page.split_whitespace().collect();
+    let pin = words
+        .iter()
+        .position(|word| *word == "PIN")
+        .map(|at| words[at + 1]);
+    assert!(pin.is_some_and(|pin| pin.len() == 6), "{text}");
+    assert!(errors.contains("browsers: https://127.0.0.1:"), "{errors}");
+}
+
+#[test]
+#[ignore = "plays in a browser for a minute: ./dev test-web"]
+fn a_demo_shows_the_page_in_a_browser() {
+    if !has_displays() || !has("chromium") {
+        return;
+    }
+    let folder = Folder::new("demo-web");
+    let (text, _) = demo(&folder, "5", None);
+    assert!(
+        text.contains("the page's picture matches the host's"),
+        "{text}"
+    );
+    assert!(
+        text.contains("frames were handed to the compositor"),
+        "{text}"
+    );
+    for name in ["openuvr-demo-page.png", "openuvr-demo-host.png"] {
+        let bytes = std::fs::read(folder.0.join(name)).expect("a picture");
+        assert!(bytes.starts_with(b"\x89PNG"), "{name}");
+    }
+}

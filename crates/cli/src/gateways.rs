@@ -1,0 +1,122 @@
+//! What lets others than our own clients watch and play: browsers, video players, a recorder; of a host in this
+//! process, or in an application's.
+
+mod record;
+mod rtsp;
+mod url;
+mod web;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use openuvr_gateway::Gateway;
+use openuvr_gateway::record::Recorder;
+use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::remote::{NAME, RemoteHost};
+use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::store::ensure_dir;
+
+use crate::config::HostConfig;
+
+/// Those that are wanted. They hold the host.
+pub(crate) struct Gateways {
+    /// The subcommand, as it begins each line.
+    who: &'static str,
+    gateway: Option<Gateway>,
+    players: Option<rtsp::Players>,
+    recorder: Option<Recorder>,
+    host: Arc<dyn GatewayHost>,
+}
+
+impl Gateways {
+    /// Whether there is to be any.
+    pub(crate) fn are_wanted(config: &HostConfig) -> bool {
+        config.web.is_some() || config.rtsp.is_some() || config.record.is_some()
+    }
+
+    /// The recorder, if one is wanted: its file is there before the host, so that a failure costs nothing.
+    ///
+    /// # Errors
+    /// One line: the file can't be made.
+    pub(crate) fn recorder(
+        who: &'static str,
+        config: &HostConfig,
+        scheduler: &Scheduler,
+        sound: bool,
+    ) -> Result<Option<Recorder>> {
+        record::open(who, config, scheduler, sound)
+    }
+
+    /// Those of `host`; `recorder` follows it. `sound`: it may have some.
+    ///
+    /// # Errors
+    /// One line: what can't be opened.
+    pub(crate) fn open(
+        who: &'static str,
+        config: &HostConfig,
+        host: Arc<dyn GatewayHost>,
+        recorder: Option<Recorder>,
+        (scheduler, sound): (&Scheduler, bool),
+    ) -> Result<Gateways> {
+        Ok(Gateways {
+            who,
+            gateway: web::open(config, &host, scheduler)?,
+            players: rtsp::open(config, &host, scheduler, sound)?,
+            recorder,
+            host,
+        })
+    }
+
+    /// Those of the host in an application that comes by a socket in `folder`, if any are wanted.
+    ///
+    /// # Errors
+    /// One line: what can't be opened.
+    pub(crate) fn outside(
+        who: &'static str,
+        config: &HostConfig,
+        folder: &Path,
+    ) -> Result<Option<Gateways>> {
+        if !Gateways::are_wanted(config) {
+            return Ok(None);
+        }
+        // What they keep is beside what the application's host does, which has not begun.
+        ensure_dir(&config.config_dir)?;
+        // The application comes first.
+        let scheduler = Scheduler::ordinary();
+        let host = Arc::new(RemoteHost::new(folder.join(NAME), &scheduler));
+        let sound = config.sound != "off";
+        let recorder = record::open(who, config, &scheduler, sound)?;
+        let gateways = Gateways::open(who, config, host, recorder, (&scheduler, sound))?;
+        gateways.tell(config);
+        Ok(Some(gateways))
+    }
+
+    /// The host streams: it can be recorded.
+    ///
+    /// # Errors
+    /// One line: it is not.
+    pub(crate) fn follow(&self) -> Result<()> {
+        let Some(recorder) = &self.recorder else {
+            return Ok(());
+        };
+        let followed = recorder.follow(self.host.clone());
+        followed.map_err(|e| anyhow!("--record: {e}"))
+    }
+
+    /// Says where they are reached.
+    pub(crate) fn tell(&self, config: &HostConfig) {
+        if let Some(gateway) = &self.gateway {
+            web::tell(self.who, gateway, &config.name);
+        }
+        if let Some(players) = &self.players {
+            rtsp::tell(self.who, players, &config.name);
+        }
+    }
+
+    /// Ends them all, and says what was recorded.
+    pub(crate) fn finish(self, config: &HostConfig) {
+        drop((self.gateway, self.players));
+        record::finish(self.who, config, self.recorder);
+    }
+}

@@ -1,0 +1,66 @@
+//! `--record`: the recorder, and what the person is told of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use openuvr_gateway::record::{RecordSetup, Recorder, Summary};
+use openuvr_runtime::sched::Scheduler;
+
+use crate::config::HostConfig;
+
+/// Makes the file, if one is wanted; `sound`: there may be some. `who` begins each line.
+pub(super) fn open(
+    who: &'static str,
+    config: &HostConfig,
+    scheduler: &Scheduler,
+    sound: bool,
+) -> Result<Option<Recorder>> {
+    let Some(file) = config.record.clone() else {
+        return Ok(None);
+    };
+    let setup = RecordSetup {
+        file,
+        overwrite: config.record_overwrite,
+        sound,
+    };
+    let tell = Arc::new(move |words: &str| eprintln!("openuvr {who}: --record: {words}"));
+    let recorder = Recorder::create(setup, scheduler, tell);
+    recorder.map(Some).map_err(|e| anyhow!("--record: {e}"))
+}
+
+/// Ends it, and says what has become of it.
+pub(super) fn finish(who: &str, config: &HostConfig, recorder: Option<Recorder>) {
+    let (Some(recorder), Some(file)) = (recorder, &config.record) else {
+        return;
+    };
+    let file = file.display();
+    match recorder.finish() {
+        None => eprintln!("openuvr {who}: --record: the disk does not take the rest of {file}"),
+        // Of that the person was told.
+        Some(Summary { failed: true, .. }) => {}
+        Some(summary) => eprintln!("openuvr {who}: {}", words(&file.to_string(), &summary)),
+    }
+}
+
+fn words(file: &str, summary: &Summary) -> String {
+    let Summary {
+        written, missed, ..
+    } = summary;
+    let span = Duration::from_nanos(written.span.unsigned_abs());
+    let frames = match written.frames {
+        0 => return format!("nothing came that could be recorded in {file}"),
+        frames => format!("{frames} frames of {:.1} s", span.as_secs_f64()),
+    };
+    let sound = match written.packets {
+        0 => ", no sound".to_owned(),
+        packets => format!(", {packets} packets of sound"),
+    };
+    let missed = match missed {
+        0 => String::new(),
+        missed => format!("; {missed} frames are missing"),
+    };
+    let megabytes = summary.bytes.div_ceil(100_000);
+    let (whole, tenth) = (megabytes / 10, megabytes % 10);
+    format!("recorded in {file}: {frames}{sound}, {whole}.{tenth} MB{missed}")
+}

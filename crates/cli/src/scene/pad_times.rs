@@ -1,0 +1,70 @@
+//! When the scene reads what is done on a game pad: as a game does that reads `/dev/input` itself, in a thread that
+//! waits for it.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use openuvr_media::pad::FIRST_EVENT;
+use openuvr_media::pad::codes::{ABS_X, EV_ABS};
+use openuvr_runtime::clock;
+
+/// Bytes of a `struct input_event` (linux/input.h) behind its time, where that is two longs.
+const TIME: usize = 2 * size_of::<libc::c_long>();
+const EVENT: usize = TIME + 8;
+
+/// Notes in `file` where the left stick of the first pad is and when that was read, in nanoseconds of the monotonic
+/// clock, a line each; until the process ends, or the pad is gone.
+///
+/// # Errors
+/// There is no such pad, or the file can't be made.
+pub(super) fn start(file: &Path) -> Result<()> {
+    let device = format!("/dev/input/event{FIRST_EVENT}");
+    let mut pad = File::open(&device)
+        .with_context(|| format!("can't read {device}: `openuvr run` shows the scene a pad"))?;
+    let made = File::create(file);
+    let mut notes = made.with_context(|| format!("can't write {}", file.display()))?;
+    let thread = std::thread::Builder::new().name("pad".into());
+    thread.spawn(move || {
+        let mut bytes = [0; 64 * EVENT];
+        while let Ok(length @ 1..) = pad.read(&mut bytes) {
+            let now = clock::now();
+            let events = bytes[..length].chunks_exact(EVENT);
+            for value in events.filter_map(place) {
+                if writeln!(notes, "{value} {}", now.0).is_err() {
+                    return;
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Where the left stick is, if this event says so.
+fn place(event: &[u8]) -> Option<i32> {
+    let number = |at: usize| Some(u16::from_ne_bytes(event.get(at..at + 2)?.try_into().ok()?));
+    let is_place = number(TIME)? == EV_ABS && number(TIME + 2)? == ABS_X;
+    let value = event.get(TIME + 4..)?.try_into().ok()?;
+    is_place.then(|| i32::from_ne_bytes(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_left_stick_is_noted() {
+        let event = |kind: u16, code: u16, value: i32| {
+            let mut bytes = vec![0; EVENT];
+            bytes[TIME..TIME + 2].copy_from_slice(&kind.to_ne_bytes());
+            bytes[TIME + 2..TIME + 4].copy_from_slice(&code.to_ne_bytes());
+            bytes[TIME + 4..].copy_from_slice(&value.to_ne_bytes());
+            bytes
+        };
+        assert_eq!(place(&event(EV_ABS, ABS_X, -7)), Some(-7));
+        assert_eq!(place(&event(EV_ABS, ABS_X + 1, -7)), None);
+        assert_eq!(place(&event(0, 0, 0)), None);
+        assert_eq!(place(&[0; 4]), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! Two machines on one network, each with a display, a game on one of them, and who plays it at the other.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use openuvr_media::input_sink::pads::served::Served;
+use openuvr_media::pad::FOLDER;
+use openuvr_media::pad::codes::*;
+use openuvr_media::pad::description::{Axis, Description};
+use openuvr_proto::units::Size;
+use rustix::process::Signal;
+
+use crate::support::machines::{HOST, Machines, on};
+use crate::support::pairing::pair;
+use crate::support::pulse_server::PulseServer;
+use crate::support::sound::{Recorder, samples};
+use crate::support::{Display, Eye, Folder, Program, Shot, eventually, psnr, skip};
+use crate::{heard, look};
+
+/// The host's display has this size by itself.
+const OWN: &str = "1024x768";
+
+/// The person's.
+const THEIRS: &str = "1280x800";
+
+/// What is heard is what is played from here on: what the codec, the mixing of two sinks and a machine that has no
+/// turn for a player change is less.
+const ALIKE: f64 = 0.9;
+
+/// Parts of a fiftieth of a second in which something is to be heard: four seconds.
+const HEARD: usize = 200;
+
+/// Has every window fill the screen, without a frame.
+const MANAGER: &str = r#"<openbox_config xmlns="http://openbox.org/3.4/rc"><applications>
+<application class="*"><decor>no</decor><maximized>yes</maximized></application>
+</applications></openbox_config>"#;
+
+/// All that is needed to play.
+pub(crate) struct Table {
+    name: &'static str,
+    window: Size,
+    client: Option<Program>,
+    run: Option<Program>,
+    recorder: Option<Recorder>,
+    hands: Served,
+    _manager: Program,
+    here: Display,
+    there: Display,
+    server: PulseServer,
+    machines: Machines,
+    folder: Folder,
+}
+
+impl Table {
+    /// `None`, said aloud, without what it takes. `program` is the game's.
+    pub(crate) fn lay(program: &'static str, window: Size) -> Option<Table> {
+        if !Path::new("/usr/games").join(program).exists() {
+            skip(&format!("{program} is not installed: ./dev test-games"));
+            return None;
+        }
+        let (here, there) = (Display::start(OWN)?, Display::start(THEIRS)?);
+        let folder = Folder::new();
+        let hands = Served::open(&folder.path().join("pads")).expect("a temporary folder");
+        hands.plug(0, xbox()).expect("a folder");
+        Some(Table {
+            name: program,
+            window,
+            client: None,
+            run: None,
+            recorder: None,
+            hands,
+            _manager: manager(&here, &folder)?,
+            here,
+            there,
+            server: PulseServer::start()?,
+            machines: Machines::on_a_bridge()?,
+            folder,
+        })
+    }
+
+    /// The game's.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub(crate) fn home_file(&self, name: &str, text: &str) {
+        let file = self.home().join(name);
+        std::fs::create_dir_all(file.parent().expect("in the home")).expect("a temporary folder");
+        std::fs::write(file, text).expect("a temporary folder");
+    }
+
+    /// Starts the game. Nobody is there to play it yet.
+    pub(crate) fn start(&mut self, game: &[&str]) {
+        std::fs::create_dir_all(self.home()).expect("a temporary folder");
+        let (dir, hook) = (self.folder.join("host"), library("libopenuvr_hook.so"));
+        pair(&dir, &self.folder.join("client"), &format!("{HOST}:4710"));
+        let hook = hook.to_str().expect("a path of text");
+        let own = [
+            "run",
+            "--config",
+            "/dev/null",
+            "--config-dir",
+            &dir,
+            "--hook",
+            hook,
+        ];
+        let how = [
+            "--name",
+            "desk",
+            "--realtime",
+            "off",
+            "--fit",
+            "--sound",
+            "auto",
+            "--",
+        ];
+        let words = [&own[..], &how, game].concat();
+        let mut command = on(
+            &self.machines.host,
+            &[],
+            &self.home(),
+            Some(&self.here),
+            &words,
+        );
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/games";
+        command
+            .env("PATH", path)
+            .env("PULSE_SERVER", &self.server.address)
+            .env("XDG_RUNTIME_DIR", self.home())
+            .env_remove("XDG_DATA_HOME")
+            .env("SDL_AUDIODRIVER", "pulseaudio");
+        let run = Program::start("run", command);
+        run.line("openuvr run: streaming");
+        // All that the game plays, as it plays it.
+        let sinks = self.server.sinks().into_iter();
+        let mut given = sinks.filter(|sink| sink.starts_with("openuvr_"));
+        let sink = given.next().expect("a sink of the game's own");
+        let played = self.folder.path().join("played");
+        self.recorder = Some(Recorder::start(&self.server.address, &sink, &played));
+        self.run = Some(run);
+    }
+
+    /// Somebody at the other machine plays, without saying where the host is.
+    pub(crate) fn join(&mut self) {
+        let (dir, wav) = (self.folder.join("client"), self.folder.join("heard.wav"));
+        let (size, sound) = (self.window.to_string(), format!("wav:{wav}"));
+        let own = [
+            "client",
+            "--config",
+            "/dev/null",
+            "--config-dir",
+            &dir,
+            "--name",
+            "lap",
+        ];
+        let how = ["--realtime", "off", "--size", &size, "--sound", &sound];
+        let words = [&own[..], &how].concat();
+        let home = self.folder.path().to_owned();
+        let mut command = on(&self.machines.client, &[], &home, Some(&self.there), &words);
+        command
+            .env("LD_PRELOAD", library("libopenuvr_pads.so"))
+            .env(FOLDER, self.folder.path().join("pads"));
+        let client = Program::start("client", command);
+        let name = format!("\"desk: {}\"", self.name);
+        client.line(&format!("{name} is paired and answers at {HOST}:4710"));
+        client.line("game pad A pad");
+        client.line("player at desk");
+        self.client = Some(client);
+    }
+
+    fn run(&self) -> &Program {
+        self.run.as_ref().expect("it was started")
+    }
+
+    /// Waits for what the game says.
+    pub(crate) fn says(&self, line: &str) {
+        self.run().line(line);
+    }
+
+    /// How often it has said this.
+    pub(crate) fn times(&self, line: &str) -> usize {
+        self.run().count(line)
+    }
+
+    /// Waits until the picture is as large as the person's window, because the game's own is, and the same.
+    pub(crate) fn fills_the_window(&self) {
+        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        eventually("a display of the window's size", || {
+            (here.geometry(here.root)? == self.window).then_some(())
+        });
+        eventually("the game's picture, as large as the window", || {
+            let (one, other) = (here.part(self.window), there.part(self.window));
+            let window = there.geometry(there.client_window()?)?;
+            let same = look::correlation(&one, &other) > 0.9;
+            (window == self.window && self.is_painted() && same).then_some(())
+        });
+    }
+
+    /// Whether a quarter of what the person sees is not black.
+    pub(crate) fn is_painted(&self) -> bool {
+        let seen = self.seen();
+        let painted = seen.colours().iter().filter(|c| **c != [0; 3]).count();
+        painted > self.window.pixels() / 4
+    }
+
+    /// What the person sees.
+    pub(crate) fn seen(&self) -> Shot {
+        Eye::open(&self.there).part(self.window)
+    }
+
+    /// Waits until nothing moves that matters.
+    pub(crate) fn still(&self, alike: f64) -> Shot {
+        eventually("a view that stands still", || {
+            let before = self.seen();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let now = self.seen();
+            (psnr(&before, &now) > alike).then_some(now)
+        })
+    }
+
+    /// Waits until enough was heard, and that was what was played.
+    pub(crate) fn hears(&self) {
+        let file = |name: &str| samples(&self.folder.path().join(name));
+        eventually("four seconds of sound", || {
+            (heard::loud_parts(&file("heard.wav")) >= HEARD).then_some(())
+        });
+        let mut best: f64 = 0.0;
+        eventually("what is played is what is heard", || {
+            best = best.max(heard::likeness(&file("played"), &file("heard.wav")));
+            (best > ALIKE).then_some(())
+        });
+        println!(
+            "{}: loudness at both ends correlates by {best:.3}",
+            self.name
+        );
+    }
+
+    /// Does something on the pad, as one report.
+    pub(crate) fn hold(&self, events: &[(u16, u16, i32)]) {
+        let events = [events, &[(EV_SYN, 0, 0)]].concat();
+        self.hands.write(0, &events).expect("it is served");
+    }
+
+    /// Presses a button, long enough for a game that draws a few frames a second and asks only then.
+    pub(crate) fn press(&self, button: u16) {
+        self.hold(&[(EV_KEY, button, 1)]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        self.hold(&[(EV_KEY, button, 0)]);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+
+    /// Keeps both pictures for a person.
+    pub(crate) fn keep(&self, what: &str) {
+        let name = format!("{}-{what}", self.name);
+        look::keep(
+            &Eye::open(&self.here).part(self.window),
+            &format!("{name}-host"),
+        );
+        look::keep(&self.seen(), &format!("{name}-client"));
+    }
+
+    /// Both ends are well, and the host's display gets its own size back.
+    pub(crate) fn end(&mut self) {
+        self.run.as_mut().expect("it was started").assert_running();
+        let mut client = self.client.take().expect("it joined");
+        client.assert_running();
+        client.stop();
+        let here = Eye::open(&self.here);
+        eventually("the display's own size", || {
+            let size = here.geometry(here.root)?;
+            (size.to_string() == OWN).then_some(())
+        });
+        self.run().signal(Signal::TERM);
+        let mut run = self.run.take().expect("it was started");
+        run.ended();
+        println!(
+            "{}: pictures are in {}",
+            self.name,
+            look::folder().display()
+        );
+    }
+}
+
+/// A library that was built with these tests.
+fn library(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_openuvr")).parent();
+    folder.expect("it lies somewhere").join("deps").join(name)
+}
+
+/// A pad as xpad shows it.
+fn xbox() -> Description {
+    let axis = |minimum, maximum| Axis {
+        minimum,
+        maximum,
+        ..Axis::default()
+    };
+    let mut pad = Description::new("A pad", [3, 0x045e, 0x02ea, 0x0408]);
+    for key in [
+        0x130, 0x131, 0x133, 0x134, 0x136, 0x137, 0x13a, 0x13b, 0x13c, 0x13d, 0x13e,
+    ] {
+        pad = pad.with_key(key);
+    }
+    for code in [ABS_X, ABS_Y, ABS_RX, ABS_RY] {
+        pad = pad.with_axis(code, axis(-32_768, 32_767));
+    }
+    pad.with_axis(ABS_Z, axis(0, 1023))
+        .with_axis(ABS_RZ, axis(0, 1023))
+        .with_axis(ABS_HAT0X, axis(-1, 1))
+        .with_axis(ABS_HAT0Y, axis(-1, 1))
+}
+
+/// A window manager, which has begun to work; `None`, said aloud, if there is none here.
+fn manager(display: &Display, folder: &Folder) -> Option<Program> {
+    if Command::new("openbox").arg("--version").output().is_err() {
+        skip("openbox is not installed");
+        return None;
+    }
+    let rules = folder.join("rc.xml");
+    std::fs::write(&rules, MANAGER).expect("a temporary folder");
+    let mut command = Command::new("openbox");
+    command
+        .args(["--sm-disable", "--config-file", &rules])
+        .env("DISPLAY", &display.name)
+        .env("HOME", OsStr::new("/nonexistent"));
+    let manager = Program::start("openbox", command);
+    let eye = Eye::open(display);
+    eventually("the window manager", || eye.is_managed().then_some(()));
+    Some(manager)
+}

@@ -1,0 +1,239 @@
+//! Browsers, video players and a recording of a game under `openuvr run`, whose gateways are outside the game.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::browser::{self, Browser, Tab};
+use crate::pads;
+use crate::rig::{Run, displays};
+use crate::support::{Folder, PIN, eventually, skip};
+
+/// The browser in which the page is tried, unless there is none.
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever reads the tests' output is to know"
+)]
+fn program() -> Option<&'static str> {
+    let found = browser::program();
+    if found.is_none() {
+        // Also where nothing else may be skipped: it belongs to another tier.
+        eprintln!("SKIPPED: chromium is not installed (./dev test-web installs it)");
+    }
+    found
+}
+
+/// The page of the gateway that has said where it is, logged in.
+fn log_in(run: &Run, browser: &mut Browser) -> Tab {
+    let line = run.program.line("openuvr run: browsers: https://");
+    let url = line.split(' ').find(|word| word.starts_with("https://"));
+    let url = url.expect("its address").trim_end_matches(',');
+    run.program.line("openuvr run: streaming");
+    let tab = browser.open(url);
+    browser.until(&tab, "!!document.querySelector('#login:not([hidden])')");
+    let typed = format!(
+        "document.querySelector('#pin').value = '{}'; \
+         document.querySelector('#login').requestSubmit(); true",
+        PIN[1]
+    );
+    browser.run(&tab, &typed);
+    browser.until(&tab, "document.querySelector('#video').videoWidth > 0");
+    tab
+}
+
+/// A number for the picture that the page shows now.
+const PICTURE: &str = "(() => { \
+    const video = document.querySelector('#video'); \
+    const canvas = document.createElement('canvas'); \
+    [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight]; \
+    const context = canvas.getContext('2d'); \
+    context.drawImage(video, 0, 0); \
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height); \
+    let [sum, painted] = [0, 0]; \
+    for (let at = 0; at < data.length; at += 4) { \
+        sum = (sum * 31 + data[at] + 3 * data[at + 1] + 7 * data[at + 2]) % 1000003; \
+        painted += data[at] + data[at + 1] + data[at + 2] > 90; \
+    } \
+    return painted * 50 > canvas.width * canvas.height ? sum : 0; })()";
+
+/// The page says that it is over. Which end is seen first, the picture's or the program's, is not ours to say.
+const ENDED: &str =
+    "/the application at the host has ended|the host has stopped/.test(document.body.innerText)";
+
+/// Waits until the page has shown so many different pictures that are not empty.
+fn shows_motion(browser: &mut Browser, tab: &Tab, pictures: usize) {
+    let mut seen = std::collections::HashSet::new();
+    eventually("moving pictures", || {
+        let picture = browser.run(tab, PICTURE).as_u64()?;
+        if picture > 0 {
+            seen.insert(picture);
+        }
+        (seen.len() >= pictures).then_some(())
+    });
+}
+
+#[test]
+fn a_browser_plays_a_game_that_knows_nothing_of_it() {
+    let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
+        return;
+    };
+    let folder = Folder::new();
+    let file = folder.join("game.mp4");
+    let words = ["--web", "127.0.0.1:0", "--record", &file];
+    let mut run = Run::with(&here, &words, &[], &["glxgears"]);
+    let mut browser = Browser::start(program, run.folder.path());
+    let tab = log_in(&run, &mut browser);
+    assert_eq!(
+        browser.run(&tab, "document.querySelector('#video').videoWidth"),
+        json!(300)
+    );
+    shows_motion(&mut browser, &tab, 10);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    // The key that ends glxgears, pressed in the page.
+    browser.key(&tab, "Escape", "Escape", true);
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("recorded in"), "{text}");
+    assert!(!text.contains("missing"), "{text}");
+    browser.until(&tab, ENDED);
+    // It decodes all of it.
+    let words = ["-v", "error", "-count_frames", "-show_streams", &file];
+    let Ok(out) = Command::new("ffprobe").args(words).output() else {
+        skip("ffmpeg is not installed");
+        return;
+    };
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success() && complaints.is_empty(),
+        "{complaints}"
+    );
+}
+
+#[test]
+fn a_game_that_is_killed_is_told_to_the_page() {
+    let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
+        return;
+    };
+    let words = ["--web", "127.0.0.1:0"];
+    let mut run = Run::with(
+        &here,
+        &words,
+        &[],
+        &["sh", "-c", "glxgears & echo $!; wait"],
+    );
+    let mut browser = Browser::start(program, run.folder.path());
+    let tab = log_in(&run, &mut browser);
+    shows_motion(&mut browser, &tab, 3);
+    let text = run.program.text();
+    let id = text.lines().find_map(|line| line.trim().parse().ok());
+    let id = id
+        .and_then(rustix::process::Pid::from_raw)
+        .expect("its number");
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("it is ours");
+    browser.until(&tab, ENDED);
+    run.ended();
+}
+
+/// A pad that the page's browser has, in place of one that is plugged in.
+const PAD: &str = "(() => { \
+    const buttons = Array.from({ length: 17 }, () => ({ pressed: false, value: 0 })); \
+    const id = 'A Pad (STANDARD GAMEPAD Vendor: 045e Product: 028e)'; \
+    window.pad = { id, index: 0, connected: true, mapping: 'standard', timestamp: 0, buttons, axes: [0, 0, 0, 0] }; \
+    navigator.getGamepads = () => [window.pad, null, null, null]; \
+    return true; })()";
+
+#[test]
+fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
+    let (Some(program), Some(game), Some((here, _there))) =
+        (program(), pads::sdl(), displays("320x240"))
+    else {
+        return;
+    };
+    let words = [
+        "sh",
+        "-c",
+        "exec $PROGRAM \"$MARKS/notes\" \"$MARKS/rumble\"",
+    ];
+    let variables = [("PROGRAM", OsStr::new(&game))];
+    let how = ["--pads", "0", "--web", "127.0.0.1:0"];
+    let run = Run::with(&here, &how, &variables, &words);
+    let mut browser = Browser::start(program, run.folder.path());
+    let tab = log_in(&run, &mut browser);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    // A page without the focus sends nothing of pads.
+    let focus = json!({ "enabled": true });
+    browser.call(Some(&tab), "Emulation.setFocusEmulationEnabled", &focus);
+    let notes = || std::fs::read_to_string(run.folder.path().join("notes")).unwrap_or_default();
+    let says = |line: &str| eventually(line, || notes().contains(line).then_some(()));
+    browser.run(&tab, PAD);
+    says(" 045e:028e buttons 11 axes 6 hats 1");
+    for (done, said) in [
+        ("pad.buttons[0] = { pressed: true, value: 1 }", "0 a 1"),
+        ("pad.axes = [0, 1, 0, 0]", "0 lefty 32767"),
+        (
+            "pad.buttons[7] = { pressed: true, value: 1 }",
+            "0 righttrigger 32767",
+        ),
+    ] {
+        browser.run(&tab, &format!("{done}; true"));
+        says(said);
+    }
+    // Unplugged in mid-press: it comes up before it goes.
+    browser.run(&tab, "navigator.getGamepads = () => [null]; true");
+    says("0 a 0");
+    says("removed 0");
+}
+
+#[test]
+fn a_video_player_watches_a_game_that_knows_nothing_of_it() {
+    let Some((here, _there)) = displays("640x480") else {
+        return;
+    };
+    let words = ["--rtsp", "127.0.0.1:0"];
+    let mut run = Run::with(&here, &words, &[], &["glxgears"]);
+    let line = run.program.line("openuvr run: video players: rtsp://");
+    let url = line.split(' ').find(|word| word.starts_with("rtsp://"));
+    run.program.line("openuvr run: streaming");
+    let mut command = Command::new("ffmpeg");
+    command
+        .args([
+            "-v",
+            "error",
+            "-rtsp_transport",
+            "tcp",
+            "-i",
+            url.expect("its address"),
+        ])
+        .args([
+            "-frames:v",
+            "60",
+            "-fps_mode",
+            "passthrough",
+            "-f",
+            "framemd5",
+            "-",
+        ])
+        .stdin(Stdio::null());
+    let Ok(out) = command.output() else {
+        skip("ffmpeg is not installed");
+        return;
+    };
+    let text = String::from_utf8_lossy(&out.stdout);
+    let frames: std::collections::HashSet<_> = (text.lines())
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.rsplit(',').next())
+        .collect();
+    assert!(
+        frames.len() > 30,
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    run.program.assert_running();
+}

@@ -1,0 +1,124 @@
+//! `--record`: what is in the file, however the host ends.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{Folder, Host, Program, eventually, openuvr, skip};
+
+const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "60"];
+
+/// Fragments of a file, as far as they are whole.
+fn fragments(file: &str) -> usize {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    bytes.windows(4).filter(|four| four == b"moof").count()
+}
+
+/// Frames of a file that ffmpeg decodes without a complaint; `None`, said aloud, without ffmpeg.
+fn decoded(file: &str) -> Option<usize> {
+    let words = [
+        "-v",
+        "error",
+        "-i",
+        file,
+        "-map",
+        "0:v",
+        "-fps_mode",
+        "passthrough",
+    ];
+    let mut command = Command::new("ffmpeg");
+    command.args(words).args(["-f", "framemd5", "-"]);
+    let Ok(out) = command.stdin(Stdio::null()).output() else {
+        skip("ffmpeg is not installed");
+        return None;
+    };
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success() && complaints.is_empty(),
+        "{complaints}"
+    );
+    let text = String::from_utf8_lossy(&out.stdout);
+    Some(text.lines().filter(|line| !line.starts_with('#')).count())
+}
+
+#[test]
+fn a_host_that_is_killed_leaves_a_recording() {
+    let folder = Folder::new();
+    let file = folder.join("it.mp4");
+    let words = ["--sound", "tone:440", "--record", &file];
+    let mut host = Host::start(&[&PATTERN[..], &words].concat());
+    eventually("four fragments", || (fragments(&file) >= 4).then_some(()));
+    host.program.kill();
+    let Some(frames) = decoded(&file) else {
+        return;
+    };
+    // The first fragments are of half a second each, at 60 frames/s if nothing held them up.
+    assert!(frames >= 3, "{frames}");
+}
+
+#[test]
+fn what_was_recorded_is_told_and_not_overwritten() {
+    let folder = Folder::new();
+    let file = folder.join("it.mp4");
+    let mut host = Host::start(&[&PATTERN[..], &["--record", &file]].concat());
+    eventually("a fragment", || (fragments(&file) >= 1).then_some(()));
+    let text = host.program.stop();
+    let told = text.lines().find(|line| line.contains("recorded in"));
+    let told = told.unwrap_or_else(|| panic!("not told: {text}"));
+    assert!(told.contains(&file) && told.contains("no sound"), "{told}");
+    let words = told
+        .split_once(&format!("{file}: "))
+        .map(|(_, words)| words);
+    let told: usize = words
+        .and_then(|words| words.split(' ').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("no number: {told}"));
+    if let Some(frames) = decoded(&file) {
+        assert_eq!(frames, told);
+    }
+    let before = std::fs::read(&file).expect("it is there");
+    let dir = folder.join("host");
+    let own = [
+        "host",
+        "--config-dir",
+        &dir,
+        "--record",
+        &file,
+        "--bind",
+        "127.0.0.1:0",
+    ];
+    let words = [&own[..], &PATTERN, &["--for", "1s"]].concat();
+    let text = Program::start("host", openuvr(&words)).fails_in_one_line();
+    assert!(
+        text.contains("is there already: name another file"),
+        "{text}"
+    );
+    assert_eq!(std::fs::read(&file).expect("it is there"), before);
+    let words = [&words[..], &["--record-overwrite"]].concat();
+    let (status, text) = Program::start("host", openuvr(&words)).ended();
+    assert!(status.success(), "{text}");
+    assert_ne!(std::fs::read(&file).expect("it is there"), before);
+}
+
+#[test]
+fn a_recording_that_can_not_be_is_refused_at_once() {
+    let folder = Folder::new();
+    let (dir, file) = (folder.join("host"), folder.join("it.mp4"));
+    let nowhere = folder.join("nowhere/it.mp4");
+    for (words, said) in [
+        (
+            vec!["--record", nowhere.as_str()],
+            "No such file or directory",
+        ),
+        (vec!["--record-overwrite"], "it needs record"),
+        (vec!["--record", &file, "--csv", &file], "are one file"),
+        (
+            vec!["--record", &file, "--encoder", "jpeg"],
+            "this host makes no H.264",
+        ),
+    ] {
+        let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+        let words = [&own[..], &PATTERN, &words].concat();
+        let text = Program::start("host", openuvr(&words)).fails_in_one_line();
+        assert!(text.contains(said), "{text}");
+        assert!(!Path::new(&file).exists(), "{words:?}");
+    }
+}

@@ -1,0 +1,86 @@
+// Game pads, by the browser's Gamepad API. It says how they are held when it is asked, which is done with each
+// picture of the display; a pad that its browser does not map to the standard gamepad is not sent.
+
+import type { InputEvent, PadState } from "./wire";
+
+/** Pads of a player at most (crates/proto/src/input/pad.rs). */
+const MAX_PADS = 4;
+
+/** Buttons of the standard gamepad that are triggers. */
+const TRIGGERS = [6, 7];
+
+const BUTTONS = 17;
+
+const NEUTRAL: PadState = { buttons: 0, sticks: [0, 0, 0, 0], triggers: [0, 0] };
+
+/** A place of -1 to 1 as the wire has it. */
+function stick(value: number | undefined): number {
+  return Math.max(-32768, Math.min(32767, Math.round((value ?? 0) * 32767)));
+}
+
+function stateOf(pad: Gamepad): PadState {
+  let buttons = 0;
+  pad.buttons.slice(0, BUTTONS).forEach(({ pressed }, n) => {
+    if (pressed && !TRIGGERS.includes(n)) buttons |= 1 << n;
+  });
+  const pulled = (n: number) => Math.round(Math.max(0, Math.min(1, pad.buttons[n]?.value ?? 0)) * 65535);
+  return {
+    buttons,
+    sticks: [0, 1, 2, 3].map((axis) => stick(pad.axes[axis])),
+    triggers: [pulled(TRIGGERS[0]), pulled(TRIGGERS[1])],
+  };
+}
+
+/** Of "Name (STANDARD GAMEPAD Vendor: 045e Product: 028e)" and "045e-028e-Name", as browsers call pads. */
+function called(id: string): { name: string; vendor: number; product: number } {
+  const chromium = /^(.*?) *\((?:STANDARD GAMEPAD )?Vendor: ([0-9a-f]{4}) Product: ([0-9a-f]{4})\)/i.exec(id);
+  if (chromium) return { name: chromium[1], vendor: parseInt(chromium[2], 16), product: parseInt(chromium[3], 16) };
+  const firefox = /^([0-9a-f]{1,4})-([0-9a-f]{1,4})-(.*)$/i.exec(id);
+  if (firefox) return { name: firefox[3], vendor: parseInt(firefox[1], 16), product: parseInt(firefox[2], 16) };
+  return { name: id, vendor: 0, product: 0 };
+}
+
+export class Pads {
+  /** What the host knows of each. */
+  private known: ({ id: string; state: string } | null)[] = Array(MAX_PADS).fill(null);
+
+  constructor(private readonly push: (event: InputEvent, at: number) => void) {}
+
+  /** Another session: the host knows of none. */
+  forget() {
+    this.known = Array(MAX_PADS).fill(null);
+  }
+
+  /** Sends what has changed; without the focus nothing is held. */
+  look(focused: boolean) {
+    const pads = navigator.getGamepads();
+    for (let n = 0; n < MAX_PADS; n += 1) {
+      const pad = pads[n]?.connected && pads[n]?.mapping === "standard" ? pads[n] : null;
+      this.follow(n, pad ?? null, focused);
+    }
+  }
+
+  private follow(n: number, pad: Gamepad | null, focused: boolean) {
+    const before = this.known[n];
+    const now = performance.now();
+    if (before && before.id !== pad?.id) {
+      this.push({ kind: "padDisconnected", pad: n }, now);
+      this.known[n] = null;
+    }
+    if (!pad) return;
+    let known = this.known[n];
+    if (!known) {
+      known = { id: pad.id, state: JSON.stringify(NEUTRAL) };
+      this.known[n] = known;
+      const count = Math.min(BUTTONS, pad.buttons.length);
+      const sticks: [boolean, boolean] = [pad.axes.length >= 2, pad.axes.length >= 4];
+      const identity = { ...called(pad.id), buttons: 2 ** count - 1, sticks };
+      this.push({ kind: "padConnected", pad: n, identity }, now);
+    }
+    const state = focused ? stateOf(pad) : NEUTRAL;
+    const words = JSON.stringify(state);
+    if (words === known.state) return;
+    known.state = words;
+    this.push({ kind: "pad", pad: n, state }, now);
+  }
+}

@@ -1,0 +1,137 @@
+//! Servers of STUN and TURN that browsers are told of: those behind a network that lets no datagram of the host's
+//! through reach it by a relay.
+//!
+//! The host itself asks none of them: a browser's relay sends to the host's own address, which it has to reach.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// A server, as `RTCIceServer` of the WebRTC specification has it.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct IceServer {
+    /// By RFC 7064 and 7065: `stun:HOST:PORT`, `turn:HOST:PORT?transport=udp`.
+    urls: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    username: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential: Option<String>,
+}
+
+/// A text that names no server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
+pub struct NoIceServer;
+
+impl FromStr for IceServer {
+    type Err = NoIceServer;
+
+    /// `stun:HOST[:PORT]`, or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; with `turns` by TLS.
+    fn from_str(text: &str) -> Result<IceServer, NoIceServer> {
+        let (scheme, rest) = text.split_once(':').ok_or(NoIceServer)?;
+        let (login, place) = match rest.rsplit_once('@') {
+            Some((login, place)) => (Some(login.split_once(':').ok_or(NoIceServer)?), place),
+            None => (None, rest),
+        };
+        let (address, query) = match place.split_once('?') {
+            Some((address, query)) => (address, Some(query)),
+            None => (place, None),
+        };
+        let goes = match (scheme, login, query) {
+            ("stun" | "stuns", None, None) => true,
+            ("turn" | "turns", Some((user, secret)), query) => {
+                let known = matches!(query, None | Some("transport=udp" | "transport=tcp"));
+                known && !user.is_empty() && !secret.is_empty()
+            }
+            _ => false,
+        };
+        match goes && is_address(address) {
+            true => Ok(IceServer {
+                urls: format!("{scheme}:{place}"),
+                username: login.map(|(user, _)| user.to_owned()),
+                credential: login.map(|(_, secret)| secret.to_owned()),
+            }),
+            false => Err(NoIceServer),
+        }
+    }
+}
+
+/// Whether it is `HOST`, `HOST:PORT`, `[V6]` or `[V6]:PORT`.
+fn is_address(text: &str) -> bool {
+    let host = match text.strip_prefix('[') {
+        Some(rest) => {
+            let Some((host, rest)) = rest.split_once(']') else {
+                return false;
+            };
+            let port = rest.strip_prefix(':').is_none_or(is_port);
+            return host.parse::<std::net::Ipv6Addr>().is_ok()
+                && port
+                && (rest.is_empty() || rest.starts_with(':'));
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) if is_port(port) => host,
+            Some(_) => return false,
+            None => text,
+        },
+    };
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    !host.is_empty() && host.len() <= 253 && host.chars().all(known)
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// Without the secret: it goes to browsers that have logged in, and nowhere else.
+impl fmt::Debug for IceServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.urls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_as_browsers_want_them() {
+        let json = |text: &str| {
+            let server: IceServer = text.parse().unwrap();
+            serde_json::to_string(&server).unwrap()
+        };
+        assert_eq!(
+            json("stun:stun.example.org"),
+            r#"{"urls":"stun:stun.example.org"}"#
+        );
+        assert_eq!(
+            json("turn:me:a:b@c@192.0.2.1:3478?transport=tcp"),
+            r#"{"urls":"turn:192.0.2.1:3478?transport=tcp","username":"me","credential":"a:b@c"}"#
+        );
+        assert!(json("turns:me:s@[2001:db8::1]:5349").contains("turns:[2001:db8::1]:5349"));
+        let server: IceServer = "turn:me:hidden@relay".parse().unwrap();
+        assert!(!format!("{server:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused() {
+        for text in [
+            "",
+            "stun:",
+            "relay:3478",
+            "http://relay",
+            "turn:relay",
+            "turn:me@relay",
+            "turn::s@relay",
+            "turn:me:s@relay:0",
+            "turn:me:s@relay:70000",
+            "turn:me:s@relay?transport=sctp",
+            "turn:me:s@re lay",
+            "turn:me:s@[::1",
+            "stun:[::1]x",
+            "stun:me:s@relay",
+        ] {
+            assert_eq!(text.parse::<IceServer>(), Err(NoIceServer), "{text}");
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Frames and sound become fragments of a file: which go together, when each is shown, and for how long. A value
+//! without a clock and a file.
+//!
+//! A frame is shown until the next one, so that the newest one waits for it: a second at most, since a picture that
+//! stays is to be in the file, too. Sound is counted in samples, whatever clocks say; where the count and the time of
+//! capture part (something was lost, or the two clocks differ), it is put where it was captured.
+
+use std::collections::VecDeque;
+
+use openuvr_proto::time::Instant;
+
+use super::mp4;
+pub use super::queue::{Frame, Sound};
+use super::track::{Part, SOUND_RATE, Track, VIDEO_RATE};
+use crate::packetise::nal_units;
+
+/// How much goes into a fragment: what is lost at most when the program is killed, and what a player reads before it
+/// shows anything …
+const SPAN: i64 = 500_000_000;
+
+/// … and in bytes of video.
+const BYTES: usize = 4 << 20;
+
+/// How long the newest frame waits for the next.
+const STAYS: i64 = 1_000_000_000;
+
+/// Samples by which sound may be from where it was captured: 20 ms, which nobody hears against a picture
+/// (EBU R37 allows 40 ms).
+const DRIFT: i64 = SOUND_RATE as i64 / 50;
+
+/// Types of NAL units (ITU-T H.264 table 7-1).
+const SEQUENCE_SET: u8 = 7;
+const PICTURE_SET: u8 = 8;
+
+/// What is in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Written {
+    /// Frames.
+    pub frames: u64,
+    /// Packets of sound.
+    pub packets: u64,
+    /// Nanoseconds from the first frame to the last.
+    pub span: i64,
+}
+
+/// The newest frame.
+struct Newest {
+    captured: Instant,
+    at: u64,
+    key: bool,
+    /// With lengths in front of the NAL units.
+    bytes: Vec<u8>,
+}
+
+/// See the module.
+pub struct Fragments {
+    sound: bool,
+    /// When the first frame was captured.
+    began: Option<Instant>,
+    newest: Option<Newest>,
+    /// Where the next frame may be at the earliest.
+    video_at: u64,
+    /// Where the next packet of sound goes on.
+    sound_at: Option<u64>,
+    pictures: Part,
+    packets: Part,
+    sequence: u32,
+    so_far: Written,
+    whole: VecDeque<(Vec<u8>, Written)>,
+}
+
+impl Fragments {
+    /// Those of a file that begins; `sound`: it has some.
+    #[must_use]
+    pub fn new(sound: bool) -> Fragments {
+        Fragments {
+            sound,
+            began: None,
+            newest: None,
+            video_at: 0,
+            sound_at: None,
+            pictures: Part::default(),
+            packets: Part::default(),
+            sequence: 0,
+            so_far: Written::default(),
+            whole: VecDeque::new(),
+        }
+    }
+
+    /// The next frame. Frames before the first key frame are passed over.
+    pub fn frame(&mut self, frame: Frame) {
+        let began = match (self.began, frame.key) {
+            (Some(began), _) => began,
+            (None, true) if self.begin(&frame) => *self.began.insert(frame.captured),
+            (None, _) => return,
+        };
+        let at = ticks(frame.captured, began, VIDEO_RATE).max(self.video_at);
+        self.settle(at);
+        let span = u64::from(VIDEO_RATE) * SPAN.unsigned_abs() / 1_000_000_000;
+        let full = self.pictures.span() >= span || self.pictures.data.len() >= BYTES;
+        // So that a player finds a key frame by its fragment.
+        if full || frame.key {
+            self.cut();
+        }
+        self.video_at = at + 1;
+        self.newest = Some(Newest {
+            captured: frame.captured,
+            at,
+            key: frame.key,
+            bytes: with_lengths(&frame.bytes),
+        });
+    }
+
+    /// The next packet of sound. What was captured before the first frame is passed over.
+    pub fn sound(&mut self, sound: Sound) {
+        let Some(began) = self
+            .began
+            .filter(|began| self.sound && sound.captured >= *began)
+        else {
+            return;
+        };
+        let captured = ticks(sound.captured, began, SOUND_RATE);
+        let at = match self.sound_at {
+            Some(next) if captured.abs_diff(next) <= DRIFT.unsigned_abs() => next,
+            // Times in a file don't go back: of a clock that is faster than the host's a packet is left out.
+            Some(next) if captured < next => return,
+            _ => {
+                self.cut_sound();
+                captured
+            }
+        };
+        let samples = u64::from(sound.samples);
+        self.packets.push(at, samples, true, &sound.bytes);
+        self.so_far.packets += 1;
+        self.sound_at = Some(at + samples);
+        let span = u64::from(SOUND_RATE) * SPAN.unsigned_abs() / 1_000_000_000;
+        if self.packets.span() >= span {
+            self.cut();
+        }
+        // A picture may rest while sound goes on.
+        self.idle(sound.captured);
+    }
+
+    /// It is `now`, and nothing has come for a while.
+    pub fn idle(&mut self, now: Instant) {
+        let Some(newest) = &self.newest else { return };
+        if now.0.saturating_sub(newest.captured.0) < STAYS {
+            return;
+        }
+        // Less than it was shown for until now: frames that come later were not captured before.
+        let shown = u64::from(VIDEO_RATE) / 2;
+        let until = newest.at + shown;
+        self.settle(until);
+        self.video_at = until;
+        self.cut();
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) {
+        if let Some(newest) = &self.newest {
+            let until = newest.at + u64::from(VIDEO_RATE) / 60;
+            self.settle(until);
+        }
+        self.cut();
+    }
+
+    /// What is to be written next, and what is in the file then.
+    pub fn poll(&mut self) -> Option<(Vec<u8>, Written)> {
+        self.whole.pop_front()
+    }
+
+    /// The newest frame is shown until then.
+    fn settle(&mut self, until: u64) {
+        let Some(newest) = self.newest.take() else {
+            return;
+        };
+        let duration = until.saturating_sub(newest.at).max(1);
+        let Newest { at, key, bytes, .. } = newest;
+        self.pictures.push(at, duration, key, &bytes);
+        self.so_far.frames += 1;
+        let began = self.began.map_or(0, |began| began.0);
+        self.so_far.span = newest.captured.0.saturating_sub(began);
+    }
+
+    /// Writes the head of the file; whether the frame has what belongs there.
+    fn begin(&mut self, frame: &Frame) -> bool {
+        let of = |kind: u8| {
+            let mut units = nal_units(&frame.bytes);
+            units.find(|unit| unit.first().is_some_and(|first| first & 0x1f == kind))
+        };
+        let (Some(sequence), Some(picture), Some(size)) =
+            (of(SEQUENCE_SET), of(PICTURE_SET), frame.size)
+        else {
+            return false;
+        };
+        let Some(head) = mp4::head((sequence, picture), size, self.sound) else {
+            return false;
+        };
+        self.whole.push_back((head, self.so_far));
+        true
+    }
+
+    /// What is there becomes a fragment.
+    fn cut(&mut self) {
+        let (pictures, packets) = (
+            std::mem::take(&mut self.pictures),
+            std::mem::take(&mut self.packets),
+        );
+        self.fragment(&[(Track::Video, pictures), (Track::Sound, packets)]);
+    }
+
+    /// A track's samples follow each other without gaps in a fragment.
+    fn cut_sound(&mut self) {
+        let packets = std::mem::take(&mut self.packets);
+        self.fragment(&[(Track::Sound, packets)]);
+    }
+
+    fn fragment(&mut self, parts: &[(Track, Part)]) {
+        if parts.iter().all(|(_, part)| part.samples.is_empty()) {
+            return;
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        if let Some(bytes) = mp4::fragment(self.sequence, parts) {
+            self.whole.push_back((bytes, self.so_far));
+        }
+    }
+}
+
+/// Ticks from the beginning to a moment; none before it.
+fn ticks(at: Instant, began: Instant, rate: u32) -> u64 {
+    let nanos = i128::from(at.0) - i128::from(began.0);
+    let ticks = nanos.max(0) * i128::from(rate) / 1_000_000_000;
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+/// A frame with the length of each NAL unit in front of it (ISO/IEC 14496-15 section 5.3.3), in place of start codes.
+fn with_lengths(stream: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(stream.len() + 16);
+    for unit in nal_units(stream) {
+        let length = u32::try_from(unit.len()).unwrap_or(u32::MAX);
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(unit);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use mp4_atom::{Any, DecodeMaybe as _, Moof};
+
+    use super::*;
+
+    /// Parameter sets of x264 for 640x384, and a slice.
+    const KEY: &[u8] = &[
+        0, 0, 0, 1, 0x67, 0x42, 0xc0, 0x1e, 0xd9, 0, 0xa0, 0x18, 0x2a, 0x10, 0, 0, 0, 1, 0x68,
+        0xcb, 0x83, 0xcb, 0x20, 0, 0, 1, 0x65, 0x88, 0x84,
+    ];
+
+    const MS: i64 = 1_000_000;
+
+    /// Where the recording begins on the host's clock.
+    const BEGAN: i64 = 7_000 * MS;
+
+    fn frame(millis: i64, key: bool) -> Frame {
+        Frame {
+            captured: Instant(BEGAN + millis * MS),
+            key,
+            size: key.then_some(openuvr_proto::units::Size::new(640, 384)),
+            bytes: if key {
+                KEY.to_vec()
+            } else {
+                vec![0, 0, 1, 0x41, 0x9a]
+            },
+        }
+    }
+
+    fn sound(millis: i64) -> Sound {
+        Sound {
+            captured: Instant(BEGAN + millis * MS),
+            samples: 240,
+            bytes: vec![1, 2, 3],
+        }
+    }
+
+    /// The fragments' tracks: number, where it begins, and how long each sample is.
+    fn tracks(fragments: &mut Fragments) -> Vec<(u32, u64, Vec<u32>)> {
+        let mut found = Vec::new();
+        while let Some((bytes, _)) = fragments.poll() {
+            let mut bytes = &bytes[..];
+            while let Some(atom) = Any::decode_maybe(&mut bytes).unwrap() {
+                let Any::Moof(Moof { traf, .. }) = atom else {
+                    continue;
+                };
+                for track in traf {
+                    let samples = track.trun[0].samples.iter();
+                    let durations = samples.map(|sample| sample.duration.unwrap());
+                    found.push((
+                        track.tfhd.track_id,
+                        track.tfdt.unwrap().base_media_decode_time,
+                        durations.collect(),
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn frames_are_shown_until_the_next_one() {
+        let mut fragments = Fragments::new(false);
+        fragments.frame(frame(-20, false));
+        for (millis, key) in [(0, true), (10, false), (30, false), (40, true)] {
+            fragments.frame(frame(millis, key));
+        }
+        fragments.finish();
+        let video = 1;
+        assert_eq!(
+            tracks(&mut fragments),
+            [
+                (video, 0, vec![900, 1800, 900]),
+                // A key frame begins a fragment.
+                (video, 3600, vec![1500]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_picture_that_stays_is_written_and_gone_on_from() {
+        let mut fragments = Fragments::new(false);
+        fragments.frame(frame(0, true));
+        fragments.idle(Instant(BEGAN + 999 * MS));
+        assert_eq!(tracks(&mut fragments), []);
+        fragments.idle(Instant(BEGAN + 1000 * MS));
+        assert_eq!(tracks(&mut fragments), [(1, 0, vec![45_000])]);
+        fragments.frame(frame(60_000, false));
+        fragments.finish();
+        assert_eq!(tracks(&mut fragments), [(1, 60 * 90_000, vec![1500])]);
+    }
+
+    #[test]
+    fn sound_is_where_it_was_captured() {
+        let mut fragments = Fragments::new(true);
+        fragments.sound(sound(-1));
+        fragments.frame(frame(0, true));
+        // A clock that is a little off does not matter …
+        for millis in [2, 7, 13, 17] {
+            fragments.sound(sound(millis));
+        }
+        // … but a gap does; and times don't go back: that packet is left out.
+        for millis in [100, 105, 3] {
+            fragments.sound(sound(millis));
+        }
+        fragments.finish();
+        let sound = 2;
+        let found = tracks(&mut fragments);
+        let heard: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
+        assert_eq!(
+            heard,
+            [&(sound, 96, vec![240; 4]), &(sound, 4800, vec![240; 2]),]
+        );
+    }
+
+    #[test]
+    fn a_fragment_is_half_a_second_at_most() {
+        let mut fragments = Fragments::new(true);
+        for number in 0..150 {
+            fragments.frame(frame(number * 10, number == 0));
+            fragments.sound(sound(number * 10));
+            fragments.sound(sound(number * 10 + 5));
+        }
+        fragments.finish();
+        let found = tracks(&mut fragments);
+        assert!(found.len() >= 6, "{found:?}");
+        let frames: usize = found.iter().filter(|t| t.0 == 1).map(|t| t.2.len()).sum();
+        let packets: usize = found.iter().filter(|t| t.0 == 2).map(|t| t.2.len()).sum();
+        assert_eq!((frames, packets), (150, 300));
+        for (track, _, durations) in &found {
+            let rate = if *track == 1 { 90_000 } else { 48_000 };
+            let span: u32 = durations.iter().sum();
+            assert!(span * 100 <= rate * 52, "{track}: {span}");
+        }
+    }
+
+    #[test]
+    fn a_stream_without_parameter_sets_writes_nothing() {
+        let mut fragments = Fragments::new(true);
+        for bytes in [
+            &[][..],
+            &[0, 0, 1],
+            &[0, 0, 1, 0x65, 1],
+            &[0, 0, 1, 0x67, 0, 0, 1, 0x68, 1],
+        ] {
+            fragments.frame(Frame {
+                bytes: bytes.to_vec(),
+                ..frame(0, true)
+            });
+        }
+        fragments.finish();
+        assert!(fragments.poll().is_none());
+    }
+}

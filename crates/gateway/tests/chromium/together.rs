@@ -1,0 +1,328 @@
+//! Our own client, a browser, a video player and observers at once, on one encode: each frame comes to one end
+//! for each of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use openuvr_gateway::rtsp::{RtspServer, RtspSetup};
+use openuvr_media::cursor::Cursor;
+use openuvr_media::picture::Picture;
+use openuvr_media::present::{PresentError, Presenter};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
+use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
+use openuvr_runtime::client::config::Config;
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::host::{Notice, Notices};
+
+use super::player::{Player, VIDEO};
+use super::support::{PIN, Rig, TIMEOUT, eventually};
+use super::{SIZE, start};
+
+const TOKEN: &str = "the-secret-of-tests";
+
+/// Shows nothing: what came is in the host's records.
+struct Nowhere;
+
+impl Presenter for Nowhere {
+    fn present(&mut self, _: FrameId, _: &Picture<'_>) -> Result<(), PresentError> {
+        Ok(())
+    }
+
+    fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
+        Ok(())
+    }
+}
+
+/// What the host said until now.
+#[derive(Default)]
+struct Ledger {
+    /// Who came, as what, and the rendition of each.
+    subscribers: HashMap<SubscriberId, (Role, String, RenditionId)>,
+    /// How each frame ended, as often as the host said so.
+    records: HashMap<SubscriberId, BTreeMap<u32, Vec<Outcome>>>,
+    encoders_opened: usize,
+    /// What is not to be: somebody left, a notice was lost, an encoder was closed.
+    wrong: Vec<String>,
+}
+
+impl Ledger {
+    fn note(&mut self, notice: Notice) {
+        match notice {
+            Notice::Subscribed {
+                subscriber,
+                role,
+                software,
+                rendition,
+                ..
+            } => {
+                self.subscribers
+                    .insert(subscriber, (role, software, rendition));
+            }
+            Notice::Record(record) => self.record(&record),
+            Notice::EncoderOpened { .. } => self.encoders_opened += 1,
+            wrong @ (Notice::EncoderClosed(_)
+            | Notice::Ended(..)
+            | Notice::Lost(_)
+            | Notice::Failed(_)) => self.wrong.push(format!("{wrong:?}")),
+            _ => {}
+        }
+    }
+
+    fn record(&mut self, record: &FrameRecord) {
+        let of = self.records.entry(record.subscriber).or_default();
+        of.entry(record.frame.0).or_default().push(record.outcome);
+    }
+
+    fn newest(&self) -> u32 {
+        let newest = self
+            .records
+            .values()
+            .filter_map(|frames| frames.keys().last());
+        newest.max().copied().unwrap_or(0)
+    }
+
+    /// Frames of a subscriber that came to where they can be seen.
+    fn arrived(&self, whose: SubscriberId) -> usize {
+        let arrives = |outcome: &Outcome| {
+            matches!(outcome, Outcome::Displayed(Fidelity::Whole) | Outcome::Left)
+        };
+        let frames = self.records.get(&whose).into_iter().flatten();
+        frames
+            .filter(|(_, outcomes)| outcomes.iter().any(arrives))
+            .count()
+    }
+
+    /// The first frame up to `last` of which nothing was said to somebody who had one before it.
+    fn unaccounted(&self, last: u32) -> Option<(SubscriberId, u32)> {
+        self.subscribers.keys().find_map(|whose| {
+            let frames = self.records.get(whose)?;
+            let first = *frames.keys().next()?;
+            (first..=last)
+                .find(|frame| !frames.contains_key(frame))
+                .map(|frame| (*whose, frame))
+        })
+    }
+
+    /// Who has subscribed as this and with a program of this name.
+    fn who(&self, role: Role, software: &str) -> Vec<SubscriberId> {
+        let fits = |(_, (is, by, _)): &(&SubscriberId, &(Role, String, RenditionId))| {
+            *is == role && by.contains(software)
+        };
+        self.subscribers
+            .iter()
+            .filter(fits)
+            .map(|(id, _)| *id)
+            .collect()
+    }
+}
+
+/// Something that goes on in a thread until it is dropped.
+struct Going {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Going {
+    fn on(mut turn: impl FnMut() + Send + 'static) -> Going {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                turn();
+            }
+        });
+        Going {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if ended.is_some_and(|ended| ended.is_err()) && !std::thread::panicking() {
+            panic!("a thread of the test panicked");
+        }
+    }
+}
+
+fn listen(notices: Notices) -> (Going, Arc<Mutex<Ledger>>) {
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    let noted = ledger.clone();
+    let going = Going::on(move || {
+        if let Some(notice) = notices.next(Duration::from_millis(20)) {
+            noted
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .note(notice);
+        }
+    });
+    (going, ledger)
+}
+
+/// A client of ours that pairs, in a folder of its own.
+fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
+    let pin = Pin::parse(PIN).unwrap();
+    rig.host.open_pairing(pin, TIMEOUT);
+    let target: Target = rig.link.to_string().parse().unwrap();
+    let config = Config {
+        pin: Some(PIN.to_owned()),
+        config_dir: Some(folder.to_owned()),
+        realtime: false,
+        sound: "off".to_owned(),
+        observe,
+        ..Config::new(target)
+    };
+    let opened = config.open().unwrap();
+    let client = ClientRuntime::start(ClientSetup {
+        identity: opened.identity,
+        name: opened.name,
+        hosts: opened.hosts,
+        host: opened.host,
+        target: opened.target,
+        paths: opened.paths,
+        pin: opened.pin,
+        pair_again: false,
+        offer: opened.offer,
+        decoder: opened.decoder,
+        link: opened.link,
+        only: opened.only,
+        surface: Box::new(|_, _, _| Ok((Box::new(Nowhere), None))),
+        input: None,
+        send_input: true,
+        audio: opened.audio,
+        microphone: opened.microphone,
+        clipboard: None,
+        pads: None,
+        overlay: false,
+        reconnect: false,
+        scheduler: config.scheduler(),
+    });
+    client.unwrap()
+}
+
+/// A video player that takes all, and counts the frames that came to their last packet.
+fn video_player(server: &RtspServer) -> (Going, Arc<AtomicU64>) {
+    let url = format!("rtsp://{}/{TOKEN}", server.address());
+    let mut player = Player::that_plays(server.address(), &url);
+    let frames = Arc::new(AtomicU64::new(0));
+    let counted = frames.clone();
+    let going = Going::on(move || {
+        let (channel, packet) = player.packet();
+        // The marker bit (RFC 6184 5.1).
+        let ends = channel == VIDEO && packet.get(1).is_some_and(|byte| byte & 0x80 != 0);
+        counted.fetch_add(u64::from(ends), Ordering::Relaxed);
+    });
+    (going, frames)
+}
+
+/// All of them at once, until so many frames came whole to the player.
+fn all_at_once(name: &str, observers: usize, frames: usize) {
+    let rig = Rig::with(name, SIZE, |config| {
+        config.sound = "tone:440".to_owned();
+        config.max_observers = 16;
+    });
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let (_noting, ledger) = listen(rig.host.notices());
+    let look = || ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let wait_for = |role, software: &str, count: usize| {
+        eventually(&format!("{count} of {software:?} as {role:?}"), || {
+            let found = look().who(role, software);
+            (found.len() == count).then_some(found)
+        })
+    };
+    let folder = |number: usize| rig.folder.0.join(format!("client-{number}"));
+    let _player = client(&rig, &folder(0), false);
+    let player = wait_for(Role::Player, "", 1)[0];
+
+    rig.host.open_pairing(Pin::parse(PIN).unwrap(), TIMEOUT);
+    let page = format!("https://127.0.0.1:{}/?role=watch", rig.address().port());
+    let tab = browser.open(&page);
+    browser.log_in(&tab, PIN);
+    let in_browser = wait_for(Role::Observer, "a browser", 1)[0];
+
+    let setup = RtspSetup {
+        bind: ([127, 0, 0, 1], 0).into(),
+        token: TOKEN.parse().unwrap(),
+        name: "the test".to_owned(),
+        sound: true,
+    };
+    let server = RtspServer::start(setup, rig.host.clone(), &rig.scheduler()).unwrap();
+    let (playing, played) = video_player(&server);
+    wait_for(Role::Observer, "", 2);
+    let mut watching = Vec::new();
+    for number in 1..=observers {
+        watching.push(client(&rig, &folder(number), true));
+        wait_for(Role::Observer, "", 2 + number);
+    }
+
+    // Each gets frames, and the player as many as are wanted.
+    let all: Vec<SubscriberId> = look().subscribers.keys().copied().collect();
+    assert_eq!(all.len(), 3 + observers);
+    let until =
+        Instant::now() + TIMEOUT + Duration::from_millis(50) * u32::try_from(frames).unwrap();
+    let (before, pictures) = (look().arrived(player), "document.querySelector('#video')");
+    loop {
+        let ledger = look();
+        let few = all.iter().find(|id| ledger.arrived(**id) < 30).copied();
+        let came = ledger.arrived(player) - before;
+        assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
+        if few.is_none() && came >= frames {
+            break;
+        }
+        assert!(
+            Instant::now() < until,
+            "{came} frames came; few for {few:?}"
+        );
+        drop(ledger);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let decoded = format!("{pictures}.getVideoPlaybackQuality().totalVideoFrames > 30");
+    browser.until(&tab, &decoded);
+    assert!(
+        played.load(Ordering::Relaxed) > 30,
+        "the video player got frames"
+    );
+
+    // Every frame up to now comes to an end for everybody, and to one.
+    let last = look().newest();
+    eventually(&format!("an end of each frame up to {last}"), || {
+        look().unaccounted(last).is_none().then_some(())
+    });
+    let ledger = look();
+    for (whose, frames) in &ledger.records {
+        let twice = frames.iter().find(|(_, outcomes)| outcomes.len() != 1);
+        assert_eq!(twice, None, "{whose}");
+    }
+    assert_eq!(ledger.encoders_opened, 1, "one encode for all");
+    let renditions: Vec<RenditionId> = ledger.subscribers.values().map(|(.., of)| *of).collect();
+    assert!(
+        renditions.windows(2).all(|pair| pair[0] == pair[1]),
+        "{renditions:?}"
+    );
+    assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
+    assert!(ledger.arrived(in_browser) > 30);
+    drop(ledger);
+    drop((playing, watching));
+}
+
+#[test]
+fn player_browser_and_video_player_share_one_encode() {
+    all_at_once("together", 2, 240);
+}
+
+#[test]
+#[ignore = "a minute: ./dev test-web runs it"]
+fn eight_more_watch_for_a_minute() {
+    all_at_once("together-long", 8, 60 * 60);
+}

@@ -1,0 +1,75 @@
+//! What ffmpeg and ffprobe say of a file. They are strict here: anything that they complain about fails the test.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Whether both are installed.
+#[expect(clippy::print_stderr, reason = "a test that does less says so")]
+pub(crate) fn is_there() -> bool {
+    let found = ["ffmpeg", "ffprobe"].into_iter().all(|program| {
+        let mut command = Command::new(program);
+        command.arg("-version").stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    });
+    if !found {
+        eprintln!("skipped: install ffmpeg for it");
+    }
+    found
+}
+
+fn output(program: &str, words: &[&str]) -> Vec<u8> {
+    let out = Command::new(program)
+        .args(["-v", "error"])
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success() && complaints.is_empty(),
+        "{program}: {complaints}"
+    );
+    out.stdout
+}
+
+/// What ffmpeg makes of the file with these words.
+fn ffmpeg(file: &Path, words: &[&str]) -> Vec<u8> {
+    let file = file.to_str().unwrap();
+    output("ffmpeg", &[&["-i", file], words, &["-"]].concat())
+}
+
+/// The H.264 of the file, as it is.
+pub(crate) fn annex_b(file: &Path) -> Vec<u8> {
+    // A stream without times: that two frames come closer than it can say is no fault of the file.
+    let words = ["-v", "fatal", "-map", "0:v", "-c", "copy", "-f", "h264"];
+    ffmpeg(file, &words)
+}
+
+/// How many frames of a track ffmpeg decodes.
+pub(crate) fn decodes(file: &Path, track: &str) -> usize {
+    let map = format!("0:{track}");
+    let words = ["-map", &map, "-fps_mode", "passthrough", "-f", "framemd5"];
+    let text = String::from_utf8(ffmpeg(file, &words)).unwrap();
+    text.lines().filter(|line| !line.starts_with('#')).count()
+}
+
+/// A number of each packet or frame of a track.
+pub(crate) fn entries(file: &Path, track: &str, what: &str) -> Vec<f64> {
+    let file = file.to_str().unwrap();
+    let words = ["-select_streams", track, "-show_entries", what, "-of"];
+    let bytes = output("ffprobe", &[&words[..], &["csv=p=0", file]].concat());
+    let text = String::from_utf8(bytes).unwrap();
+    let lines = text.lines().map(|line| line.trim_end_matches(','));
+    let lines = lines.filter(|line| !line.is_empty());
+    lines.map(|line| line.parse().unwrap()).collect()
+}
+
+/// The sound, of one channel.
+pub(crate) fn samples(file: &Path) -> Vec<f32> {
+    let words = ["-map", "0:a", "-ac", "1", "-ar", "48000", "-f", "f32le"];
+    let bytes = ffmpeg(file, &words);
+    let samples = bytes.chunks_exact(4);
+    samples
+        .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
+        .collect()
+}

@@ -1,0 +1,274 @@
+//! The recorder beside a real host; its files are read by ffmpeg, which nobody wrote for this.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+#[path = "../rtsp/beside.rs"]
+mod beside;
+mod ffmpeg;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use openuvr_gateway::record::{RecordError, RecordSetup, Recorder, Summary, Tell};
+use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::units::Size;
+use openuvr_runtime::host::{Notice, SubscribeError};
+use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
+
+use self::beside::{assert_is_part_of, nal_units, write_down};
+use self::ffmpeg::{annex_b, decodes, entries, samples};
+use self::support::{Rig, TIMEOUT, eventually};
+
+const SIZE: Size = Size::new(640, 384);
+
+/// What a recorder has told the person.
+type Said = Arc<Mutex<Vec<String>>>;
+
+/// A recorder, and what it says.
+fn recorder(rig: &Rig, file: PathBuf, overwrite: bool) -> (Result<Recorder, RecordError>, Said) {
+    let said = Said::default();
+    let to = said.clone();
+    let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
+    let setup = RecordSetup {
+        file,
+        overwrite,
+        sound: true,
+    };
+    (Recorder::create(setup, &rig.scheduler(), tell), said)
+}
+
+fn rig(name: &str) -> Rig {
+    Rig::with(name, SIZE, |config| config.sound = "tone:440".to_owned())
+}
+
+/// Waits until this one has subscribed, and has got so many frames.
+fn gets(rig: &Rig, who: &str, frames: usize) {
+    let mut id = None;
+    let mut left = 0;
+    while left < frames {
+        match rig.notices.next(TIMEOUT).expect("it goes on") {
+            Notice::Subscribed {
+                subscriber, name, ..
+            } if name.starts_with(who) => id = Some(subscriber),
+            Notice::Record(record) if Some(record.subscriber) == id => left += 1,
+            _ => {}
+        }
+    }
+}
+
+fn finished(recorder: Recorder) -> Summary {
+    recorder.finish().expect("the disk takes it")
+}
+
+#[test]
+fn a_recording_is_what_the_encoder_made() {
+    let rig = rig("record");
+    let made = write_down(&rig.host);
+    let file = rig.folder.0.join("it.mp4");
+    let (recorder, said) = recorder(&rig, file.clone(), false);
+    let recorder = recorder.unwrap();
+    recorder.follow(rig.host.clone()).unwrap();
+    gets(&rig, "recording to", 150);
+    let Summary {
+        written,
+        missed,
+        bytes,
+        failed,
+    } = finished(recorder);
+    assert_eq!((missed, failed), (0, false), "{:?}", said.lock());
+    assert!(
+        written.frames >= 100 && written.packets > 300,
+        "{written:?}"
+    );
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), bytes);
+    if !ffmpeg::is_there() {
+        return;
+    }
+    // As many frames and packets as were counted, in the order of their times, and all can be decoded.
+    assert_eq!(
+        decodes(&file, "v"),
+        usize::try_from(written.frames).unwrap()
+    );
+    for (track, count) in [("v", written.frames), ("a", written.packets)] {
+        let times = entries(&file, track, "packet=pts_time");
+        assert_eq!(times.len() as u64, count, "{track}");
+        assert!(times.is_sorted_by(|one, next| one < next), "{track}");
+    }
+    // Frame for frame what was made: no other encoder, no other order.
+    let stream = annex_b(&file);
+    assert_is_part_of(&nal_units(&stream), &made);
+    // Sound begins with the picture, within two payloads, and has its pitch.
+    let begins = |track| entries(&file, track, "packet=pts_time")[0];
+    assert_eq!(begins("v"), 0.0);
+    assert!(begins("a") < 0.05, "{}", begins("a"));
+    let heard = samples(&file);
+    let crossings = heard.windows(2).filter(|two| two[0] < 0.0 && two[1] >= 0.0);
+    let pitch = crossings.count() as f64 * 48_000.0 / heard.len() as f64;
+    assert!((pitch - 440.0).abs() < 10.0, "{pitch} Hz");
+}
+
+#[test]
+fn a_host_in_another_process_is_recorded_with_sound() {
+    let rig = rig("remote");
+    let made = write_down(&rig.host);
+    let path = rig.folder.0.join(NAME);
+    let gateways = GatewayListener::open(&path, &rig.host, &rig.scheduler()).unwrap();
+    let remote = Arc::new(RemoteHost::new(path, &rig.scheduler()));
+    let file = rig.folder.0.join("it.mp4");
+    let (recorder, _) = recorder(&rig, file.clone(), false);
+    let recorder = recorder.unwrap();
+    recorder.follow(remote.clone()).unwrap();
+    gets(&rig, "recording to", 90);
+    let written = finished(recorder).written;
+    assert!(written.frames >= 60 && written.packets > 100, "{written:?}");
+    drop((remote, gateways));
+    if !ffmpeg::is_there() {
+        return;
+    }
+    assert_eq!(
+        decodes(&file, "v"),
+        usize::try_from(written.frames).unwrap()
+    );
+    assert_eq!(
+        entries(&file, "a", "packet=pts_time").len() as u64,
+        written.packets
+    );
+    let stream = annex_b(&file);
+    assert_is_part_of(&nal_units(&stream), &made);
+}
+
+#[test]
+fn another_size_goes_on_in_the_same_file() {
+    let rig = rig("resized");
+    let file = rig.folder.0.join("it.mp4");
+    let (recorder, _) = recorder(&rig, file.clone(), false);
+    let recorder = recorder.unwrap();
+    recorder.follow(rig.host.clone()).unwrap();
+    gets(&rig, "recording to", 30);
+    // A player with a small display.
+    let wishes = Wishes {
+        size: Some(Size::new(320, 192)),
+        ..Wishes::default()
+    };
+    let request = SubscribeRequest {
+        wishes,
+        ..SubscribeRequest::new(Role::Player, "a small display")
+    };
+    let small = beside::write_down_as(&rig.host, request);
+    eventually("smaller frames", || {
+        (small.lock().unwrap().len() > 300).then_some(())
+    });
+    let written = finished(recorder).written;
+    if !ffmpeg::is_there() {
+        return;
+    }
+    let widths = entries(&file, "v", "frame=width");
+    assert_eq!(widths.len() as u64, written.frames);
+    let (large, small): (Vec<f64>, Vec<f64>) = widths.iter().partition(|width| **width == 640.0);
+    assert!(large.len() >= 30 && small.len() >= 10, "{widths:?}");
+    assert!(small.iter().all(|width| *width == 320.0), "{widths:?}");
+}
+
+#[test]
+fn a_file_that_is_there_is_kept_unless_told() {
+    let rig = rig("exists");
+    let file = rig.folder.0.join("it.mp4");
+    std::fs::write(&file, "somebody's").unwrap();
+    let (refused, _) = recorder(&rig, file.clone(), false);
+    let refused = refused.err().unwrap();
+    assert!(matches!(refused, RecordError::Exists(_)), "{refused}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"somebody's");
+    let (told, _) = recorder(&rig, file.clone(), true);
+    // Nothing was recorded: nothing takes the place of what is there, and no new file stays.
+    let summary = finished(told.unwrap());
+    assert_eq!(summary.bytes, 0);
+    assert_eq!(std::fs::read(&file).unwrap(), b"somebody's");
+    let new = rig.folder.0.join("new.mp4");
+    let (made, _) = recorder(&rig, new.clone(), false);
+    assert_eq!(finished(made.unwrap()).bytes, 0);
+    assert!(!new.exists());
+    // One longer than what is recorded over it leaves nothing behind.
+    std::fs::write(&file, vec![7; 1 << 24]).unwrap();
+    let (over, _) = recorder(&rig, file.clone(), true);
+    let over = over.unwrap();
+    over.follow(rig.host.clone()).unwrap();
+    eventually("a fragment", || {
+        let length = std::fs::metadata(&file).unwrap().len();
+        (length < 1 << 24).then_some(())
+    });
+    let summary = finished(over);
+    assert_eq!(summary.bytes, std::fs::metadata(&file).unwrap().len());
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_alone() {
+    let rig = rig("full");
+    let made = write_down(&rig.host);
+    let (recorder, said) = recorder(&rig, "/dev/full".into(), true);
+    let recorder = recorder.unwrap();
+    recorder.follow(rig.host.clone()).unwrap();
+    eventually("its words", || {
+        (said.lock().unwrap().len() == 1).then_some(())
+    });
+    // It has left, and the others go on.
+    eventually("its end", || match rig.notices.next(TIMEOUT)? {
+        Notice::Ended(..) => Some(()),
+        _ => None,
+    });
+    let before = made.lock().unwrap().len();
+    eventually("more frames", || {
+        (made.lock().unwrap().len() > before + 500).then_some(())
+    });
+    let summary = finished(recorder);
+    assert!(summary.failed && summary.written.frames == 0, "{summary:?}");
+    let said = said.lock().unwrap();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("No space left on device"), "{said:?}");
+}
+
+#[test]
+fn a_disk_that_takes_nothing_holds_up_nobody() {
+    let rig = rig("stuck");
+    let made = write_down(&rig.host);
+    // A pipe that nobody reads: it takes 64 KiB, then blocks whoever writes.
+    let (reader, pipe) = std::io::pipe().unwrap();
+    let pipe = OwnedFd::from(pipe);
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let (recorder, said) = recorder(&rig, path.into(), true);
+    let recorder = recorder.unwrap();
+    recorder.follow(rig.host.clone()).unwrap();
+    gets(&rig, "recording to", 200);
+    let before = made.lock().unwrap().len();
+    eventually("more frames", || {
+        (made.lock().unwrap().len() > before + 500).then_some(())
+    });
+    assert_eq!(*said.lock().unwrap(), [""; 0], "memory holds what waits");
+    // Now writing fails.
+    drop(reader);
+    let summary = finished(recorder);
+    assert!(summary.failed, "{summary:?}");
+}
+
+#[test]
+fn a_host_without_h264_is_not_recorded() {
+    let rig = Rig::with("jpeg", SIZE, |config| {
+        config.encoders = vec!["jpeg".to_owned()];
+    });
+    let (recorder, _) = recorder(&rig, rig.folder.0.join("it.mp4"), false);
+    let refused = recorder.unwrap().follow(rig.host.clone()).unwrap_err();
+    assert!(matches!(refused, RecordError::NoH264), "{refused}");
+}
+
+#[test]
+fn a_host_that_has_stopped_is_not_recorded() {
+    let rig = rig("stopped");
+    rig.host.cancel();
+    let (recorder, _) = recorder(&rig, rig.folder.0.join("it.mp4"), false);
+    let refused = recorder.unwrap().follow(rig.host.clone()).unwrap_err();
+    let stopped = matches!(refused, RecordError::Refused(SubscribeError::Stopped));
+    assert!(stopped, "{refused}");
+}

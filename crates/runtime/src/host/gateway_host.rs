@@ -1,0 +1,119 @@
+//! What a gateway asks of a host, wherever that runs.
+
+use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
+use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::subscriber::{Feedback, Subscriber};
+use openuvr_proto::time::PeerInstant;
+
+use super::HostRuntime;
+use super::admit::{Admission, AdmitRefused};
+use super::audio::Payload;
+use super::subscribe::SubscribeError;
+
+/// Hears whether a device may come in: by which name people know it. Dropped without a call where there is no
+/// host any more.
+pub type Admitted = Box<dyn FnOnce(Result<String, AdmitRefused>) + Send>;
+
+/// Takes payloads of sound until it says `false`; must not block.
+pub type Listener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
+
+/// A host as its subscribers' gateways see it: one in this process ([`HostRuntime`]) or in an application's
+/// ([`RemoteHost`](crate::remote::RemoteHost)). All of it may be called from any thread.
+pub trait GatewayHost: Send + Sync {
+    /// See [`HostRuntime::subscribe`].
+    ///
+    /// # Errors
+    /// [`SubscribeError`]; nothing has changed then.
+    fn subscribe(
+        &self,
+        request: SubscribeRequest,
+        subscriber: Box<dyn Subscriber>,
+    ) -> Result<(SubscriberId, Grant), SubscribeError>;
+
+    /// See [`HostRuntime::unsubscribe`].
+    fn unsubscribe(&self, subscriber: SubscriberId);
+
+    /// See [`HostRuntime::request_role`].
+    ///
+    /// # Errors
+    /// Why it does not get it; it keeps the role that it has.
+    fn request_role(
+        &self,
+        subscriber: SubscriberId,
+        role: Role,
+        take_over: bool,
+    ) -> Result<Grant, Refusal>;
+
+    /// See [`HostRuntime::input`].
+    ///
+    /// # Errors
+    /// [`InputRefused`]
+    fn input(
+        &self,
+        subscriber: SubscriberId,
+        event: InputEvent,
+        sampled: PeerInstant,
+    ) -> Result<InputSeq, InputRefused>;
+
+    /// See [`HostRuntime::heard_from`].
+    fn heard_from(&self, subscriber: SubscriberId);
+
+    /// See [`HostRuntime::feedback`].
+    fn feedback(&self, from: SubscriberId, feedback: Feedback);
+
+    /// See [`HostRuntime::admit`].
+    fn admit(&self, admission: Admission, answer: Admitted);
+
+    /// See [`HostRuntime::listen`].
+    fn listen(&self, listener: Listener) -> bool;
+}
+
+impl GatewayHost for HostRuntime {
+    fn subscribe(
+        &self,
+        request: SubscribeRequest,
+        subscriber: Box<dyn Subscriber>,
+    ) -> Result<(SubscriberId, Grant), SubscribeError> {
+        HostRuntime::subscribe(self, request, subscriber)
+    }
+
+    fn unsubscribe(&self, subscriber: SubscriberId) {
+        HostRuntime::unsubscribe(self, subscriber);
+    }
+
+    fn request_role(
+        &self,
+        subscriber: SubscriberId,
+        role: Role,
+        take_over: bool,
+    ) -> Result<Grant, Refusal> {
+        HostRuntime::request_role(self, subscriber, role, take_over)
+    }
+
+    fn input(
+        &self,
+        subscriber: SubscriberId,
+        event: InputEvent,
+        sampled: PeerInstant,
+    ) -> Result<InputSeq, InputRefused> {
+        HostRuntime::input(self, subscriber, event, sampled)
+    }
+
+    fn heard_from(&self, subscriber: SubscriberId) {
+        HostRuntime::heard_from(self, subscriber);
+    }
+
+    fn feedback(&self, from: SubscriberId, feedback: Feedback) {
+        HostRuntime::feedback(self, from, feedback);
+    }
+
+    fn admit(&self, admission: Admission, answer: Admitted) {
+        HostRuntime::admit(self, admission, answer);
+    }
+
+    fn listen(&self, listener: Listener) -> bool {
+        HostRuntime::listen(self, listener)
+    }
+}

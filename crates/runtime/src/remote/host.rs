@@ -1,0 +1,210 @@
+//! A host in another process as the gateways here see it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
+use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::subscriber::{Feedback, Subscriber};
+use openuvr_proto::time::PeerInstant;
+
+use super::channel::Channel;
+use super::subscription::{ANSWER, Subscription};
+use super::wire::{GatewayMessage, HostMessage};
+use crate::host::{Admission, Admitted, GatewayHost, Listener, Payload, SubscribeError};
+use crate::lock::lock;
+use crate::sched::{Scheduler, ThreadRole};
+
+/// See the module. Processes of the application may come and go: each subscription belongs to the one that listens
+/// when it begins.
+pub struct RemoteHost {
+    path: PathBuf,
+    scheduler: Scheduler,
+    /// Subscribers until now.
+    others: AtomicU32,
+    subscriptions: Arc<Mutex<HashMap<SubscriberId, Arc<Subscription>>>>,
+    listeners: Arc<Mutex<Listeners>>,
+}
+
+/// Who hears the host's sound, by one connection for all.
+#[derive(Default)]
+struct Listeners {
+    all: Vec<Listener>,
+    connected: bool,
+}
+
+impl RemoteHost {
+    /// The host that listens at `path`, now or later.
+    #[must_use]
+    pub fn new(path: PathBuf, scheduler: &Scheduler) -> RemoteHost {
+        RemoteHost {
+            path,
+            scheduler: scheduler.clone(),
+            others: AtomicU32::new(0),
+            subscriptions: Arc::default(),
+            listeners: Arc::default(),
+        }
+    }
+
+    fn subscription(&self, id: SubscriberId) -> Option<Arc<Subscription>> {
+        lock(&self.subscriptions).get(&id).cloned()
+    }
+
+    fn tell(&self, id: SubscriberId, asked: &GatewayMessage) {
+        if let Some(subscription) = self.subscription(id) {
+            subscription.tell(asked);
+        }
+    }
+
+    /// Asks, and waits for the first answer.
+    fn ask(&self, asked: &GatewayMessage) -> Option<(Channel, HostMessage)> {
+        let channel = Channel::connect(&self.path).ok()?;
+        channel.offer(&asked.to_bytes()).ok()?;
+        let answer = channel.receive_within(ANSWER)?;
+        Some((channel, HostMessage::read(&answer).ok()?))
+    }
+}
+
+impl GatewayHost for RemoteHost {
+    fn subscribe(
+        &self,
+        request: SubscribeRequest,
+        subscriber: Box<dyn Subscriber>,
+    ) -> Result<(SubscriberId, Grant), SubscribeError> {
+        let asked = GatewayMessage::Subscribe(request);
+        let answer = self.ask(&asked).ok_or(SubscribeError::NotThere)?;
+        let (channel, grant) = match answer {
+            (channel, HostMessage::Granted(grant)) => (Arc::new(channel), grant),
+            (_, HostMessage::Refused(why)) => return Err(SubscribeError::Refused(why)),
+            (_, HostMessage::Failed(why)) => return Err(SubscribeError::Thread(why)),
+            _ => return Err(SubscribeError::NotThere),
+        };
+        let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
+        let (subscription, calls) = Subscription::new(channel, grant, subscriber);
+        lock(&self.subscriptions).insert(id, subscription);
+        let all = self.subscriptions.clone();
+        let role = ThreadRole::Background;
+        let started = (self.scheduler).spawn(role, "ouvr-subscriber", move || {
+            calls.run();
+            lock(&all).remove(&id);
+        });
+        if let Err(e) = started {
+            self.unsubscribe(id);
+            return Err(SubscribeError::Thread(e.to_string()));
+        }
+        Ok((id, grant))
+    }
+
+    fn unsubscribe(&self, subscriber: SubscriberId) {
+        if let Some(subscription) = lock(&self.subscriptions).remove(&subscriber) {
+            subscription.close();
+        }
+    }
+
+    fn request_role(
+        &self,
+        subscriber: SubscriberId,
+        role: Role,
+        take_over: bool,
+    ) -> Result<Grant, Refusal> {
+        let subscription = self.subscription(subscriber).ok_or(Refusal::Full)?;
+        subscription.request_role(role, take_over)
+    }
+
+    fn input(
+        &self,
+        subscriber: SubscriberId,
+        event: InputEvent,
+        sampled: PeerInstant,
+    ) -> Result<InputSeq, InputRefused> {
+        let subscription = self.subscription(subscriber);
+        let subscription = subscription.ok_or(InputRefused::NotPlayer)?;
+        subscription.input(event, sampled)
+    }
+
+    fn heard_from(&self, subscriber: SubscriberId) {
+        self.tell(subscriber, &GatewayMessage::HeardFrom);
+    }
+
+    fn feedback(&self, from: SubscriberId, feedback: Feedback) {
+        self.tell(from, &GatewayMessage::Feedback(feedback));
+    }
+
+    /// In a thread of its own: the caller waits for nobody.
+    fn admit(&self, admission: Admission, answer: Admitted) {
+        let path = self.path.clone();
+        let ask = move || {
+            let channel = Channel::connect(&path).ok()?;
+            channel
+                .offer(&GatewayMessage::Admit(admission).to_bytes())
+                .ok()?;
+            let told = channel.receive_within(ANSWER)?;
+            match HostMessage::read(&told).ok()? {
+                HostMessage::Admitted(name) => answer(Ok(name)),
+                HostMessage::NotAdmitted(why) => answer(Err(why)),
+                _ => {}
+            }
+            Some(())
+        };
+        // Without a thread `answer` is dropped.
+        let _ = (self.scheduler).spawn(ThreadRole::Background, "ouvr-admit", move || {
+            let _ = ask();
+        });
+    }
+
+    fn listen(&self, listener: Listener) -> bool {
+        let mut listeners = lock(&self.listeners);
+        listeners.all.push(listener);
+        if listeners.connected {
+            return true;
+        }
+        let Ok(channel) = Channel::connect(&self.path) else {
+            listeners.all.pop();
+            return false;
+        };
+        let all = self.listeners.clone();
+        let started = (self.scheduler).spawn(ThreadRole::Background, "ouvr-listen", move || {
+            hear(&channel, &all);
+        });
+        listeners.connected = started.is_ok();
+        if !listeners.connected {
+            listeners.all.pop();
+        }
+        listeners.connected
+    }
+}
+
+/// Passes sound on until nobody listens or the host is gone.
+fn hear(channel: &Channel, listeners: &Mutex<Listeners>) {
+    if channel.offer(&GatewayMessage::Listen.to_bytes()).is_ok() {
+        while let Some(bytes) = channel.receive() {
+            let Ok(HostMessage::Sound(captured, samples, packet)) = HostMessage::read(&bytes)
+            else {
+                break;
+            };
+            let payload = Payload {
+                captured,
+                samples,
+                bytes: &packet,
+            };
+            let mut listeners = lock(listeners);
+            listeners.all.retain_mut(|listener| listener(&payload));
+            if listeners.all.is_empty() {
+                listeners.connected = false;
+                return;
+            }
+        }
+    }
+    *lock(listeners) = Listeners::default();
+}
+
+impl Drop for RemoteHost {
+    fn drop(&mut self) {
+        let all = std::mem::take(&mut *lock(&self.subscriptions));
+        all.values().for_each(|subscription| subscription.close());
+    }
+}

@@ -1,0 +1,329 @@
+//! The application's end: who connects is a subscriber, a device that wants to come in, or wants the host's sound.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openuvr_media::capture::Waker;
+use openuvr_net::NotForked;
+use openuvr_proto::host::{InputRefused, SubscribeRequest};
+use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::send::update::Update;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Stage};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+use rustix::process::getuid;
+
+use super::channel::{Channel, NotSent};
+use super::wire::{GatewayMessage, HostMessage};
+use crate::clock;
+use crate::host::{Admission, HostRuntime, SubscribeError};
+use crate::lock::lock;
+use crate::sched::{Scheduler, ThreadRole};
+
+/// Connections at a time: those of the gateways (32 browsers, 16 video players), and some questions.
+const CONNECTIONS: usize = 64;
+
+/// How long one that has connected may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long nobody is let in where the application has no descriptor left.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// How soon input is given again that the host could not take.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// The socket that gateways connect to. Closing or dropping it ends all connections.
+pub struct GatewayListener {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    host: Weak<HostRuntime>,
+    scheduler: Scheduler,
+    stop: AtomicBool,
+    waker: Waker,
+    connections: Mutex<Vec<Connection>>,
+}
+
+struct Connection {
+    channel: Arc<Channel>,
+    thread: JoinHandle<()>,
+}
+
+impl GatewayListener {
+    /// Opens one at `path`, where nobody but this user may get to.
+    ///
+    /// # Errors
+    /// One line: there can't be a socket, or the system gives no thread.
+    pub fn open(
+        path: &Path,
+        host: &Arc<HostRuntime>,
+        scheduler: &Scheduler,
+    ) -> Result<GatewayListener, String> {
+        let failed = |why: &dyn std::fmt::Display| format!("no gateway reaches this host: {why}");
+        // One of a process before this one.
+        let _ = std::fs::remove_file(path);
+        let listener = listening_socket(path).map_err(|e| failed(&e))?;
+        let shared = Arc::new(Shared {
+            host: Arc::downgrade(host),
+            scheduler: scheduler.clone(),
+            stop: AtomicBool::new(false),
+            waker: Waker::new().map_err(|e| failed(&e))?,
+            connections: Mutex::default(),
+        });
+        let ours = shared.clone();
+        let thread = scheduler.spawn(ThreadRole::Background, "ouvr-accept", move || {
+            ours.accept(&listener);
+        });
+        Ok(GatewayListener {
+            shared,
+            path: path.to_owned(),
+            thread: Some(thread.map_err(|e| failed(&e))?),
+        })
+    }
+
+    /// Ends all connections; nobody comes in any more.
+    pub fn close(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.waker.wake();
+        // A thread that panicked is over, too.
+        let _ = thread.join();
+        let connections = std::mem::take(&mut *lock(&self.shared.connections));
+        connections.iter().for_each(|one| one.channel.close());
+        for one in connections {
+            let _ = one.thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for GatewayListener {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn listening_socket(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&listener, &SocketAddrUnix::new(path)?)?;
+    listen(&listener, 16)?;
+    Ok(listener)
+}
+
+impl Shared {
+    fn accept(self: &Arc<Shared>, listener: &OwnedFd) {
+        let _own = NotForked::new(listener);
+        while !self.stop.load(Ordering::Acquire) {
+            let mut fds = [
+                PollFd::new(&self.waker.0, PollFlags::IN),
+                PollFd::new(listener, PollFlags::IN),
+            ];
+            // Interrupted, it looks again.
+            let _ = poll(&mut fds, None);
+            let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
+                // No descriptor is left: who waits keeps the socket readable.
+                Err(_) => {
+                    let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];
+                    let _ = poll(&mut stop, Timespec::try_from(BREATH).ok().as_ref());
+                    continue;
+                }
+            };
+            let ours = socket_peercred(&socket).is_ok_and(|peer| peer.uid == getuid());
+            let mut connections = lock(&self.connections);
+            connections.retain(|one| !one.thread.is_finished());
+            if !ours || connections.len() >= CONNECTIONS {
+                continue;
+            }
+            let channel = Arc::new(Channel::new(socket));
+            let (shared, its) = (self.clone(), channel.clone());
+            let thread = (self.scheduler).spawn(ThreadRole::HandOff, "ouvr-remote", move || {
+                shared.serve(&its);
+                its.close();
+            });
+            // Without a thread it is closed at once.
+            connections.extend(thread.map(|thread| Connection { channel, thread }));
+        }
+    }
+
+    fn serve(&self, channel: &Arc<Channel>) {
+        let first = channel.receive_within(PATIENCE);
+        let asked = first.and_then(|bytes| GatewayMessage::read(&bytes).ok());
+        match asked {
+            Some(GatewayMessage::Subscribe(request)) => self.subscriber(channel, request),
+            Some(GatewayMessage::Admit(admission)) => self.admit(channel, admission),
+            Some(GatewayMessage::Listen) => self.sound(channel),
+            _ => {}
+        }
+    }
+
+    fn admit(&self, channel: &Arc<Channel>, admission: Admission) {
+        let Some(host) = self.host.upgrade() else {
+            return;
+        };
+        let its = channel.clone();
+        host.admit(admission, move |admitted| {
+            let told = match admitted {
+                Ok(name) => HostMessage::Admitted(name),
+                Err(why) => HostMessage::NotAdmitted(why),
+            };
+            // The control thread waits for nobody.
+            let _ = its.offer(&told.to_bytes());
+        });
+        drop(host);
+        // It closes when it has heard.
+        let _ = channel.receive();
+    }
+
+    fn sound(&self, channel: &Arc<Channel>) {
+        let Some(host) = self.host.upgrade() else {
+            return;
+        };
+        let its = channel.clone();
+        host.listen(move |payload| {
+            let (captured, samples) = (payload.captured, payload.samples);
+            let told = HostMessage::Sound(captured, samples, payload.bytes.to_vec());
+            // What finds no room is lost.
+            its.offer(&told.to_bytes()) != Err(NotSent::Gone)
+        });
+        drop(host);
+        let _ = channel.receive();
+    }
+
+    fn subscriber(&self, channel: &Arc<Channel>, request: SubscribeRequest) {
+        let Some(id) = self.subscribe(channel, request) else {
+            return;
+        };
+        while let Some(bytes) = channel.receive() {
+            let Some(host) = self.host.upgrade() else {
+                return;
+            };
+            match GatewayMessage::read(&bytes) {
+                Ok(GatewayMessage::Role { role, take_over }) => {
+                    let told = match host.request_role(id, role, take_over) {
+                        Ok(grant) => HostMessage::Granted(grant),
+                        Err(why) => HostMessage::Refused(why),
+                    };
+                    let _ = channel.send(&told.to_bytes());
+                }
+                Ok(GatewayMessage::Input(event, sampled)) => self.input(&host, id, event, sampled),
+                Ok(GatewayMessage::HeardFrom) => host.heard_from(id),
+                Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
+                // Nobody who means well says that.
+                Ok(_) | Err(_) => break,
+            }
+        }
+        if let Some(host) = self.host.upgrade() {
+            host.unsubscribe(id);
+        }
+    }
+
+    /// Subscribes, and answers; nothing else leaves before the answer.
+    fn subscribe(&self, channel: &Arc<Channel>, request: SubscribeRequest) -> Option<SubscriberId> {
+        let host = self.host.upgrade()?;
+        let gate = Arc::new(Mutex::new(()));
+        let answering = lock(&gate);
+        let forwarder = Forwarder {
+            channel: channel.clone(),
+            gate: gate.clone(),
+            departure: Departure::default(),
+        };
+        let subscribed = host.subscribe(request, Box::new(forwarder));
+        let told = match &subscribed {
+            Ok((_, grant)) => HostMessage::Granted(*grant),
+            Err(SubscribeError::Refused(why)) => HostMessage::Refused(*why),
+            Err(why) => HostMessage::Failed(why.to_string()),
+        };
+        let said = channel.send(&told.to_bytes());
+        drop(answering);
+        let (id, _) = subscribed.ok()?;
+        if said.is_err() {
+            host.unsubscribe(id);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Gives it to the host. The other end counts on each event being taken or refused for good: both number them.
+    fn input(&self, host: &HostRuntime, id: SubscriberId, event: InputEvent, sampled: PeerInstant) {
+        while host.input(id, event, sampled) == Err(InputRefused::Busy) {
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// Passes a subscriber's calls on, in the thread that the host gives to each.
+struct Forwarder {
+    channel: Arc<Channel>,
+    /// Held while the answer to the subscription is on its way.
+    gate: Arc<Mutex<()>>,
+    /// What left of the frame that is under way.
+    departure: Departure,
+}
+
+impl Forwarder {
+    fn tell(&mut self, bytes: &[u8]) {
+        let gate: MutexGuard<'_, ()> = lock(&self.gate);
+        drop(gate);
+        match self.channel.send(bytes) {
+            Ok(()) => {
+                let now = clock::now();
+                self.departure.first.get_or_insert(now);
+                self.departure.last = Some(now);
+                let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                self.departure.bytes = self.departure.bytes.saturating_add(length);
+            }
+            Err(_) => self.departure.overflowed = true,
+        }
+    }
+}
+
+impl Subscriber for Forwarder {
+    fn begin(&mut self, now: Instant, frame: &Frame) {
+        self.departure = Departure::default();
+        self.tell(&HostMessage::Begin(now, Box::new(*frame)).to_bytes());
+    }
+
+    fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
+        let bytes = HostMessage::slice(now, slice.place, slice.clean_after, slice.bytes);
+        self.tell(&bytes);
+    }
+
+    fn end(&mut self, now: Instant) -> Progress {
+        self.tell(&HostMessage::End(now).to_bytes());
+        match self.departure.overflowed {
+            false => Progress::Left(self.departure),
+            // The connection is over, which its own thread notices.
+            true => Progress::Missed,
+        }
+    }
+
+    fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause) {
+        self.tell(&HostMessage::Dropped(now, frame, stage, why).to_bytes());
+    }
+
+    fn update(&mut self, _: Instant, update: Update) {
+        self.tell(&HostMessage::Update(update).to_bytes());
+    }
+}

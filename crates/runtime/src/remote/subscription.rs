@@ -1,0 +1,219 @@
+//! A subscriber of a host in another process, from outside: its connection, and the thread that calls it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::host::{Grant, InputRefused};
+use openuvr_proto::id::{FrameId, InputSeq};
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::subscriber::{Feedback, Progress, Slice, Subscriber};
+use openuvr_proto::send::update::Update;
+use openuvr_proto::time::PeerInstant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_proto::wire::control::GoodbyeReason;
+
+use super::channel::Channel;
+use super::wire::{GatewayMessage, HostMessage, LONGEST};
+use crate::clock;
+use crate::lock::lock;
+
+/// How long the application may take to answer: its threads do no more than look.
+pub(super) const ANSWER: Duration = Duration::from_secs(2);
+
+/// What its caller and its thread share.
+pub(super) struct Subscription {
+    channel: Arc<Channel>,
+    plays: AtomicBool,
+    /// Number of the newest event: the host counts the same.
+    input: AtomicU32,
+    /// Answers to wishes for a role.
+    answers: Mutex<Receiver<Result<Grant, Refusal>>>,
+}
+
+/// What its thread has besides.
+pub(super) struct Calls {
+    subscription: Arc<Subscription>,
+    answer: SyncSender<Result<Grant, Refusal>>,
+    subscriber: Box<dyn Subscriber>,
+    /// The frame that has begun and is not over.
+    open: Option<FrameId>,
+    /// Of that frame: the next slice at the earliest, and the bytes that came.
+    came: (u16, usize),
+    /// It needs a key frame.
+    broken: bool,
+    over: bool,
+}
+
+impl Subscription {
+    /// One that was granted, and what its thread is to run.
+    pub(super) fn new(
+        channel: Arc<Channel>,
+        grant: Grant,
+        subscriber: Box<dyn Subscriber>,
+    ) -> (Arc<Subscription>, Calls) {
+        let (answer, answers) = sync_channel(1);
+        let subscription = Arc::new(Subscription {
+            channel,
+            plays: AtomicBool::new(grant.role == Role::Player),
+            input: AtomicU32::new(0),
+            answers: Mutex::new(answers),
+        });
+        let calls = Calls {
+            subscription: subscription.clone(),
+            answer,
+            subscriber,
+            open: None,
+            came: (0, 0),
+            broken: false,
+            over: false,
+        };
+        (subscription, calls)
+    }
+
+    pub(super) fn close(&self) {
+        self.channel.close();
+    }
+
+    pub(super) fn tell(&self, asked: &GatewayMessage) {
+        // What finds no room is said again, or was not needed.
+        let _ = self.channel.offer(&asked.to_bytes());
+    }
+
+    pub(super) fn input(
+        &self,
+        event: InputEvent,
+        sampled: PeerInstant,
+    ) -> Result<InputSeq, InputRefused> {
+        if !self.plays.load(Ordering::Acquire) {
+            return Err(InputRefused::NotPlayer);
+        }
+        let asked = GatewayMessage::Input(event, sampled).to_bytes();
+        match self.channel.offer(&asked) {
+            Ok(()) => {
+                let next = |number: u32| number.wrapping_add(1).max(1);
+                let before = self.input.load(Ordering::Relaxed);
+                self.input.store(next(before), Ordering::Relaxed);
+                Ok(InputSeq(next(before)))
+            }
+            Err(super::channel::NotSent::Full) => Err(InputRefused::Busy),
+            Err(super::channel::NotSent::Gone) => Err(InputRefused::NotPlayer),
+        }
+    }
+
+    pub(super) fn request_role(&self, role: Role, take_over: bool) -> Result<Grant, Refusal> {
+        let answers = lock(&self.answers);
+        // One that came too late for the question before.
+        while answers.try_recv().is_ok() {}
+        self.tell(&GatewayMessage::Role { role, take_over });
+        let answer = answers.recv_timeout(ANSWER);
+        // An application that is stopped has no place for anybody.
+        let grant = answer.unwrap_or(Err(Refusal::Full))?;
+        self.plays
+            .store(grant.role == Role::Player, Ordering::Release);
+        Ok(grant)
+    }
+}
+
+impl Calls {
+    /// Until the connection is over: then the subscriber is told so, if it was not.
+    pub(super) fn run(mut self) {
+        let channel = self.subscription.channel.clone();
+        while !self.over
+            && let Some(bytes) = channel.receive()
+        {
+            match HostMessage::read(&bytes) {
+                Ok(told) => self.call(told),
+                Err(why) => {
+                    tracing::debug!("the application's host says what is no message: {why}");
+                    break;
+                }
+            }
+        }
+        channel.close();
+        if !self.over {
+            let ended = Update::Ended(GoodbyeReason::SourceEnded);
+            self.subscriber.update(clock::now(), ended);
+        }
+    }
+
+    fn call(&mut self, told: HostMessage) {
+        let subscriber = &mut self.subscriber;
+        match told {
+            HostMessage::Begin(now, frame) => {
+                let name = frame.header.frame;
+                if let Some(cut_off) = self.open.take() {
+                    let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
+                    subscriber.dropped(now, cut_off, stage, why);
+                }
+                self.broken &= !frame.header.is_key();
+                if self.broken {
+                    let (stage, why) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
+                    subscriber.dropped(now, name, stage, why);
+                } else {
+                    self.open = Some(name);
+                    self.came = (0, 0);
+                    subscriber.begin(now, &frame);
+                }
+            }
+            HostMessage::Slice(now, place, clean_after, bytes) if self.open.is_some() => {
+                let (next, all) = self.came;
+                self.came = (u16::from(place.index) + 1, all + bytes.len());
+                if u16::from(place.index) < next || self.came.1 > LONGEST {
+                    // Nobody who means well says that; what is kept of a frame stays bounded.
+                    return self.subscription.close();
+                }
+                let bytes = &bytes[..];
+                subscriber.slice(
+                    now,
+                    &Slice {
+                        place,
+                        clean_after,
+                        bytes,
+                    },
+                );
+            }
+            HostMessage::End(_) => {
+                if let Some(frame) = self.open.take() {
+                    self.end(frame);
+                }
+            }
+            HostMessage::Dropped(now, frame, stage, why) => {
+                self.open.take_if(|open| *open == frame);
+                subscriber.dropped(now, frame, stage, why);
+            }
+            HostMessage::Update(update) => {
+                self.over = matches!(update, Update::Ended(_));
+                if let Update::Role { role, .. } = update {
+                    let plays = role == Role::Player;
+                    (self.subscription.plays).store(plays, Ordering::Release);
+                }
+                subscriber.update(clock::now(), update);
+            }
+            HostMessage::Granted(grant) => drop(self.answer.try_send(Ok(grant))),
+            HostMessage::Refused(why) => drop(self.answer.try_send(Err(why))),
+            // No concern of a subscription.
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, frame: FrameId) {
+        loop {
+            match self.subscriber.end(clock::now()) {
+                Progress::Left(_) => return,
+                Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
+                Progress::Missed => {
+                    self.broken = true;
+                    let wish = Feedback::KeyFrame {
+                        last_good: FrameId::NONE,
+                        newest: frame,
+                    };
+                    self.subscription.tell(&GatewayMessage::Feedback(wish));
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The messages between a host in an application's process and its gateways outside: each kind (u8) and its
+//! fields, little-endian.
+//!
+//! Both ends are of one build and one user. Each takes the other for hostile nonetheless: whoever can write into a
+//! game's memory must not get hold of the program that started it.
+
+mod gateway_message;
+mod host_message;
+
+pub use self::gateway_message::GatewayMessage;
+pub use self::host_message::HostMessage;
+
+use openuvr_proto::bytes::{Reader, Reject};
+use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::host::Grant;
+
+/// Bytes of a message at most: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60 frames/s
+/// are 0.4 MB a frame, and a key frame is ten times that).
+pub const LONGEST: usize = 8 << 20;
+
+const REFUSALS: [Refusal; 3] = [
+    Refusal::PlayerPresent,
+    Refusal::NoCommonCodec,
+    Refusal::Full,
+];
+
+const REASONS: [WatchReason; 4] = [
+    WatchReason::Requested,
+    WatchReason::PlayerPresent,
+    WatchReason::TakeOverRefused,
+    WatchReason::TakenOver,
+];
+
+fn refused(field: &'static str) -> Reject {
+    Reject::Range(field)
+}
+
+fn one_of<T: Copy>(all: &[T], number: u8, field: &'static str) -> Result<T, Reject> {
+    all.get(usize::from(number)).copied().ok_or(refused(field))
+}
+
+fn place_in<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    let place = all.iter().position(|other| other == value);
+    place
+        .and_then(|place| u8::try_from(place).ok())
+        .unwrap_or(u8::MAX)
+}
+
+fn flag(r: &mut Reader<'_>) -> Result<bool, Reject> {
+    one_of(&[false, true], r.u8()?, "flag")
+}
+
+fn words(r: &mut Reader<'_>) -> Result<String, Reject> {
+    r.text().map(str::to_owned)
+}
+
+fn role(number: u8) -> Result<Role, Reject> {
+    one_of(&[Role::Player, Role::Observer], number, "role")
+}
+
+/// In place of a reason's number.
+const NONE: u8 = u8::MAX;
+
+fn write_grant(w: &mut openuvr_proto::bytes::Writer<'_>, grant: Grant) {
+    let why = grant.watching.map_or(NONE, |why| place_in(&REASONS, &why));
+    w.u8(grant.role as u8).u8(why);
+}
+
+fn grant(r: &mut Reader<'_>) -> Result<Grant, Reject> {
+    Ok(Grant {
+        role: role(r.u8()?)?,
+        watching: match r.u8()? {
+            NONE => None,
+            number => Some(one_of(&REASONS, number, "reason")?),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

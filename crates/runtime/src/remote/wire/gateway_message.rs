@@ -1,0 +1,243 @@
+//! What a gateway asks of a host in another process, and tells it of its clients.
+
+use std::time::Duration;
+
+use openuvr_proto::bytes::{Reader, Reject, Writer};
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::negotiate::{Role, Wishes};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::decision::Loss;
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::id::FrameId;
+use openuvr_proto::input::batch::InputBatch;
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::send::loss::LinkState;
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::wire::control::{Message, Messages};
+
+use super::{flag, refused, role, words};
+use crate::host::Admission;
+
+/// A message of a gateway. The first three begin a connection.
+#[derive(Clone, PartialEq, Debug)]
+pub enum GatewayMessage {
+    /// Somebody wants to subscribe. What it [wishes](SubscribeRequest::wishes) stays here: no gateway has wishes.
+    Subscribe(SubscribeRequest),
+    /// A device wants to come in.
+    Admit(Admission),
+    /// The host's sound is wanted.
+    Listen,
+    /// The subscriber wants another role.
+    Role {
+        /// This one.
+        role: Role,
+        /// Also from whoever has it.
+        take_over: bool,
+    },
+    /// Its person did something.
+    Input(InputEvent, PeerInstant),
+    /// Its client was heard from.
+    HeardFrom,
+    /// What it says of what arrived.
+    Feedback(Feedback),
+}
+
+mod kind {
+    pub(super) const SUBSCRIBE: u8 = 1;
+    pub(super) const ADMIT: u8 = 2;
+    pub(super) const LISTEN: u8 = 3;
+    pub(super) const ROLE: u8 = 4;
+    pub(super) const INPUT: u8 = 5;
+    pub(super) const HEARD_FROM: u8 = 6;
+    pub(super) const REPORT: u8 = 7;
+    pub(super) const LINK: u8 = 8;
+    pub(super) const KEY_FRAME: u8 = 9;
+    pub(super) const CLOCK: u8 = 10;
+}
+
+impl GatewayMessage {
+    /// Its bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut w = Writer(&mut bytes);
+        match self {
+            GatewayMessage::Subscribe(request) => subscribe(w.u8(kind::SUBSCRIBE), request),
+            GatewayMessage::Admit(admission) => {
+                let pin = admission.pin.as_ref().map(Pin::to_string);
+                w.u8(kind::ADMIT)
+                    .bytes(&admission.key.0)
+                    .text(admission.name.as_str())
+                    .text(&pin.unwrap_or_default())
+                    .text(&admission.from.to_string());
+            }
+            GatewayMessage::Listen => {
+                w.u8(kind::LISTEN);
+            }
+            GatewayMessage::Role { role, take_over } => {
+                w.u8(kind::ROLE).u8(*role as u8).u8(u8::from(*take_over));
+            }
+            GatewayMessage::Input(event, sampled) => {
+                w.u8(kind::INPUT);
+                let batch = InputBatch {
+                    events: vec![(*event, *sampled)],
+                    ..InputBatch::default()
+                };
+                Message::Input(batch).write(&mut bytes);
+            }
+            GatewayMessage::HeardFrom => {
+                w.u8(kind::HEARD_FROM);
+            }
+            GatewayMessage::Feedback(feedback) => write_feedback(&mut bytes, feedback),
+        }
+        bytes
+    }
+
+    /// From its bytes.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn read(bytes: &[u8]) -> Result<GatewayMessage, Reject> {
+        let mut r = Reader::new(bytes);
+        let asked = match r.u8()? {
+            kind::SUBSCRIBE => GatewayMessage::Subscribe(request(&mut r)?),
+            kind::ADMIT => GatewayMessage::Admit(admission(&mut r)?),
+            kind::LISTEN => GatewayMessage::Listen,
+            kind::ROLE => GatewayMessage::Role {
+                role: role(r.u8()?)?,
+                take_over: flag(&mut r)?,
+            },
+            kind::INPUT => match message(&mut r)? {
+                Message::Input(batch) => match batch.events[..] {
+                    [(event, sampled)] => GatewayMessage::Input(event, sampled),
+                    _ => return Err(refused("number of events")),
+                },
+                _ => return Err(refused("message")),
+            },
+            kind::HEARD_FROM => GatewayMessage::HeardFrom,
+            kind::REPORT => match message(&mut r)? {
+                Message::Report(report) => GatewayMessage::Feedback(Feedback::Frame(report)),
+                _ => return Err(refused("message")),
+            },
+            kind::LINK => GatewayMessage::Feedback(Feedback::Link(link(&mut r)?)),
+            kind::KEY_FRAME => GatewayMessage::Feedback(Feedback::KeyFrame {
+                last_good: FrameId(r.u32()?),
+                newest: FrameId(r.u32()?),
+            }),
+            kind::CLOCK => GatewayMessage::Feedback(Feedback::Clock {
+                asked: Instant(r.i64()?),
+                received: PeerInstant(r.i64()?),
+                answered: PeerInstant(r.i64()?),
+                heard: Instant(r.i64()?),
+            }),
+            other => return Err(Reject::Kind(other)),
+        };
+        r.end()?;
+        Ok(asked)
+    }
+}
+
+fn write_feedback(bytes: &mut Vec<u8>, feedback: &Feedback) {
+    let mut w = Writer(bytes);
+    match feedback {
+        Feedback::Frame(report) => {
+            w.u8(kind::REPORT);
+            Message::Report(*report).write(bytes);
+        }
+        Feedback::Link(link) => {
+            let nanos = u64::try_from(link.round_trip.as_nanos()).unwrap_or(u64::MAX);
+            w.u8(kind::LINK)
+                .u64(nanos)
+                .u64(link.loss.rate.to_bits())
+                .u64(link.loss.run.to_bits());
+        }
+        Feedback::KeyFrame { last_good, newest } => {
+            w.u8(kind::KEY_FRAME).u32(last_good.0).u32(newest.0);
+        }
+        Feedback::Clock {
+            asked,
+            received,
+            answered,
+            heard,
+        } => {
+            w.u8(kind::CLOCK)
+                .i64(asked.0)
+                .i64(received.0)
+                .i64(answered.0)
+                .i64(heard.0);
+        }
+    }
+}
+
+fn subscribe(w: &mut Writer<'_>, request: &SubscribeRequest) {
+    w.u8(request.role as u8)
+        .u8(u8::from(request.take_over))
+        .u32(request.codecs)
+        .text(&request.name)
+        .text(&request.software)
+        .u8(u8::from(request.reports))
+        .u8(u8::from(request.device.is_some()));
+    if let Some(device) = &request.device {
+        w.bytes(&device.0);
+    }
+}
+
+fn request(r: &mut Reader<'_>) -> Result<SubscribeRequest, Reject> {
+    Ok(SubscribeRequest {
+        role: role(r.u8()?)?,
+        take_over: flag(r)?,
+        codecs: r.u32()?,
+        name: words(r)?,
+        software: words(r)?,
+        wishes: Wishes::default(),
+        reports: flag(r)?,
+        device: match flag(r)? {
+            true => Some(key(r)?),
+            false => None,
+        },
+    })
+}
+
+fn admission(r: &mut Reader<'_>) -> Result<Admission, Reject> {
+    Ok(Admission {
+        key: key(r)?,
+        name: DeviceName::new(r.text()?),
+        pin: match r.text()? {
+            "" => None,
+            digits => Some(Pin::parse(digits).map_err(|_| refused("PIN"))?),
+        },
+        from: r.text()?.parse().map_err(|_| refused("address"))?,
+    })
+}
+
+fn key(r: &mut Reader<'_>) -> Result<PublicKey, Reject> {
+    let bytes = r.bytes(32)?;
+    bytes
+        .try_into()
+        .map(PublicKey)
+        .map_err(|_| Reject::Truncated)
+}
+
+fn link(r: &mut Reader<'_>) -> Result<LinkState, Reject> {
+    let round_trip = Duration::from_nanos(r.u64()?);
+    let [rate, run] = [f64::from_bits(r.u64()?), f64::from_bits(r.u64()?)];
+    let possible = (0.0..=1.0).contains(&rate) && (1.0..=1e6).contains(&run);
+    match possible && round_trip < Duration::from_secs(3600) {
+        true => Ok(LinkState {
+            round_trip,
+            loss: Loss { rate, run },
+        }),
+        false => Err(refused("link")),
+    }
+}
+
+/// The one message of the control plane that is left.
+fn message<'a>(r: &mut Reader<'a>) -> Result<Message<'a>, Reject> {
+    let mut messages = Messages::new(r.bytes(r.remaining())?);
+    let first = messages.next().ok_or(Reject::Truncated)??;
+    match messages.next() {
+        None => Ok(first),
+        Some(_) => Err(Reject::TooLong),
+    }
+}

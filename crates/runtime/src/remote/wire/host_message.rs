@@ -1,0 +1,386 @@
+//! What a host in another process tells a gateway: answers, frames, sound, and what has changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_proto::bytes::{Reader, Reject, Writer};
+use openuvr_proto::control::handshake::PinRefused;
+use openuvr_proto::control::negotiate::{MAX_CURSOR_SIDE, Refusal};
+use openuvr_proto::host::Grant;
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::input::echo::{EchoKind, InputEcho};
+use openuvr_proto::send::subscriber::Frame;
+use openuvr_proto::send::update::{CursorShape, Update};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
+use openuvr_proto::wire::video::{Configuration, FrameHeader, MAX_SLICES, SlicePlace};
+
+use super::{REFUSALS, flag, grant, one_of, place_in, refused, words, write_grant};
+use crate::host::AdmitRefused;
+
+/// A message of a host. Frames come in the order of the calls of
+/// [`Subscriber`](openuvr_proto::send::subscriber::Subscriber).
+#[derive(Clone, PartialEq, Debug)]
+pub enum HostMessage {
+    /// It is subscribed, in this role; also the answer to a wish for another.
+    Granted(Grant),
+    /// It is not, or does not get the role.
+    Refused(Refusal),
+    /// It can't be subscribed at all, for this reason.
+    Failed(String),
+    /// A device may come in, by this name.
+    Admitted(String),
+    /// It may not.
+    NotAdmitted(AdmitRefused),
+    /// A frame begins. Pose, field of view and the player's link stay with the host.
+    Begin(Instant, Box<Frame>),
+    /// A slice of it.
+    Slice(Instant, SlicePlace, Option<u16>, Vec<u8>),
+    /// It is whole.
+    End(Instant),
+    /// It ends here.
+    Dropped(Instant, FrameId, Stage, DropCause),
+    /// Something has changed.
+    Update(Update),
+    /// An Opus packet: when it was captured, and its samples.
+    Sound(Instant, u16, Vec<u8>),
+}
+
+mod kind {
+    pub(super) const GRANTED: u8 = 1;
+    pub(super) const REFUSED: u8 = 2;
+    pub(super) const FAILED: u8 = 3;
+    pub(super) const ADMITTED: u8 = 4;
+    pub(super) const NOT_ADMITTED: u8 = 5;
+    pub(super) const BEGIN: u8 = 6;
+    pub(super) const SLICE: u8 = 7;
+    pub(super) const END: u8 = 8;
+    pub(super) const DROPPED: u8 = 9;
+    pub(super) const SOUND: u8 = 10;
+    pub(super) const ROLE: u8 = 11;
+    pub(super) const SHOWN: u8 = 12;
+    pub(super) const RELATIVE: u8 = 13;
+    pub(super) const SHAPE: u8 = 14;
+    pub(super) const MOVED: u8 = 15;
+    pub(super) const DECISION: u8 = 16;
+    pub(super) const ENDED: u8 = 17;
+}
+
+const CAUSES: [DropCause; 9] = [
+    DropCause::Superseded,
+    DropCause::HeldBack,
+    DropCause::EncodeFailed,
+    DropCause::SendBufferFull,
+    DropCause::Lost,
+    DropCause::DecodeFailed,
+    DropCause::AwaitingKeyFrame,
+    DropCause::SessionEnded,
+    DropCause::Unreported,
+];
+
+const GOODBYES: [GoodbyeReason; 5] = [
+    GoodbyeReason::Quit,
+    GoodbyeReason::SourceEnded,
+    GoodbyeReason::TakenOver,
+    GoodbyeReason::Forbidden,
+    GoodbyeReason::Failed,
+];
+
+const ECHOES: [EchoKind; 3] = [EchoKind::None, EchoKind::Injected, EchoKind::Consumed];
+
+/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), twice for good measure.
+const LONGEST_SOUND: usize = 2 * 1275;
+
+impl HostMessage {
+    /// Its bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut w = Writer(&mut bytes);
+        match self {
+            HostMessage::Granted(grant) => write_grant(w.u8(kind::GRANTED), *grant),
+            HostMessage::Refused(why) => {
+                w.u8(kind::REFUSED).u8(place_in(&REFUSALS, why));
+            }
+            HostMessage::Failed(why) => {
+                w.u8(kind::FAILED).text(why);
+            }
+            HostMessage::Admitted(name) => {
+                w.u8(kind::ADMITTED).text(name);
+            }
+            HostMessage::NotAdmitted(why) => write_refused(w.u8(kind::NOT_ADMITTED), *why),
+            HostMessage::Begin(now, frame) => write_frame(w.u8(kind::BEGIN).i64(now.0), frame),
+            HostMessage::Slice(now, place, clean_after, slice) => {
+                return HostMessage::slice(*now, *place, *clean_after, slice);
+            }
+            HostMessage::End(now) => {
+                w.u8(kind::END).i64(now.0);
+            }
+            HostMessage::Dropped(now, frame, stage, why) => {
+                w.u8(kind::DROPPED)
+                    .i64(now.0)
+                    .u32(frame.0)
+                    .u8(place_in(Stage::ALL, stage))
+                    .u8(place_in(&CAUSES, why));
+            }
+            HostMessage::Sound(captured, samples, packet) => {
+                w.u8(kind::SOUND)
+                    .i64(captured.0)
+                    .u16(*samples)
+                    .bytes(packet);
+            }
+            HostMessage::Update(update) => write_update(&mut bytes, update),
+        }
+        bytes
+    }
+
+    /// The bytes of [`HostMessage::Slice`], without a copy of the slice before.
+    #[must_use]
+    pub fn slice(
+        now: Instant,
+        place: SlicePlace,
+        clean_after: Option<u16>,
+        slice: &[u8],
+    ) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(slice.len() + 20);
+        Writer(&mut bytes)
+            .u8(kind::SLICE)
+            .i64(now.0)
+            .u8(place.index)
+            .u8(place.count)
+            .u16(place.first_mb)
+            .u16(place.mbs)
+            .u8(u8::from(clean_after.is_some()))
+            .u16(clean_after.unwrap_or(0))
+            .bytes(slice);
+        bytes
+    }
+
+    /// From its bytes.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn read(bytes: &[u8]) -> Result<HostMessage, Reject> {
+        let mut r = Reader::new(bytes);
+        let told = match r.u8()? {
+            kind::GRANTED => HostMessage::Granted(grant(&mut r)?),
+            kind::REFUSED => HostMessage::Refused(one_of(&REFUSALS, r.u8()?, "refusal")?),
+            kind::FAILED => HostMessage::Failed(words(&mut r)?),
+            kind::ADMITTED => HostMessage::Admitted(words(&mut r)?),
+            kind::NOT_ADMITTED => HostMessage::NotAdmitted(not_admitted(&mut r)?),
+            kind::BEGIN => HostMessage::Begin(Instant(r.i64()?), Box::new(frame(&mut r)?)),
+            kind::SLICE => {
+                let now = Instant(r.i64()?);
+                let place = place(&mut r)?;
+                let (known, after) = (flag(&mut r)?, r.u16()?);
+                let slice = r.bytes(r.remaining())?.to_vec();
+                HostMessage::Slice(now, place, known.then_some(after), slice)
+            }
+            kind::END => HostMessage::End(Instant(r.i64()?)),
+            kind::DROPPED => HostMessage::Dropped(
+                Instant(r.i64()?),
+                FrameId(r.u32()?),
+                one_of(Stage::ALL, r.u8()?, "stage")?,
+                one_of(&CAUSES, r.u8()?, "cause")?,
+            ),
+            kind::SOUND => {
+                let (captured, samples) = (Instant(r.i64()?), r.u16()?);
+                if r.remaining() > LONGEST_SOUND {
+                    return Err(refused("length of sound"));
+                }
+                HostMessage::Sound(captured, samples, r.bytes(r.remaining())?.to_vec())
+            }
+            kind => HostMessage::Update(update(kind, &mut r)?),
+        };
+        r.end()?;
+        Ok(told)
+    }
+}
+
+fn write_refused(w: &mut Writer<'_>, why: AdmitRefused) {
+    let (number, seconds) = match why {
+        AdmitRefused::Unknown => (0, 0),
+        AdmitRefused::Forbidden => (1, 0),
+        AdmitRefused::Pin(PinRefused::Closed) => (2, 0),
+        AdmitRefused::Pin(PinRefused::Wait(seconds)) => (3, seconds),
+        AdmitRefused::Pin(PinRefused::Wrong) => (4, 0),
+        AdmitRefused::Pin(PinRefused::Forbidden) => (5, 0),
+    };
+    w.u8(number).u16(seconds);
+}
+
+fn not_admitted(r: &mut Reader<'_>) -> Result<AdmitRefused, Reject> {
+    let (number, seconds) = (r.u8()?, r.u16()?);
+    let all = [
+        AdmitRefused::Unknown,
+        AdmitRefused::Forbidden,
+        AdmitRefused::Pin(PinRefused::Closed),
+        AdmitRefused::Pin(PinRefused::Wait(seconds)),
+        AdmitRefused::Pin(PinRefused::Wrong),
+        AdmitRefused::Pin(PinRefused::Forbidden),
+    ];
+    one_of(&all, number, "refusal")
+}
+
+fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
+    let header = &frame.header;
+    w.u32(header.frame.0)
+        .u32(header.reference.0)
+        .u16(header.epoch.0)
+        .u8(header.stream)
+        .u8(header.view)
+        .i64(header.captured)
+        .u8(header.clock_epoch)
+        .u32(header.echo.seq.0)
+        .u8(place_in(&ECHOES, &header.echo.kind))
+        .u8(frame.slices)
+        .u64(u64::try_from(frame.interval.as_nanos()).unwrap_or(u64::MAX))
+        .u8(u8::from(frame.configuration.is_some()));
+    if let Some(configuration) = &frame.configuration {
+        write_size(w, configuration.size);
+        w.u8(configuration.codec)
+            .u8(configuration.colour)
+            .u16(configuration.fps);
+    }
+}
+
+fn frame(r: &mut Reader<'_>) -> Result<Frame, Reject> {
+    let header = FrameHeader {
+        frame: FrameId(r.u32()?),
+        reference: FrameId(r.u32()?),
+        epoch: ConfigEpoch(r.u16()?),
+        stream: r.u8()?,
+        view: r.u8()?,
+        captured: r.i64()?,
+        clock_epoch: r.u8()?,
+        echo: InputEcho {
+            seq: InputSeq(r.u32()?),
+            kind: one_of(&ECHOES, r.u8()?, "echo")?,
+        },
+    };
+    let slices = r.u8()?;
+    if slices > MAX_SLICES {
+        return Err(refused("slices"));
+    }
+    let interval = Duration::from_nanos(r.u64()?);
+    let configuration = match flag(r)? {
+        true => Some(Configuration {
+            size: size(r)?,
+            codec: r.u8()?,
+            colour: r.u8()?,
+            fps: r.u16()?,
+        }),
+        false => None,
+    };
+    Ok(Frame {
+        header,
+        configuration,
+        pose: None,
+        field_of_view: None,
+        slices,
+        interval,
+        link: None,
+        capacity: None,
+    })
+}
+
+fn place(r: &mut Reader<'_>) -> Result<SlicePlace, Reject> {
+    let place = SlicePlace {
+        index: r.u8()?,
+        count: r.u8()?,
+        first_mb: r.u16()?,
+        mbs: r.u16()?,
+    };
+    match place.index < place.count && place.count <= MAX_SLICES {
+        true => Ok(place),
+        false => Err(refused("slice")),
+    }
+}
+
+fn write_update(bytes: &mut Vec<u8>, update: &Update) {
+    let mut w = Writer(bytes);
+    match update {
+        Update::Role { role, watching } => {
+            let (role, watching) = (*role, *watching);
+            write_grant(w.u8(kind::ROLE), Grant { role, watching });
+        }
+        Update::SourceShown(shown) => {
+            w.u8(kind::SHOWN).u8(u8::from(*shown));
+        }
+        Update::RelativeMouse(wanted) => {
+            w.u8(kind::RELATIVE).u8(u8::from(*wanted));
+        }
+        Update::CursorShape(shape) => {
+            write_size(w.u8(kind::SHAPE), shape.size);
+            w.u16(shape.hot.0).u16(shape.hot.1);
+            for pixel in &shape.argb {
+                w.u32(*pixel);
+            }
+        }
+        Update::CursorMoved(at) => {
+            let (x, y) = at.unwrap_or_default();
+            let inside = u8::from(at.is_some());
+            w.u8(kind::MOVED).u8(inside).u16(x).u16(y);
+        }
+        Update::Decision(decision) => {
+            w.u8(kind::DECISION);
+            Message::Decision(*decision).write(bytes);
+        }
+        Update::Ended(why) => {
+            w.u8(kind::ENDED).u8(place_in(&GOODBYES, why));
+        }
+    }
+}
+
+fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
+    Ok(match kind {
+        kind::ROLE => {
+            let Grant { role, watching } = grant(r)?;
+            Update::Role { role, watching }
+        }
+        kind::SHOWN => Update::SourceShown(flag(r)?),
+        kind::RELATIVE => Update::RelativeMouse(flag(r)?),
+        kind::SHAPE => Update::CursorShape(Arc::new(shape(r)?)),
+        kind::MOVED => {
+            let (inside, at) = (flag(r)?, (r.u16()?, r.u16()?));
+            Update::CursorMoved(inside.then_some(at))
+        }
+        kind::DECISION => {
+            let mut messages = Messages::new(r.bytes(r.remaining())?);
+            match messages.next().ok_or(Reject::Truncated)?? {
+                Message::Decision(decision) => Update::Decision(decision),
+                _ => return Err(refused("decision")),
+            }
+        }
+        kind::ENDED => Update::Ended(one_of(&GOODBYES, r.u8()?, "goodbye")?),
+        other => return Err(Reject::Kind(other)),
+    })
+}
+
+fn shape(r: &mut Reader<'_>) -> Result<CursorShape, Reject> {
+    let size = Size::new(r.u32()?, r.u32()?);
+    if size.width > MAX_CURSOR_SIDE || size.height > MAX_CURSOR_SIDE {
+        return Err(refused("pointer's size"));
+    }
+    let hot = (r.u16()?, r.u16()?);
+    let pixels = (0..size.width * size.height).map(|_| r.u32());
+    Ok(CursorShape {
+        size,
+        hot,
+        argb: pixels.collect::<Result<_, _>>()?,
+    })
+}
+
+fn write_size(w: &mut Writer<'_>, size: Size) {
+    w.u32(size.width).u32(size.height);
+}
+
+fn size(r: &mut Reader<'_>) -> Result<Size, Reject> {
+    let size = Size::new(r.u32()?, r.u32()?);
+    match size.is_valid() {
+        true => Ok(size),
+        false => Err(refused("size")),
+    }
+}

@@ -1,0 +1,240 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use openuvr_proto::control::handshake::PinRefused;
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::decision::Loss;
+use openuvr_proto::host::{Grant, SubscribeRequest};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::input::echo::{EchoKind, InputEcho};
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::send::loss::LinkState;
+use openuvr_proto::send::subscriber::{Feedback, Frame};
+use openuvr_proto::send::update::{CursorShape, Update};
+use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::control::{GoodbyeReason, Report};
+use openuvr_proto::wire::video::{Configuration, FrameHeader, SlicePlace};
+
+use super::*;
+use crate::host::{Admission, AdmitRefused};
+
+fn asked() -> Vec<GatewayMessage> {
+    let key = PublicKey([7; 32]);
+    let mut all = vec![
+        GatewayMessage::Subscribe(SubscribeRequest {
+            codecs: 1 << 3,
+            software: "a browser".to_owned(),
+            reports: true,
+            device: Some(key),
+            ..SubscribeRequest::new(Role::Player, "Maria's phone")
+        }),
+        GatewayMessage::Subscribe(SubscribeRequest::new(Role::Observer, "")),
+        GatewayMessage::Listen,
+        GatewayMessage::Role {
+            role: Role::Player,
+            take_over: true,
+        },
+        GatewayMessage::HeardFrom,
+    ];
+    for (pin, from) in [(None, "[::1]:80"), (Some("0042"), "192.0.2.1:4711")] {
+        all.push(GatewayMessage::Admit(Admission {
+            key,
+            name: DeviceName::new("a phone"),
+            pin: pin.map(|digits| Pin::parse(digits).unwrap()),
+            from: from.parse().unwrap(),
+        }));
+    }
+    let (pressed, code) = (true, KeyCode(30));
+    for event in [
+        InputEvent::Key {
+            code,
+            text: Some('ä'),
+            pressed,
+        },
+        InputEvent::PointerAbsolute { x: 1, y: 65_535 },
+        InputEvent::Button {
+            button: Button::LEFT,
+            pressed,
+        },
+        InputEvent::ReleaseAll,
+    ] {
+        all.push(GatewayMessage::Input(event, PeerInstant(-5)));
+    }
+    for feedback in [
+        Feedback::Frame(Report::new(FrameId(9), Outcome::Displayed(Fidelity::Whole))),
+        Feedback::Link(LinkState {
+            round_trip: Duration::from_millis(7),
+            loss: Loss {
+                rate: 0.25,
+                run: 2.5,
+            },
+        }),
+        Feedback::KeyFrame {
+            last_good: FrameId::NONE,
+            newest: FrameId(70),
+        },
+        Feedback::Clock {
+            asked: Instant(1),
+            received: PeerInstant(-2),
+            answered: PeerInstant(3),
+            heard: Instant(4),
+        },
+    ] {
+        all.push(GatewayMessage::Feedback(feedback));
+    }
+    all
+}
+
+fn told() -> Vec<HostMessage> {
+    let (role, watching) = (Role::Observer, Some(WatchReason::TakenOver));
+    let header = FrameHeader {
+        frame: FrameId(5),
+        reference: FrameId::NONE,
+        epoch: ConfigEpoch(2),
+        stream: 0,
+        view: 1,
+        captured: 123_456_789_000,
+        clock_epoch: 3,
+        echo: InputEcho {
+            seq: InputSeq(8),
+            kind: EchoKind::Consumed,
+        },
+    };
+    let frame = |configuration| Frame {
+        header,
+        configuration,
+        pose: None,
+        field_of_view: None,
+        slices: 8,
+        interval: Duration::from_micros(16_667),
+        link: None,
+        capacity: None,
+    };
+    let configuration = Configuration {
+        size: Size::new(1280, 720),
+        codec: 1,
+        colour: 1,
+        fps: 60,
+    };
+    let place = SlicePlace {
+        index: 7,
+        count: 8,
+        first_mb: 3000,
+        mbs: 600,
+    };
+    let now = Instant(99);
+    let mut all = vec![
+        HostMessage::Granted(Grant { role, watching }),
+        HostMessage::Granted(Grant {
+            role: Role::Player,
+            watching: None,
+        }),
+        HostMessage::Failed("no thread".to_owned()),
+        HostMessage::Admitted("Maria's phone".to_owned()),
+        HostMessage::Begin(now, Box::new(frame(None))),
+        HostMessage::Begin(now, Box::new(frame(Some(configuration)))),
+        HostMessage::Slice(now, place, None, vec![1; 100_000]),
+        HostMessage::Slice(now, place, Some(79), Vec::new()),
+        HostMessage::End(now),
+        HostMessage::Sound(now, 240, vec![5; 80]),
+    ];
+    all.extend(REFUSALS.map(HostMessage::Refused));
+    for why in [
+        AdmitRefused::Unknown,
+        AdmitRefused::Forbidden,
+        AdmitRefused::Pin(PinRefused::Closed),
+        AdmitRefused::Pin(PinRefused::Wait(30)),
+        AdmitRefused::Pin(PinRefused::Wrong),
+        AdmitRefused::Pin(PinRefused::Forbidden),
+    ] {
+        all.push(HostMessage::NotAdmitted(why));
+    }
+    let dropped = |stage| HostMessage::Dropped(now, FrameId(4), stage, DropCause::Superseded);
+    all.extend(Stage::ALL.iter().copied().map(dropped));
+    for update in [
+        Update::Role { role, watching },
+        Update::SourceShown(false),
+        Update::RelativeMouse(true),
+        Update::CursorShape(Arc::new(CursorShape {
+            size: Size::new(2, 1),
+            hot: (1, 0),
+            argb: vec![0xff00_0000, 7],
+        })),
+        Update::CursorMoved(None),
+        Update::CursorMoved(Some((1, 65_535))),
+        Update::Ended(GoodbyeReason::SourceEnded),
+    ] {
+        all.push(HostMessage::Update(update));
+    }
+    all
+}
+
+#[test]
+fn all_that_is_asked_survives_the_way() {
+    for message in asked() {
+        assert_eq!(GatewayMessage::read(&message.to_bytes()), Ok(message));
+    }
+}
+
+#[test]
+fn all_that_is_told_survives_the_way() {
+    for message in told() {
+        assert_eq!(HostMessage::read(&message.to_bytes()), Ok(message));
+    }
+}
+
+#[test]
+fn messages_that_are_cut_or_too_long_are_refused() {
+    let all = asked().into_iter().map(|message| message.to_bytes());
+    for bytes in all {
+        for length in 0..bytes.len() {
+            assert!(GatewayMessage::read(&bytes[..length]).is_err(), "{bytes:?}");
+        }
+        assert!(GatewayMessage::read(&[&bytes[..], &[0]].concat()).is_err());
+    }
+    let long = HostMessage::Sound(Instant(0), 960, vec![0; 3000]);
+    assert!(HostMessage::read(&long.to_bytes()).is_err());
+}
+
+#[test]
+fn values_that_mean_nothing_are_refused() {
+    let size = |width| {
+        HostMessage::Update(Update::CursorShape(Arc::new(CursorShape {
+            size: Size::new(width, 1),
+            hot: (0, 0),
+            argb: vec![0; width as usize],
+        })))
+    };
+    assert!(HostMessage::read(&size(256).to_bytes()).is_ok());
+    assert!(HostMessage::read(&size(257).to_bytes()).is_err());
+    for (rate, run) in [
+        (f64::NAN, 1.0),
+        (1.5, 1.0),
+        (0.5, 0.0),
+        (0.0, f64::INFINITY),
+    ] {
+        let link = LinkState {
+            round_trip: Duration::ZERO,
+            loss: Loss { rate, run },
+        };
+        let message = GatewayMessage::Feedback(Feedback::Link(link));
+        assert!(
+            GatewayMessage::read(&message.to_bytes()).is_err(),
+            "{rate} {run}"
+        );
+    }
+    let place = SlicePlace {
+        index: 8,
+        count: 8,
+        first_mb: 0,
+        mbs: 1,
+    };
+    let slice = HostMessage::Slice(Instant(0), place, None, vec![1]);
+    assert!(HostMessage::read(&slice.to_bytes()).is_err());
+    assert_eq!(HostMessage::read(&[2, 9]), Err(Reject::Range("refusal")));
+    assert!(matches!(Refusal::Full, why if place_in(&REFUSALS, &why) == 2));
+}

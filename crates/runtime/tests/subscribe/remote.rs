@@ -1,0 +1,302 @@
+//! The same through a socket, as a gateway outside an application's process gets it.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::host::{InputRefused, SubscribeRequest};
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::send::update::Update;
+use openuvr_proto::time::PeerInstant;
+use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_runtime::host::{
+    Admission, AdmitRefused, GatewayHost, HostRuntime, Notice, SubscribeError,
+};
+use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
+use openuvr_runtime::sched::Scheduler;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+
+use super::play::{Arrived, Browser, arrives};
+use super::support::{Folder, MOST, TIMEOUT, eventually};
+use super::{Bad, Player, Streaming, Writer, start};
+
+/// A host that listens for gateways, and it from outside.
+struct Outside {
+    // Dropped in this order: the listening socket holds the host.
+    remote: RemoteHost,
+    gateways: GatewayListener,
+    player: Player,
+    host: Arc<HostRuntime>,
+    received: std::sync::mpsc::Receiver<InputEvent>,
+    folder: Folder,
+}
+
+impl Outside {
+    fn start(name: &str) -> Outside {
+        let Streaming {
+            player,
+            host,
+            received,
+            _folder: folder,
+        } = start(name);
+        let host = Arc::new(host);
+        let path = folder.0.join(NAME);
+        let scheduler = Scheduler::ordinary();
+        Outside {
+            remote: RemoteHost::new(path.clone(), &scheduler),
+            gateways: GatewayListener::open(&path, &host, &scheduler).unwrap(),
+            player,
+            host,
+            received,
+            folder,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.0.join(NAME)
+    }
+
+    fn typed(&self) -> InputEvent {
+        self.received.recv_timeout(TIMEOUT).expect("input")
+    }
+}
+
+fn observer(name: &str) -> SubscribeRequest {
+    SubscribeRequest::new(Role::Observer, name)
+}
+
+fn press(code: u16) -> InputEvent {
+    InputEvent::Key {
+        code: KeyCode(code),
+        text: None,
+        pressed: true,
+    }
+}
+
+#[test]
+fn outside_arrives_what_the_encoder_made() {
+    let it = Outside::start("outside");
+    let (near, here) = Writer::new();
+    let (far, there) = Writer::new();
+    it.host.subscribe(observer("near"), Box::new(near)).unwrap();
+    let (_, grant) = it.remote.subscribe(observer("far"), Box::new(far)).unwrap();
+    assert_eq!(
+        (grant.role, grant.watching),
+        (Role::Observer, Some(WatchReason::Requested))
+    );
+    let far: Vec<_> = (0..60)
+        .map(|_| there.recv_timeout(TIMEOUT).expect("a frame"))
+        .collect();
+    assert!(far[0].0.header.is_key() && far[0].0.configuration.is_some());
+    let mut near = here.try_iter().chain(here.iter());
+    for (frame, bytes) in &far {
+        // A frame that one of them misses the other has nonetheless.
+        let same = near.find(|(other, _)| other.header.frame >= frame.header.frame);
+        let (other, made) = same.expect("the host goes on");
+        if other.header.frame == frame.header.frame {
+            assert_eq!(other.header, frame.header);
+            assert_eq!(&made, bytes);
+        }
+    }
+    let whole = far
+        .windows(2)
+        .filter(|two| two[1].0.header.frame.0 == two[0].0.header.frame.0 + 1);
+    assert!(whole.count() > 30, "most follow each other");
+}
+
+#[test]
+fn a_player_outside_types_and_hands_the_role_over() {
+    let it = Outside::start("types");
+    let (arrives_at, arrived) = sync_channel(MOST);
+    let request = SubscribeRequest {
+        take_over: true,
+        reports: true,
+        ..SubscribeRequest::new(Role::Player, "browser")
+    };
+    let subscriber = Box::new(Browser::new(arrives_at));
+    let (id, grant) = it.remote.subscribe(request, subscriber).unwrap();
+    assert_eq!(grant.role, Role::Player);
+    assert_eq!(it.typed(), InputEvent::ReleaseAll, "of the one before");
+
+    // More than may wait at the host, in their order, each with the number that the host gives it.
+    let mut last = 0;
+    for number in 0..4000_u16 {
+        let event = press(number % 200);
+        last += 1;
+        eventually("room", || {
+            match it.remote.input(id, event, PeerInstant(1)) {
+                Ok(seq) => {
+                    assert_eq!(seq.0, last);
+                    Some(())
+                }
+                Err(InputRefused::Busy) => None,
+                Err(why) => panic!("{why}"),
+            }
+        });
+    }
+    for number in 0..4000_u16 {
+        assert_eq!(it.typed(), press(number % 200));
+    }
+    arrives(&arrived, "the echo", |arrived| match arrived {
+        Arrived::Frame(header) => (header.echo.seq.0 == last).then_some(()),
+        Arrived::Update(_) => None,
+    });
+
+    // It gives the role back, and is no player any more: what it does then is nobody's concern.
+    let grant = it.remote.request_role(id, Role::Observer, false).unwrap();
+    assert_eq!(grant.role, Role::Observer);
+    let refused = it.remote.input(id, press(1), PeerInstant(1));
+    assert_eq!(refused, Err(InputRefused::NotPlayer));
+    let grant = it.remote.request_role(id, Role::Player, true).unwrap();
+    assert_eq!(grant.role, Role::Player);
+    let taken = it.remote.input(id, press(2), PeerInstant(1)).unwrap();
+    assert_eq!(taken.0, last + 1, "what was not sent was not counted");
+}
+
+#[test]
+fn a_stuck_gateway_holds_up_nobody() {
+    let it = Outside::start("stuck-outside");
+    let (writer, written) = Writer::new();
+    let (go, gone) = sync_channel::<()>(0);
+    // It blocks in its first slice until the test lets it go on.
+    let bad = Bad(writer, move || {
+        let _ = gone.recv();
+    });
+    it.remote.subscribe(observer("bad"), Box::new(bad)).unwrap();
+    // More than the sockets' buffers take, and less than the 10 s after which it would be gone.
+    let first = it.player.see(1)[0];
+    it.player.see_up_to(first + 480);
+    drop(go);
+    // From a key frame on it is there again.
+    let (mut before, mut gap) = (0, false);
+    while !gap {
+        let (frame, _) = written.recv_timeout(TIMEOUT).expect("it goes on");
+        let number = frame.header.frame.0;
+        assert!(number < first + 900, "it has missed nothing");
+        if before > 0 && number != before + 1 {
+            gap = frame.header.is_key();
+        }
+        before = number;
+    }
+}
+
+#[test]
+fn a_gateway_that_goes_is_a_subscriber_that_goes() {
+    let it = Outside::start("goes");
+    let notices = it.host.notices();
+    let (writer, _) = Writer::new();
+    let (id, _) = it
+        .remote
+        .subscribe(observer("far"), Box::new(writer))
+        .unwrap();
+    it.remote.unsubscribe(id);
+    let ended = std::iter::from_fn(|| notices.next(TIMEOUT))
+        .any(|notice| matches!(notice, Notice::Ended(..)));
+    assert!(ended);
+    // Nothing comes of what it says afterwards.
+    it.remote.heard_from(id);
+    let refused = it.remote.request_role(id, Role::Player, true);
+    assert_eq!(refused, Err(Refusal::Full));
+}
+
+#[test]
+fn an_application_that_ends_tells_those_outside() {
+    let Outside {
+        remote,
+        mut gateways,
+        host,
+        player,
+        received: _received,
+        folder: _folder,
+    } = Outside::start("ends");
+    let (arrives_at, arrived) = sync_channel(MOST);
+    let subscriber = Box::new(Browser::new(arrives_at));
+    let (id, _) = remote.subscribe(observer("far"), subscriber).unwrap();
+    host.source_ended();
+    host.cancel();
+    let why = arrives(&arrived, "its end", |arrived| match arrived {
+        Arrived::Update(Update::Ended(why)) => Some(why),
+        _ => None,
+    });
+    assert_eq!(why, GoodbyeReason::SourceEnded);
+    gateways.close();
+    drop(player);
+    let (writer, _) = Writer::new();
+    let refused = remote.subscribe(observer("late"), Box::new(writer));
+    assert_eq!(refused.unwrap_err(), SubscribeError::NotThere);
+    assert!(!remote.listen(Box::new(|_| true)), "there is no sound");
+    remote.feedback(
+        id,
+        Feedback::KeyFrame {
+            last_good: openuvr_proto::id::FrameId::NONE,
+            newest: openuvr_proto::id::FrameId::NONE,
+        },
+    );
+}
+
+#[test]
+fn a_device_comes_in_with_the_pin_alone() {
+    let it = Outside::start("admits");
+    let ask = |pin: Option<&str>| {
+        let (told, answer) = sync_channel(1);
+        let admission = Admission {
+            key: PublicKey([9; 32]),
+            name: DeviceName::new("a phone"),
+            pin: pin.map(|digits| Pin::parse(digits).unwrap()),
+            from: ([192, 0, 2, 1], 80).into(),
+        };
+        let answered = Box::new(move |admitted| drop(told.send(admitted)));
+        it.remote.admit(admission, answered);
+        answer.recv_timeout(TIMEOUT).expect("an answer")
+    };
+    assert_eq!(ask(None), Err(AdmitRefused::Unknown));
+    // The window of the first client is closed; this one is the test's own.
+    let span = std::time::Duration::from_secs(60);
+    it.host.open_pairing(Pin::parse("271828").unwrap(), span);
+    assert!(matches!(ask(Some("000000")), Err(AdmitRefused::Pin(_))));
+    it.host.open_pairing(Pin::parse("271828").unwrap(), span);
+    eventually("its turn", || ask(Some("271828")).ok());
+    assert_eq!(ask(None), Ok("a phone".to_owned()));
+}
+
+fn stranger(path: &Path) -> OwnedFd {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}
+
+#[test]
+fn nonsense_at_the_door_ends_that_connection_alone() {
+    let it = Outside::start("nonsense");
+    for first in [&b"\0"[..], b"\0\xff", b"\x07", b"\0\x01", b"\0\x05\x00"] {
+        let socket = stranger(&it.path());
+        send(&socket, first, SendFlags::NOSIGNAL).unwrap();
+        let (_, length) = recv(&socket, &mut [0; 64], RecvFlags::empty()).unwrap();
+        assert_eq!(length, 0, "{first:?}");
+    }
+    // A message that never ends is not kept.
+    let socket = stranger(&it.path());
+    let piece = [&[1][..], &[0; 32 << 10]].concat();
+    let sent = (0..1000).take_while(|_| send(&socket, &piece, SendFlags::NOSIGNAL).is_ok());
+    assert!(sent.count() < 300, "8 MiB are the limit");
+    // Half a hundred that say nothing, and those who stream go on.
+    let silent: Vec<OwnedFd> = (0..50).map(|_| stranger(&it.path())).collect();
+    let (writer, written) = Writer::new();
+    it.remote
+        .subscribe(observer("far"), Box::new(writer))
+        .unwrap();
+    for _ in 0..30 {
+        written.recv_timeout(TIMEOUT).expect("a frame");
+    }
+    it.player.see(10);
+    drop(silent);
+}

@@ -1,0 +1,27 @@
+/* In front of libXxf86vm for programs whose windows are those of the OpenXR SDK (hello_xr, the conformance suite):
+ * they divide by what a virtual X server does not say, its video modes. One is enough. */
+#include <stdlib.h>
+
+struct mode {
+    unsigned clock; /* kHz */
+    unsigned short width, sync[2], whole_width, skew, height, more_sync[2], whole_height;
+    unsigned flags;
+    int size;
+    int *more;
+};
+
+int XF86VidModeGetAllModeLines(void *display, int screen, int *count, struct mode ***all) {
+    struct mode *mode = calloc(1, sizeof *mode);
+    (void)display;
+    (void)screen;
+    *all = malloc(sizeof **all);
+    if (!mode || !*all) {
+        abort();
+    }
+    mode->clock = 61440; /* 60 pictures a second */
+    mode->width = mode->whole_width = 1280;
+    mode->height = mode->whole_height = 800;
+    **all = mode;
+    *count = 1;
+    return 1;
+}

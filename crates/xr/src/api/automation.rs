@@ -1,0 +1,112 @@
+//! `XR_EXT_conformance_automation`: the application itself says what its player holds and does. It is there for
+//! Khronos' conformance suite alone, and only where the environment asks for it (`extensions.rs`): a game must not
+//! find devices that nobody has.
+
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use super::time;
+use crate::border::{DONE, Outcome, call};
+use crate::handles;
+use crate::logic::input::{Input, Value};
+use crate::logic::pose::Pose;
+use crate::logic::profiles::{Profile, USERS};
+use crate::session::{Player, Session, Space};
+
+/// Tells the session's input something of a place, which is split into the person's and what is behind it.
+fn tell(
+    session: xr::Session,
+    user: xr::Path,
+    source: xr::Path,
+    change: impl FnOnce(&mut Input, &str, &str),
+) -> Outcome {
+    let session = handles::get::<Session>(session)?;
+    let paths = lock(&session.instance.paths);
+    let (user, source) = (paths.text(user)?, paths.text(source)?);
+    let unsupported = xr::Result::ERROR_PATH_UNSUPPORTED;
+    if !USERS.contains(&user) {
+        return Err(unsupported);
+    }
+    let place = source.strip_prefix(user).ok_or(unsupported)?;
+    change(&mut lock(&session.input), user, place);
+    DONE
+}
+
+pub(crate) unsafe extern "system" fn set_active(
+    session: xr::Session,
+    profile: xr::Path,
+    user: xr::Path,
+    is_active: xr::Bool32,
+) -> xr::Result {
+    call(|| {
+        let session = handles::get::<Session>(session)?;
+        let paths = lock(&session.instance.paths);
+        let (profile, user) = (paths.text(profile)?, paths.text(user)?);
+        if Profile::find(profile).is_none() || !USERS.contains(&user) {
+            return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
+        }
+        lock(&session.input).holds(user, profile, is_active.into());
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn set_bool(
+    session: xr::Session,
+    user: xr::Path,
+    source: xr::Path,
+    state: xr::Bool32,
+) -> xr::Result {
+    call(|| {
+        tell(session, user, source, |input, user, place| {
+            input.says(user, place, Value::Bool(state.into()));
+        })
+    })
+}
+
+pub(crate) unsafe extern "system" fn set_float(
+    session: xr::Session,
+    user: xr::Path,
+    source: xr::Path,
+    state: f32,
+) -> xr::Result {
+    call(|| {
+        tell(session, user, source, |input, user, place| {
+            input.says(user, place, Value::Number(state));
+        })
+    })
+}
+
+pub(crate) unsafe extern "system" fn set_vector(
+    session: xr::Session,
+    user: xr::Path,
+    source: xr::Path,
+    state: xr::Vector2f,
+) -> xr::Result {
+    call(|| {
+        tell(session, user, source, |input, user, place| {
+            input.says(user, place, Value::Pair([state.x, state.y]));
+            input.says(user, &format!("{place}/x"), Value::Number(state.x));
+            input.says(user, &format!("{place}/y"), Value::Number(state.y));
+        })
+    })
+}
+
+pub(crate) unsafe extern "system" fn set_location(
+    session: xr::Session,
+    user: xr::Path,
+    source: xr::Path,
+    space: xr::Space,
+    pose: xr::Posef,
+) -> xr::Result {
+    call(|| {
+        let space = handles::get::<Space>(space)?;
+        let pose = Pose::read(&pose)?;
+        let of = &space.session;
+        let head = of.head(time(xr::Time::from_nanos(openuvr_runtime::clock::now().0))?);
+        let base = space.space.in_local(&Player { session: of, head });
+        let pose = base.map(|base| base.pose.of(pose));
+        tell(session, user, source, |input, user, place| {
+            input.lies(user, place, pose);
+        })
+    })
+}

@@ -1,0 +1,48 @@
+//! `XR_FB_display_refresh_rate`: how often the player's display shows a new picture. It is the display that decides:
+//! an application may ask for the rate that there is, or for none in particular.
+
+use openxr_sys as xr;
+
+use crate::border::{self, DONE, Outcome, answer, call};
+use crate::handles;
+use crate::session::Session;
+
+/// Rates that differ by less, in pictures a second, are one.
+const SAME: f32 = 0.01;
+
+fn rate(session: xr::Session) -> Outcome<f32> {
+    Ok(handles::get::<Session>(session)?.refresh())
+}
+
+pub(crate) unsafe extern "system" fn enumerate(
+    session: xr::Session,
+    capacity: u32,
+    count: *mut u32,
+    rates: *mut f32,
+) -> xr::Result {
+    call(|| {
+        let rate = rate(session)?;
+        // SAFETY: the application's.
+        unsafe { border::values(&[rate], capacity, count, rates) }
+    })
+}
+
+pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> xr::Result {
+    call(|| {
+        let rate = rate(session)?;
+        // SAFETY: the application's.
+        unsafe { answer(to, rate)? };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn request(session: xr::Session, wanted: f32) -> xr::Result {
+    call(|| {
+        let rate = rate(session)?;
+        // Zero: none in particular.
+        match wanted == 0.0 || (wanted - rate).abs() < SAME {
+            true => DONE,
+            false => Err(xr::Result::ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB),
+        }
+    })
+}

@@ -1,0 +1,110 @@
+//! The application's context, as it hands it over: by GLX or by EGL, and how functions of it are found.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use libloading::os::unix::Library;
+use openuvr_media::capture::gl::{Native, Sharing};
+use openxr_sys as xr;
+use openxr_sys::platform::EglGetProcAddressMNDX;
+
+use crate::border::Outcome;
+
+/// What is loaded already, and what it is called otherwise.
+const GLX: [&str; 3] = ["libGLX.so.0", "libGL.so.1", "libGL.so"];
+const EGL: [&str; 1] = ["libEGL.so.1"];
+
+type GlxGetProcAddress = unsafe extern "C" fn(*const c_char) -> *const c_void;
+
+/// A context of the application's.
+pub(crate) struct Binding {
+    pub(super) native: Native,
+    pub(super) sharing: Sharing,
+    find: Find,
+    /// Stays loaded as long as functions of it are called.
+    library: Option<Library>,
+}
+
+enum Find {
+    Glx(GlxGetProcAddress),
+    Egl(EglGetProcAddressMNDX),
+}
+
+/// A library that the application has loaded.
+fn loaded(names: &[&str]) -> Option<Library> {
+    let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+    // SAFETY: nothing is loaded that was not.
+    let open = |name: &&str| unsafe { Library::open(Some(*name), flags).ok() };
+    names.iter().find_map(open)
+}
+
+impl Binding {
+    /// By GLX.
+    ///
+    /// # Errors
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: there is no context, or no GLX in this process.
+    pub(crate) fn glx(binding: &xr::GraphicsBindingOpenGLXlibKHR) -> Outcome<Binding> {
+        let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
+        if binding.x_display.is_null() || binding.glx_context.is_null() {
+            return Err(invalid);
+        }
+        let library = loaded(&GLX).ok_or(invalid)?;
+        // SAFETY: the function has this type.
+        let find = unsafe { library.get::<GlxGetProcAddress>(b"glXGetProcAddressARB\0") };
+        let find = *find.map_err(|_| invalid)?;
+        Ok(Binding {
+            native: Native {
+                display: binding.x_display,
+                drawable: binding.glx_drawable,
+                context: binding.glx_context,
+            },
+            // All is done on the threads that may use the context, and so its display.
+            sharing: Sharing::Glx { threads: true },
+            find: Find::Glx(find),
+            library: Some(library),
+        })
+    }
+
+    /// By EGL.
+    ///
+    /// # Errors
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: there is no context.
+    pub(crate) fn egl(binding: &xr::GraphicsBindingEGLMNDX) -> Outcome<Binding> {
+        let find = binding.get_proc_address;
+        let find = find.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
+        if binding.display.is_null() || binding.context.is_null() {
+            return Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+        }
+        Ok(Binding {
+            native: Native {
+                display: binding.display,
+                drawable: 0,
+                context: binding.context,
+            },
+            sharing: Sharing::Egl,
+            find: Find::Egl(find),
+            // Before EGL 1.5 its functions are not among those that it finds.
+            library: loaded(&EGL),
+        })
+    }
+
+    /// A function of OpenGL, GLX or EGL, or null.
+    pub(super) fn function(&self, name: &CStr) -> *const c_void {
+        // SAFETY: a name; what is found by it is not called here.
+        unsafe {
+            let found = match self.find {
+                Find::Glx(find) => find(name.as_ptr()),
+                Find::Egl(find) => {
+                    find(name.as_ptr()).map_or(std::ptr::null(), |found| found as *const c_void)
+                }
+            };
+            if !found.is_null() {
+                return found;
+            }
+            let of = |library: &Library| {
+                let symbol = library.get::<*const c_void>(name.to_bytes_with_nul());
+                symbol.map_or(std::ptr::null(), |symbol| *symbol)
+            };
+            self.library.as_ref().map_or(std::ptr::null(), of)
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Draws the layers of a frame over each other into one picture: both eyes side by side. What fills an eye as it is
+//! is copied; all else is drawn by the one program. Nothing is put back: the context is ours alone.
+
+use std::sync::PoisonError;
+
+use glow::HasContext as _;
+use openuvr_proto::units::Size;
+
+use super::images::Image;
+use super::program::{Program, SINGLE, STACK};
+use crate::logic::composition::{Eye, Part, Surface, is_exact};
+use crate::logic::scene::Scene;
+
+/// What draws pictures of one size.
+pub(super) struct Composer {
+    pub(super) size: Size,
+    picture: glow::Texture,
+    /// It draws into this one …
+    pub(super) framebuffer: glow::Framebuffer,
+    /// … and copies from one of these to the other.
+    from: glow::Framebuffer,
+    to: glow::Framebuffer,
+    array: glow::VertexArray,
+    sampler: glow::Sampler,
+    program: Program,
+}
+
+#[allow(clippy::cast_possible_wrap, reason = "sides have 14 bits")]
+fn number(side: u32) -> i32 {
+    side as i32
+}
+
+#[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
+fn part_of(place: u32, whole: u32) -> f32 {
+    place as f32 / whole as f32
+}
+
+impl Composer {
+    /// # Errors
+    /// One line: what the driver does not give.
+    ///
+    /// # Safety
+    /// Our context is current.
+    pub(super) unsafe fn new(gl: &glow::Context, size: Size) -> Result<Composer, String> {
+        // SAFETY: the caller's duty. What is left over by an error goes with the context.
+        unsafe {
+            let picture = gl.create_texture()?;
+            storage(gl, picture, size);
+            let framebuffer = gl.create_framebuffer()?;
+            attach(
+                gl,
+                glow::FRAMEBUFFER,
+                framebuffer,
+                picture,
+                glow::TEXTURE_2D,
+            );
+            if gl.check_framebuffer_status(glow::FRAMEBUFFER) != glow::FRAMEBUFFER_COMPLETE {
+                return Err(format!("no picture of {size} can be drawn into"));
+            }
+            let sampler = gl.create_sampler()?;
+            let parameters = [
+                (glow::TEXTURE_MIN_FILTER, glow::LINEAR),
+                (glow::TEXTURE_MAG_FILTER, glow::LINEAR),
+                (glow::TEXTURE_WRAP_S, glow::CLAMP_TO_EDGE),
+                (glow::TEXTURE_WRAP_T, glow::CLAMP_TO_EDGE),
+            ];
+            for (name, value) in parameters {
+                gl.sampler_parameter_i32(sampler, name, value.cast_signed());
+            }
+            let array = gl.create_vertex_array()?;
+            Ok(Composer {
+                size,
+                picture,
+                framebuffer,
+                from: gl.create_framebuffer()?,
+                to: gl.create_framebuffer()?,
+                array,
+                sampler,
+                program: Program::new(gl)?,
+            })
+        }
+    }
+
+    /// Draws a frame into [`Composer::framebuffer`].
+    ///
+    /// # Safety
+    /// Our context is current, and the images live.
+    pub(super) unsafe fn compose(&self, gl: &glow::Context, scene: &Scene<Image>) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            gl.bind_framebuffer(glow::FRAMEBUFFER, Some(self.framebuffer));
+            gl.enable(glow::FRAMEBUFFER_SRGB);
+            gl.disable(glow::SCISSOR_TEST);
+            gl.clear_color(0.0, 0.0, 0.0, 0.0);
+            gl.clear(glow::COLOR_BUFFER_BIT);
+            gl.enable(glow::SCISSOR_TEST);
+            gl.enable(glow::BLEND);
+            gl.blend_func(glow::ONE, glow::ONE_MINUS_SRC_ALPHA);
+            gl.bind_vertex_array(Some(self.array));
+            gl.use_program(Some(self.program.program));
+            for unit in [SINGLE, STACK] {
+                gl.bind_sampler(unit, Some(self.sampler));
+            }
+            let (width, height) = (number(scene.size.width), number(scene.size.height));
+            for (index, seen) in scene.eyes.iter().enumerate() {
+                let left = number(scene.left_of(index));
+                gl.viewport(left, 0, width, height);
+                gl.scissor(left, 0, width, height);
+                for surface in &seen.surfaces {
+                    let plain = surface.image.is_plain() && !surface.image.is_multisampled();
+                    match plain && is_exact(surface, &seen.eye, scene.size) {
+                        true => self.copy(gl, surface, left),
+                        false => self.draw(gl, surface, &seen.eye),
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Composer::compose`].
+    unsafe fn copy(&self, gl: &glow::Context, surface: &Surface<Image>, left: i32) {
+        let Part { x, y, size } = surface.part;
+        let (x, y) = (number(x), number(y));
+        let (width, height) = (number(size.width), number(size.height));
+        // SAFETY: the caller's duty; the part lies in its image.
+        unsafe {
+            attach_layer(gl, self.from, &surface.image);
+            gl.blit_framebuffer(
+                x,
+                y,
+                x + width,
+                y + height,
+                left,
+                0,
+                left + width,
+                height,
+                glow::COLOR_BUFFER_BIT,
+                glow::NEAREST,
+            );
+        }
+    }
+
+    /// # Safety
+    /// As [`Composer::compose`].
+    unsafe fn draw(&self, gl: &glow::Context, surface: &Surface<Image>, eye: &Eye) {
+        let image = &surface.image;
+        let Part { x, y, size } = surface.part;
+        let whole = image.pictures.size();
+        let part = [
+            part_of(x, whole.width),
+            part_of(y, whole.height),
+            part_of(x + size.width, whole.width),
+            part_of(y + size.height, whole.height),
+        ];
+        let half_pixel = [
+            part_of(1, whole.width) / 2.0,
+            part_of(1, whole.height) / 2.0,
+        ];
+        let flags = i32::from(surface.blend.alpha) | i32::from(surface.blend.straight) << 1;
+        let corners = surface.shape.corners(eye);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let (unit, target, texture, layer) =
+                match (image.is_multisampled(), image.pictures.layers()) {
+                    (true, _) => {
+                        let Some(joined) = self.join(gl, image) else {
+                            return;
+                        };
+                        (SINGLE, glow::TEXTURE_2D, joined, -1)
+                    }
+                    (false, 1) => (SINGLE, glow::TEXTURE_2D, image.texture(), -1),
+                    _ => (
+                        STACK,
+                        glow::TEXTURE_2D_ARRAY,
+                        image.texture(),
+                        number(image.layer),
+                    ),
+                };
+            gl.active_texture(glow::TEXTURE0 + unit);
+            gl.bind_texture(target, Some(texture));
+            let of = &self.program;
+            gl.uniform_4_f32_slice(of.corners.as_ref(), corners.as_flattened());
+            gl.uniform_4_f32_slice(of.part.as_ref(), &part);
+            gl.uniform_2_f32_slice(of.half_pixel.as_ref(), &half_pixel);
+            gl.uniform_1_i32(of.layer.as_ref(), layer);
+            gl.uniform_1_i32(of.flags.as_ref(), flags);
+            gl.draw_arrays(glow::TRIANGLE_STRIP, 0, 4);
+        }
+    }
+
+    /// Joins the samples of an image's layer, in a texture that is made the first time.
+    ///
+    /// # Safety
+    /// As [`Composer::compose`].
+    unsafe fn join(&self, gl: &glow::Context, image: &Image) -> Option<glow::Texture> {
+        let pictures = &image.pictures;
+        let size = pictures.size();
+        let key = (image.index, image.layer);
+        let mut joined = (pictures.joined.lock()).unwrap_or_else(PoisonError::into_inner);
+        let known = joined.iter().find(|(of, _)| *of == key);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let texture = match known {
+                Some((_, texture)) => *texture,
+                None => {
+                    let texture = gl.create_texture().ok()?;
+                    gl.bind_texture(glow::TEXTURE_2D, Some(texture));
+                    let (width, height) = (number(size.width), number(size.height));
+                    gl.tex_storage_2d(glow::TEXTURE_2D, 1, pictures.wish.format, width, height);
+                    joined.push((key, texture));
+                    texture
+                }
+            };
+            attach_layer(gl, self.from, image);
+            attach(
+                gl,
+                glow::DRAW_FRAMEBUFFER,
+                self.to,
+                texture,
+                glow::TEXTURE_2D,
+            );
+            let (width, height) = (number(size.width), number(size.height));
+            gl.disable(glow::SCISSOR_TEST);
+            gl.blit_framebuffer(
+                0,
+                0,
+                width,
+                height,
+                0,
+                0,
+                width,
+                height,
+                glow::COLOR_BUFFER_BIT,
+                glow::NEAREST,
+            );
+            gl.enable(glow::SCISSOR_TEST);
+            gl.bind_framebuffer(glow::DRAW_FRAMEBUFFER, Some(self.framebuffer));
+            Some(texture)
+        }
+    }
+
+    /// # Safety
+    /// Our context is current.
+    pub(super) unsafe fn destroy(self, gl: &glow::Context) {
+        // SAFETY: the caller's duty.
+        unsafe {
+            for framebuffer in [self.framebuffer, self.from, self.to] {
+                gl.delete_framebuffer(framebuffer);
+            }
+            gl.delete_texture(self.picture);
+            gl.delete_sampler(self.sampler);
+            gl.delete_vertex_array(self.array);
+            gl.delete_program(self.program.program);
+        }
+    }
+}
+
+/// The picture's own memory, in the bytes that are streamed.
+///
+/// # Safety
+/// Our context is current.
+unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
+    let (width, height) = (number(size.width), number(size.height));
+    // SAFETY: the caller's duty.
+    unsafe {
+        gl.bind_texture(glow::TEXTURE_2D, Some(texture));
+        gl.tex_storage_2d(glow::TEXTURE_2D, 1, glow::SRGB8_ALPHA8, width, height);
+    }
+}
+
+/// # Safety
+/// Our context is current.
+unsafe fn attach(
+    gl: &glow::Context,
+    as_what: u32,
+    framebuffer: glow::Framebuffer,
+    texture: glow::Texture,
+    target: u32,
+) {
+    // SAFETY: the caller's duty.
+    unsafe {
+        gl.bind_framebuffer(as_what, Some(framebuffer));
+        let first = glow::COLOR_ATTACHMENT0;
+        gl.framebuffer_texture_2d(as_what, first, target, Some(texture), 0);
+    }
+}
+
+/// An image's layer is read from `framebuffer`.
+///
+/// # Safety
+/// Our context is current.
+unsafe fn attach_layer(gl: &glow::Context, framebuffer: glow::Framebuffer, image: &Image) {
+    let read = glow::READ_FRAMEBUFFER;
+    let target = image.pictures.wish.target();
+    // SAFETY: the caller's duty; the layer is one of the texture's.
+    unsafe {
+        if image.pictures.layers() == 1 {
+            attach(gl, read, framebuffer, image.texture(), target);
+        } else {
+            gl.bind_framebuffer(read, Some(framebuffer));
+            let (first, texture) = (glow::COLOR_ATTACHMENT0, Some(image.texture()));
+            gl.framebuffer_texture_layer(read, first, texture, 0, number(image.layer));
+        }
+    }
+}

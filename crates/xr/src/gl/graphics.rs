@@ -1,0 +1,320 @@
+//! The application's context, as a session draws with it: textures for swapchains, and the picture of a frame.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use glow::HasContext as _;
+use openuvr_media::capture::Drawn;
+use openuvr_media::capture::gl::{Aside, ReadBack, Reading, Sharing, Skipped, What};
+use openuvr_runtime::clock;
+use openuvr_runtime::lock::lock;
+use openxr_sys as xr;
+
+use super::binding::Binding;
+use super::compose::Composer;
+use super::images::{COLOURS, DEPTHS, Image, Pictures, Wish};
+use crate::border::Outcome;
+use crate::logic::scene::Scene;
+use crate::stream::Wanted;
+
+/// Swapchains of one session at once (guess: engines have some dozens).
+const MOST_SWAPCHAINS: u32 = 1024;
+
+/// The oldest version of OpenGL that has all that is used here.
+const OLDEST: (u32, u32) = (4, 3);
+
+/// `glTexStorage3DMultisample`, which glow does not have.
+type Storage3d = unsafe extern "C" fn(u32, i32, u32, i32, i32, i32, u8);
+
+/// The context that a session draws with.
+pub(crate) struct Graphics {
+    swapchains: AtomicU32,
+    /// `None`: it is used no more.
+    inner: Mutex<Option<Inner>>,
+}
+
+struct Inner {
+    aside: Aside,
+    gl: glow::Context,
+    storage_3d: Option<Storage3d>,
+    binding: Binding,
+    composer: Option<Composer>,
+    /// What reads the pictures, and for whom.
+    reader: Option<(Wanted, ReadBack)>,
+}
+
+// SAFETY: `glow`'s functions, the libraries' handles and names of objects may be used from any thread that has the
+// context, which `Aside::enter` sees to.
+unsafe impl Send for Inner {}
+
+impl Graphics {
+    /// Takes up the application's context.
+    ///
+    /// # Errors
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`, if it is too old, one of OpenGL ES, or can't be shared.
+    ///
+    /// # Safety
+    /// The binding's handles live until [`Graphics::close`], and the context is current here or nowhere.
+    pub(crate) unsafe fn new(binding: Binding) -> Outcome<Graphics> {
+        let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
+        // SAFETY: the caller's duty; what the driver gives away by these names are its functions.
+        unsafe {
+            let mut find = |name: &std::ffi::CStr| binding.function(name);
+            let aside = Aside::new(&mut find, binding.sharing, binding.native);
+            let mut aside = aside.map_err(|_| invalid)?;
+            let entered = aside.enter().ok_or(invalid)?;
+            let gl = glow::Context::from_loader_function_cstr(|name| binding.function(name));
+            drop(entered);
+            let version = gl.version();
+            if version.is_embedded || (version.major, version.minor) < OLDEST {
+                return Err(invalid);
+            }
+            let storage_3d = binding.function(c"glTexStorage3DMultisample");
+            let storage_3d =
+                std::mem::transmute::<*const std::ffi::c_void, Option<Storage3d>>(storage_3d);
+            Ok(Graphics {
+                swapchains: AtomicU32::new(0),
+                inner: Mutex::new(Some(Inner {
+                    aside,
+                    gl,
+                    storage_3d,
+                    binding,
+                    composer: None,
+                    reader: None,
+                })),
+            })
+        }
+    }
+
+    /// The formats that can be drawn in, the best first: OpenGL 3 has them all.
+    pub(crate) fn formats(&self) -> Vec<i64> {
+        COLOURS
+            .iter()
+            .chain(&DEPTHS)
+            .copied()
+            .map(i64::from)
+            .collect()
+    }
+
+    /// The textures of a swapchain.
+    ///
+    /// # Errors
+    /// What the specification has for what can't be had.
+    pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
+        let failed = xr::Result::ERROR_RUNTIME_FAILURE;
+        let mut inner = lock(&self.inner);
+        let Inner {
+            aside,
+            gl,
+            storage_3d,
+            ..
+        } = inner.as_mut().ok_or(failed)?;
+        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MOST_SWAPCHAINS {
+            self.swapchains.fetch_sub(1, Ordering::Relaxed);
+            return Err(xr::Result::ERROR_LIMIT_REACHED);
+        }
+        let Some(_entered) = aside.enter() else {
+            self.swapchains.fetch_sub(1, Ordering::Relaxed);
+            return Err(failed);
+        };
+        let mut textures = Vec::new();
+        // SAFETY: our context is current.
+        let made = unsafe {
+            (0..wish.all.count()).try_for_each(|_| {
+                textures.push(texture(gl, *storage_3d, wish)?);
+                Ok(())
+            })
+        };
+        if let Err(why) = made {
+            for texture in textures {
+                // SAFETY: as above.
+                unsafe { gl.delete_texture(texture) };
+            }
+            self.swapchains.fetch_sub(1, Ordering::Relaxed);
+            return Err(why);
+        }
+        // Its memory is there before the application draws into it.
+        // SAFETY: as above.
+        unsafe { gl.finish() };
+        Ok(Pictures::new(*wish, textures))
+    }
+
+    /// The textures of a swapchain are used no more.
+    pub(crate) fn forget(&self, pictures: &Pictures) {
+        let mut inner = lock(&self.inner);
+        pictures.goes();
+        // Those of a session that has ended went with its context's share group, or will.
+        let Some(Inner { aside, gl, .. }) = &mut *inner else {
+            return;
+        };
+        let Some(_entered) = aside.enter() else {
+            return;
+        };
+        let joined = std::mem::take(&mut *lock(&pictures.joined));
+        let all = joined.into_iter().map(|(_, texture)| texture);
+        for texture in all.chain(pictures.textures.iter().copied()) {
+            // SAFETY: our context is current; the application has done with them, as it says by destroying them.
+            unsafe { gl.delete_texture(texture) };
+        }
+        self.swapchains.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Hands over the picture of a frame. With no buffer free it is left out.
+    ///
+    /// # Errors
+    /// One line: why there is none.
+    pub(crate) fn show(
+        &self,
+        scene: &Scene<Image>,
+        to: Wanted,
+        drawn: Drawn,
+    ) -> Result<(), String> {
+        let mut inner = lock(&self.inner);
+        let Some(Inner {
+            aside,
+            gl,
+            binding,
+            composer,
+            reader,
+            ..
+        }) = &mut *inner
+        else {
+            return Ok(());
+        };
+        let mut surfaces = scene.eyes.iter().flat_map(|seen| &seen.surfaces);
+        if surfaces.any(|surface| surface.image.pictures.is_gone()) {
+            return Ok(());
+        }
+        let Some(_entered) = aside.enter() else {
+            return Err("the application's context can't be shared any more".to_owned());
+        };
+        let size = scene.whole();
+        // SAFETY: our context is current, and the images live.
+        unsafe {
+            if let Some(old) = composer.take_if(|composer| composer.size != size) {
+                old.destroy(gl);
+            }
+            let composer = match composer {
+                Some(composer) => composer,
+                none => none.insert(Composer::new(gl, size)?),
+            };
+            composer.compose(gl, scene);
+            let reader = match reader {
+                Some((whose, reader)) if Arc::ptr_eq(whose, &to) => reader,
+                other => {
+                    if let Some((_, old)) = other.take() {
+                        old.retire(true);
+                    }
+                    &mut other.insert((to.clone(), reads(binding, to.clone())?)).1
+                }
+            };
+            let what = What::Framebuffer {
+                name: composer.framebuffer.0.get(),
+            };
+            match reader.read(size, what, drawn) {
+                Reading::Submitted(_) | Reading::UnderWay => Ok(()),
+                Reading::Skipped(why) => {
+                    to.missed(clock::now());
+                    match why {
+                        Skipped::Behind => Ok(()),
+                        why => Err(format!("the picture can't be read back: {why}")),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Frees what is ours, but for textures of swapchains; nothing is drawn any more.
+    pub(crate) fn close(&self) {
+        let Some(inner) = lock(&self.inner).take() else {
+            return;
+        };
+        let Inner {
+            mut aside,
+            gl,
+            composer,
+            reader,
+            ..
+        } = inner;
+        let entered = aside.enter();
+        let current = entered.is_some();
+        if let Some((_, reader)) = reader {
+            reader.retire(current);
+        }
+        if let Some(composer) = composer
+            && current
+        {
+            // SAFETY: our context is current.
+            unsafe { composer.destroy(&gl) };
+        }
+    }
+}
+
+/// A texture as it is wished for, with nothing in it.
+///
+/// # Safety
+/// Our context is current.
+unsafe fn texture(
+    gl: &glow::Context,
+    storage_3d: Option<Storage3d>,
+    wish: &Wish,
+) -> Outcome<glow::Texture> {
+    let number = |n: u32| i32::try_from(n).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE);
+    let all = &wish.all;
+    let (width, height) = (number(all.size.width)?, number(all.size.height)?);
+    let (layers, mips, samples) = (number(all.layers)?, number(all.mips)?, number(all.samples)?);
+    let (target, format) = (wish.target(), wish.format);
+    // SAFETY: the caller's duty.
+    unsafe {
+        // Errors of before; a lost context has one each time.
+        for _ in 0..16 {
+            if gl.get_error() == glow::NO_ERROR {
+                break;
+            }
+        }
+        let texture = gl.create_texture();
+        let texture = texture.map_err(|_| xr::Result::ERROR_OUT_OF_MEMORY)?;
+        gl.bind_texture(target, Some(texture));
+        match (target, storage_3d) {
+            (glow::TEXTURE_2D, _) => gl.tex_storage_2d(target, mips, format, width, height),
+            (glow::TEXTURE_2D_ARRAY, _) => {
+                gl.tex_storage_3d(target, mips, format, width, height, layers);
+            }
+            (glow::TEXTURE_2D_MULTISAMPLE, _) => {
+                gl.tex_storage_2d_multisample(target, samples, format, width, height, true);
+            }
+            (_, Some(storage)) => storage(target, samples, format, width, height, layers, 1),
+            (_, None) => {
+                gl.delete_texture(texture);
+                return Err(xr::Result::ERROR_FEATURE_UNSUPPORTED);
+            }
+        }
+        let error = gl.get_error();
+        gl.bind_texture(target, None);
+        let why = match error {
+            glow::NO_ERROR => return Ok(texture),
+            glow::OUT_OF_MEMORY => xr::Result::ERROR_OUT_OF_MEMORY,
+            // More samples or layers than the driver has.
+            _ => xr::Result::ERROR_FEATURE_UNSUPPORTED,
+        };
+        gl.delete_texture(texture);
+        Err(why)
+    }
+}
+
+/// What reads pictures for a host.
+///
+/// # Safety
+/// Our context is current, and lives until this is retired.
+unsafe fn reads(binding: &Binding, to: Wanted) -> Result<ReadBack, String> {
+    let submit = Arc::new(move |frame, drawn| to.submit(frame, drawn));
+    let mut find = |name: &std::ffi::CStr| binding.function(name);
+    // A thread of its own waits for the device, on the application's display.
+    let sharing = match binding.sharing {
+        Sharing::Glx { .. } => Sharing::Glx { threads: false },
+        other => other,
+    };
+    // SAFETY: the caller's duty.
+    let reader = unsafe { ReadBack::new(&mut find, sharing, submit) };
+    reader.map_err(|e| e.to_string())
+}

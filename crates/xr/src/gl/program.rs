@@ -1,0 +1,113 @@
+//! The shaders that draw one layer in one eye: a rectangle somewhere in front of it, with a part of an image on it.
+//! They do what `crates/xr/src/vulkan/layers.wgsl` does, with OpenGL's axes: rows are counted from below.
+
+use glow::HasContext as _;
+
+/// The corner's number says which: left and right below, left and right above.
+const VERTEX: &str = "#version 330 core
+uniform vec4 corners[4];
+uniform vec4 part;
+out vec2 place;
+void main() {
+    vec4 corner = corners[gl_VertexID];
+    // From Vulkan's clip space, where y goes down and depths are 0 to w.
+    gl_Position = vec4(corner.x, -corner.y, 2.0 * corner.z - corner.w, corner.w);
+    place = vec2(gl_VertexID % 2 == 0 ? part.x : part.z, gl_VertexID < 2 ? part.y : part.w);
+}
+";
+
+const FRAGMENT: &str = "#version 330 core
+uniform sampler2D single;
+uniform sampler2DArray stack;
+uniform int layer;
+uniform vec4 part;
+uniform vec2 half_pixel;
+uniform int flags;
+in vec2 place;
+out vec4 colour;
+void main() {
+    // What lies beside the part is of no concern, also at its edge.
+    vec2 at = clamp(place, part.xy + half_pixel, part.zw - half_pixel);
+    vec4 seen = layer < 0 ? textureLod(single, at, 0.0) : textureLod(stack, vec3(at, layer), 0.0);
+    if ((flags & 1) == 0) {
+        seen.a = 1.0;
+    }
+    if ((flags & 2) != 0) {
+        seen.rgb *= seen.a;
+    }
+    colour = seen;
+}
+";
+
+/// The program and where its values are.
+pub(super) struct Program {
+    pub(super) program: glow::Program,
+    pub(super) corners: Option<glow::UniformLocation>,
+    pub(super) part: Option<glow::UniformLocation>,
+    pub(super) half_pixel: Option<glow::UniformLocation>,
+    pub(super) layer: Option<glow::UniformLocation>,
+    pub(super) flags: Option<glow::UniformLocation>,
+}
+
+/// The texture units of images with one layer, and of those with several.
+pub(super) const SINGLE: u32 = 0;
+pub(super) const STACK: u32 = 1;
+
+impl Program {
+    /// # Errors
+    /// One line of the driver's.
+    ///
+    /// # Safety
+    /// The context is current.
+    pub(super) unsafe fn new(gl: &glow::Context) -> Result<Program, String> {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let program = gl.create_program()?;
+            let linked = link(gl, program);
+            linked.inspect_err(|_| gl.delete_program(program))?;
+            let place = |name| gl.get_uniform_location(program, name);
+            gl.use_program(Some(program));
+            for (name, unit) in [("single", SINGLE), ("stack", STACK)] {
+                gl.uniform_1_i32(place(name).as_ref(), unit.cast_signed());
+            }
+            Ok(Program {
+                program,
+                corners: place("corners"),
+                part: place("part"),
+                half_pixel: place("half_pixel"),
+                layer: place("layer"),
+                flags: place("flags"),
+            })
+        }
+    }
+}
+
+/// # Safety
+/// The context is current.
+unsafe fn link(gl: &glow::Context, program: glow::Program) -> Result<(), String> {
+    let stages = [
+        (glow::VERTEX_SHADER, VERTEX),
+        (glow::FRAGMENT_SHADER, FRAGMENT),
+    ];
+    // SAFETY: the caller's duty.
+    unsafe {
+        for (kind, source) in stages {
+            let shader = gl.create_shader(kind)?;
+            gl.shader_source(shader, source);
+            gl.compile_shader(shader);
+            let good = gl.get_shader_compile_status(shader);
+            let why = gl.get_shader_info_log(shader);
+            gl.attach_shader(program, shader);
+            // It goes with the program.
+            gl.delete_shader(shader);
+            if !good {
+                return Err(why);
+            }
+        }
+        gl.link_program(program);
+        match gl.get_program_link_status(program) {
+            true => Ok(()),
+            false => Err(gl.get_program_info_log(program)),
+        }
+    }
+}

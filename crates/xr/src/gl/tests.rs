@@ -1,0 +1,367 @@
+//! Pictures of frames that are drawn with OpenGL, in a context of Mesa's software renderer that has no window: what
+//! the host gets of them, pixel by pixel.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use glow::HasContext as _;
+use libloading::os::unix::Library;
+use openuvr_media::capture::submit::{Submitted, Submitter, channel};
+use openuvr_media::capture::{Capture as _, CaptureEvent, Drawn};
+use openuvr_media::picture::{PixelFormat, Rows};
+use openuvr_proto::units::Size;
+use openxr_sys as xr;
+use openxr_sys::platform::EglGetProcAddressMNDX;
+
+use super::binding::Binding;
+use super::graphics::Graphics;
+use super::images::{Image, Pictures, Wish};
+use crate::logic::composition::{Blend, Eye, Part, Shape, Surface};
+use crate::logic::pose::Pose;
+use crate::logic::scene::{Scene, Seen};
+use crate::logic::views::{eyes, fov};
+
+const EYE: Size = Size::new(40, 24);
+
+/// Longer than anything takes on a busy machine.
+const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
+
+type Ptr = *mut c_void;
+
+/// An application with a context, and the host that gets its pictures.
+struct Stage {
+    graphics: Graphics,
+    gl: glow::Context,
+    to: Arc<Submitter>,
+    host: Submitted,
+    make_current: unsafe extern "C" fn(Ptr, Ptr, Ptr, Ptr) -> c_uint,
+    display: Ptr,
+    context: Ptr,
+}
+
+impl Stage {
+    /// `None`, said aloud, without Mesa.
+    fn open() -> Option<Stage> {
+        // SAFETY: the functions are those of EGL, called as it describes them; the library stays loaded.
+        let stage = unsafe { Stage::try_open() };
+        if stage.is_none() {
+            eprintln!("SKIPPED: there is no EGL without a window (libegl1, libgl1-mesa-dri)");
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "no EGL");
+        }
+        stage
+    }
+
+    unsafe fn try_open() -> Option<Stage> {
+        // EGL 1.5 and EGL_MESA_platform_surfaceless, the tables of names.
+        const SURFACELESS: c_uint = 0x31DD;
+        const OPENGL_API: c_uint = 0x30A2;
+        const OPENGL_BIT: c_int = 0x0008;
+        const RENDERABLE_TYPE: c_int = 0x3040;
+        const SURFACE_TYPE: c_int = 0x3033;
+        const MAJOR: c_int = 0x3098;
+        const MINOR: c_int = 0x30FB;
+        const NONE: c_int = 0x3038;
+        // SAFETY: as in `open`.
+        unsafe {
+            let library = Library::new("libEGL.so.1").ok()?;
+            let find: EglGetProcAddressMNDX = *library.get(b"eglGetProcAddress\0").ok()?;
+            let open: unsafe extern "C" fn(c_uint, Ptr, *const isize) -> Ptr =
+                *library.get(b"eglGetPlatformDisplay\0").ok()?;
+            let initialize: unsafe extern "C" fn(Ptr, *mut c_int, *mut c_int) -> c_uint =
+                *library.get(b"eglInitialize\0").ok()?;
+            let bind: unsafe extern "C" fn(c_uint) -> c_uint =
+                *library.get(b"eglBindAPI\0").ok()?;
+            let choose: unsafe extern "C" fn(
+                Ptr,
+                *const c_int,
+                *mut Ptr,
+                c_int,
+                *mut c_int,
+            ) -> c_uint = *library.get(b"eglChooseConfig\0").ok()?;
+            let create: unsafe extern "C" fn(Ptr, Ptr, Ptr, *const c_int) -> Ptr =
+                *library.get(b"eglCreateContext\0").ok()?;
+            let make_current: unsafe extern "C" fn(Ptr, Ptr, Ptr, Ptr) -> c_uint =
+                *library.get(b"eglMakeCurrent\0").ok()?;
+            // Threads that end call into it.
+            std::mem::forget(library);
+            let display = open(SURFACELESS, null_mut(), null());
+            if display.is_null() || initialize(display, null_mut(), null_mut()) == 0 {
+                return None;
+            }
+            bind(OPENGL_API);
+            let wanted = [RENDERABLE_TYPE, OPENGL_BIT, SURFACE_TYPE, 0, NONE];
+            let (mut config, mut count) = (null_mut(), 0);
+            choose(display, wanted.as_ptr(), &mut config, 1, &mut count);
+            let version = [MAJOR, 4, MINOR, 3, NONE];
+            let context = create(display, config, null_mut(), version.as_ptr());
+            if context.is_null() || make_current(display, null_mut(), null_mut(), context) == 0 {
+                return None;
+            }
+            let binding = xr::GraphicsBindingEGLMNDX {
+                ty: xr::GraphicsBindingEGLMNDX::TYPE,
+                next: null(),
+                get_proc_address: Some(find),
+                display,
+                config,
+                context,
+            };
+            let gl = glow::Context::from_loader_function_cstr(|name| {
+                find(name.as_ptr()).map_or(null(), |found| found as *const c_void)
+            });
+            let graphics = Graphics::new(Binding::egl(&binding).ok()?).ok()?;
+            let (to, host) = channel(EYE, 240.0).ok()?;
+            Some(Stage {
+                graphics,
+                gl,
+                to: Arc::new(to),
+                host,
+                make_current,
+                display,
+                context,
+            })
+        }
+    }
+
+    /// Images of which the first was drawn: the lower half of each layer in one colour (0 to 1), the upper half of
+    /// the first layer in another.
+    fn drawn(
+        &self,
+        format: u32,
+        samples: u32,
+        layers: &[[f32; 4]],
+        above: [f32; 4],
+    ) -> Arc<Pictures> {
+        let wish = Wish::read(&xr::SwapchainCreateInfo {
+            ty: xr::SwapchainCreateInfo::TYPE,
+            next: null(),
+            create_flags: xr::SwapchainCreateFlags::EMPTY,
+            usage_flags: xr::SwapchainUsageFlags::COLOR_ATTACHMENT,
+            format: format.into(),
+            sample_count: samples,
+            width: EYE.width,
+            height: EYE.height,
+            face_count: 1,
+            array_size: u32::try_from(layers.len()).unwrap(),
+            mip_count: 1,
+        });
+        let pictures = self.graphics.make(&wish.unwrap()).unwrap();
+        let gl = &self.gl;
+        let (target, texture) = (pictures.wish.target(), pictures.textures[0]);
+        // SAFETY: the application's context is current, as it was when the session was made.
+        unsafe {
+            let framebuffer = gl.create_framebuffer().unwrap();
+            gl.bind_framebuffer(glow::FRAMEBUFFER, Some(framebuffer));
+            // Colours are linear light, as the composition has them.
+            gl.enable(glow::FRAMEBUFFER_SRGB);
+            for (layer, colour) in (0..).zip(layers) {
+                let at = (glow::FRAMEBUFFER, glow::COLOR_ATTACHMENT0);
+                match layers.len() {
+                    1 => gl.framebuffer_texture_2d(at.0, at.1, target, Some(texture), 0),
+                    _ => gl.framebuffer_texture_layer(at.0, at.1, Some(texture), 0, layer),
+                }
+                let status = gl.check_framebuffer_status(glow::FRAMEBUFFER);
+                assert_eq!(status, glow::FRAMEBUFFER_COMPLETE);
+                let [r, g, b, a] = *colour;
+                gl.clear_color(r, g, b, a);
+                gl.clear(glow::COLOR_BUFFER_BIT);
+                if layer == 0 {
+                    let (width, height) = (EYE.width.cast_signed(), EYE.height.cast_signed());
+                    let [r, g, b, a] = above;
+                    gl.enable(glow::SCISSOR_TEST);
+                    gl.scissor(0, height / 2, width, height / 2);
+                    gl.clear_color(r, g, b, a);
+                    gl.clear(glow::COLOR_BUFFER_BIT);
+                    gl.disable(glow::SCISSOR_TEST);
+                }
+            }
+            gl.delete_framebuffer(framebuffer);
+            assert_eq!(gl.get_error(), glow::NO_ERROR);
+        }
+        Arc::new(pictures)
+    }
+
+    /// Shows a frame; red, green and blue of the picture at these places, counted from its upper left corner.
+    fn shows<const N: usize>(&mut self, scene: &Scene<Image>, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
+        let shown = self.graphics.show(scene, self.to.clone(), Drawn::default());
+        shown.unwrap();
+        assert_eq!(self.host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
+        let picture = self.host.picture().unwrap();
+        assert_eq!(picture.size, Size::new(EYE.width * 2, EYE.height));
+        at.map(|[x, y]| {
+            let row = match picture.rows {
+                Rows::TopDown => y,
+                Rows::BottomUp => picture.size.height - 1 - y,
+            };
+            let place = (row * picture.size.width + x) as usize * 4;
+            let [a, b, c] = [0, 1, 2].map(|part| picture.planes[0].data[place + part]);
+            match picture.format {
+                PixelFormat::Rgbx => [a, b, c],
+                _ => [c, b, a],
+            }
+        })
+    }
+
+    /// The application's own context is current again, and nothing of ours has made an error in it.
+    fn close(self, all: &[Arc<Pictures>]) {
+        for pictures in all {
+            self.graphics.forget(pictures);
+        }
+        let Stage {
+            graphics, to, host, ..
+        } = self;
+        drop((to, host));
+        graphics.close();
+        // SAFETY: the context is current on this thread.
+        unsafe {
+            assert_eq!(self.gl.get_error(), glow::NO_ERROR);
+            assert!(
+                self.gl.is_enabled(glow::FRAMEBUFFER_SRGB),
+                "as the application left it"
+            );
+            assert!(!self.context.is_null());
+            (self.make_current)(self.display, null_mut(), null_mut(), null_mut());
+        }
+    }
+}
+
+fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
+    Surface {
+        image: Image {
+            pictures: of.clone(),
+            index: 0,
+            layer,
+        },
+        part: Part {
+            x: 0,
+            y: 0,
+            size: EYE,
+        },
+        blend: Blend::default(),
+        shape,
+    }
+}
+
+/// A frame with a view of each layer of `of`, and what is in front of it.
+fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
+    let all = eyes(Pose::SAME, 2);
+    let eye = |at: usize, layer| {
+        let eye = Eye {
+            pose: all[at],
+            fov: fov(),
+        };
+        let view = surface(of, layer, Shape::View(eye));
+        Seen {
+            eye,
+            surfaces: std::iter::once(view).chain(front.iter().cloned()).collect(),
+        }
+    };
+    Scene {
+        size: EYE,
+        eyes: vec![eye(0, 0), eye(1, right)],
+    }
+}
+
+fn near(seen: &[[u8; 3]], wanted: &[[u8; 3]]) -> bool {
+    let close = |(a, b): (&u8, &u8)| a.abs_diff(*b) <= 2;
+    seen.as_flattened()
+        .iter()
+        .zip(wanted.as_flattened())
+        .all(close)
+}
+
+const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
+const GREEN: [f32; 4] = [0.0, 1.0, 0.0, 1.0];
+const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
+
+/// Above and below in the left eye's picture, and the same in the right one's.
+const PLACES: [[u32; 2]; 4] = [[20, 3], [20, 20], [60, 3], [60, 20]];
+
+/// How bright half of the light is in sRGB.
+const HALF: u8 = 188;
+
+#[test]
+fn both_eyes_are_copied_side_by_side_and_upright() {
+    let Some(mut stage) = Stage::open() else {
+        return;
+    };
+    let both = stage.drawn(glow::SRGB8_ALPHA8, 1, &[RED, BLUE], GREEN);
+    for _ in 0..9 {
+        let seen = stage.shows(&scene(&both, 1, &[]), PLACES);
+        let (red, green, blue) = ([255, 0, 0], [0, 255, 0], [0, 0, 255]);
+        assert_eq!(seen, [green, red, blue, blue]);
+    }
+    stage.close(&[both]);
+}
+
+#[test]
+fn samples_are_joined_and_linear_colours_converted() {
+    let grey = [0.5, 0.5, 0.0, 1.0];
+    for (format, samples, layers) in [
+        (glow::SRGB8_ALPHA8, 4, 1),
+        (glow::SRGB8_ALPHA8, 4, 2),
+        (glow::RGBA16F, 1, 1),
+        (glow::RGBA8, 1, 2),
+        (glow::RGB10_A2, 4, 1),
+    ] {
+        let Some(mut stage) = Stage::open() else {
+            return;
+        };
+        let one = stage.drawn(format, samples, &vec![grey; layers], GREEN);
+        let seen = stage.shows(&scene(&one, 0, &[]), PLACES);
+        let (grey, green) = ([HALF, HALF, 0], [0, 255, 0]);
+        let wanted = [green, grey, green, grey];
+        assert!(
+            near(&seen, &wanted),
+            "{format:x} {samples} {layers} {seen:?}"
+        );
+        stage.close(&[one]);
+    }
+}
+
+#[test]
+fn a_quad_lies_in_front_and_its_alpha_counts() {
+    let Some(mut stage) = Stage::open() else {
+        return;
+    };
+    let format = glow::SRGB8_ALPHA8;
+    let behind = stage.drawn(format, 1, &[RED], RED);
+    let half = [0.0, 0.0, 1.0, 0.5];
+    let straight = stage.drawn(format, 1, &[half], half);
+    // Two metres ahead, half a picture wide and high.
+    let place = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
+    let (red, blue) = ([255, 0, 0], [0, 0, 255]);
+    for (alpha, wanted) in [(false, blue), (true, [HALF, 0, HALF])] {
+        let quad = Surface {
+            blend: Blend {
+                alpha,
+                straight: alpha,
+            },
+            ..surface(&straight, 0, place)
+        };
+        let places = [[20, 12], [0, 0], [60, 12], [79, 23]];
+        let seen = stage.shows(&scene(&behind, 0, &[quad]), places);
+        assert!(near(&seen, &[wanted, red, wanted, red]), "{seen:?}");
+    }
+    stage.close(&[behind, straight]);
+}
+
+#[test]
+fn a_view_that_is_drawn_upside_down_is_turned() {
+    let Some(mut stage) = Stage::open() else {
+        return;
+    };
+    let one = stage.drawn(glow::SRGB8_ALPHA8, 1, &[RED], GREEN);
+    let mut scene = scene(&one, 0, &[]);
+    for seen in &mut scene.eyes {
+        if let Shape::View(view) = &mut seen.surfaces[0].shape {
+            let fov = &mut view.fov;
+            (fov.angle_up, fov.angle_down) = (fov.angle_down, fov.angle_up);
+        }
+    }
+    let seen = stage.shows(&scene, PLACES);
+    let (red, green) = ([255, 0, 0], [0, 255, 0]);
+    assert_eq!(seen, [red, green, red, green]);
+    stage.close(&[one]);
+}

@@ -1,0 +1,144 @@
+//! A swapchain that an application wishes for, as far as that is the same whatever it draws with (OpenXR 1.0,
+//! section 10.1).
+
+use openuvr_proto::units::Size;
+use openxr_sys as xr;
+
+use crate::border::Outcome;
+
+/// The widest and highest image, in pixels (guess: twice what the sharpest headset takes; the larger ones
+/// that some devices could make are memory, not sharpness).
+pub(crate) const LARGEST_IMAGE: u32 = 8192;
+
+/// Layers of an image at most (guess: two eyes, or a stack of pages).
+const MOST_LAYERS: u32 = 256;
+
+/// One is shown, one is copied, one is drawn.
+const IMAGES: u32 = 3;
+
+/// What is wished for, checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wish {
+    pub(crate) size: Size,
+    pub(crate) layers: u32,
+    pub(crate) mips: u32,
+    /// A power of two.
+    pub(crate) samples: u32,
+    pub(crate) usage: xr::SwapchainUsageFlags,
+    pub(crate) is_static: bool,
+}
+
+impl Wish {
+    /// Reads and checks it, but for its format.
+    ///
+    /// # Errors
+    /// What the specification has for what is wrong with it.
+    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
+        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+        let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
+        let sides = [info.width, info.height];
+        let positive = [info.sample_count, info.array_size, info.mip_count];
+        match info.face_count {
+            1 => {}
+            // Nothing of ours shows the inside of a cube.
+            6 => return Err(unsupported),
+            _ => return Err(wrong),
+        }
+        if sides.iter().any(|side| !(1..=LARGEST_IMAGE).contains(side)) || positive.contains(&0) {
+            return Err(wrong);
+        }
+        // Down to one pixel.
+        let halvings = u32::BITS - info.width.max(info.height).leading_zeros();
+        if info.array_size > MOST_LAYERS || info.mip_count > halvings {
+            return Err(wrong);
+        }
+        let protected = xr::SwapchainCreateFlags::PROTECTED_CONTENT;
+        let fixed = xr::SwapchainCreateFlags::STATIC_IMAGE;
+        if info.create_flags.intersects(!(fixed | protected)) {
+            return Err(wrong);
+        }
+        if info.create_flags.contains(protected) {
+            // What nobody may read can't be streamed.
+            return Err(unsupported);
+        }
+        let is_power = info.sample_count.is_power_of_two() && info.sample_count <= 64;
+        if !is_power || (info.sample_count > 1 && info.mip_count > 1) {
+            return Err(unsupported);
+        }
+        let known = xr::SwapchainUsageFlags::COLOR_ATTACHMENT
+            | xr::SwapchainUsageFlags::DEPTH_STENCIL_ATTACHMENT
+            | xr::SwapchainUsageFlags::UNORDERED_ACCESS
+            | xr::SwapchainUsageFlags::TRANSFER_SRC
+            | xr::SwapchainUsageFlags::TRANSFER_DST
+            | xr::SwapchainUsageFlags::SAMPLED
+            | xr::SwapchainUsageFlags::MUTABLE_FORMAT
+            | xr::SwapchainUsageFlags::INPUT_ATTACHMENT;
+        if info.usage_flags.intersects(!known) {
+            return Err(wrong);
+        }
+        Ok(Wish {
+            size: Size::new(info.width, info.height),
+            layers: info.array_size,
+            mips: info.mip_count,
+            samples: info.sample_count,
+            usage: info.usage_flags,
+            is_static: info.create_flags.contains(fixed),
+        })
+    }
+
+    /// How many images there are.
+    pub(crate) fn count(&self) -> u32 {
+        if self.is_static { 1 } else { IMAGES }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_checked_one_by_one() {
+        type Change = fn(&mut xr::SwapchainCreateInfo);
+        let usual = || xr::SwapchainCreateInfo {
+            ty: xr::SwapchainCreateInfo::TYPE,
+            next: std::ptr::null(),
+            create_flags: xr::SwapchainCreateFlags::EMPTY,
+            usage_flags: xr::SwapchainUsageFlags::COLOR_ATTACHMENT,
+            format: 0,
+            sample_count: 1,
+            width: 640,
+            height: 480,
+            face_count: 1,
+            array_size: 2,
+            mip_count: 1,
+        };
+        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+        let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
+        let cases: [(Change, xr::Result); 12] = [
+            (|i| i.width = 0, wrong),
+            (|i| i.width = 16_384, wrong),
+            (|i| i.height = LARGEST_IMAGE + 1, wrong),
+            (|i| i.array_size = 0, wrong),
+            (|i| i.mip_count = 0, wrong),
+            (|i| i.mip_count = 11, wrong),
+            (|i| i.sample_count = 0, wrong),
+            (|i| i.sample_count = 3, unsupported),
+            (|i| i.face_count = 6, unsupported),
+            (|i| i.face_count = 2, wrong),
+            (
+                |i| i.create_flags = xr::SwapchainCreateFlags::PROTECTED_CONTENT,
+                unsupported,
+            ),
+            (
+                |i| i.usage_flags = xr::SwapchainUsageFlags::from_raw(1 << 40),
+                wrong,
+            ),
+        ];
+        assert_eq!(Wish::read(&usual()).map(|wish| wish.count()), Ok(IMAGES));
+        for (index, (change, result)) in cases.into_iter().enumerate() {
+            let mut info = usual();
+            change(&mut info);
+            assert_eq!(Wish::read(&info).err(), Some(result), "case {index}");
+        }
+    }
+}

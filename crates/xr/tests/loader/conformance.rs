@@ -1,0 +1,258 @@
+//! What Khronos' conformance suite asks of every runtime and is easily got wrong, in calls of our own: its tests run
+//! apart (`./dev conformance`), these with all others.
+
+use std::ffi::CStr;
+use std::ptr::null;
+
+use openxr_sys as xr;
+
+use crate::rig::{Application, alone, field};
+
+const EXTENSIONS: &[&[u8]] = &[
+    xr::MND_HEADLESS_EXTENSION_NAME,
+    xr::KHR_LOCATE_SPACES_EXTENSION_NAME,
+    xr::KHR_VISIBILITY_MASK_EXTENSION_NAME,
+    xr::FB_DISPLAY_REFRESH_RATE_EXTENSION_NAME,
+];
+
+const STEREO: xr::ViewConfigurationType = xr::ViewConfigurationType::PRIMARY_STEREO;
+const MONO: xr::ViewConfigurationType = xr::ViewConfigurationType::PRIMARY_MONO;
+
+#[test]
+fn names_without_an_end_are_invalid() {
+    alone("conformance::names_without_an_end_are_invalid", || {
+        let Some(mut app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        // The loader has one instance at a time.
+        done!(app, DestroyInstance(app.instance));
+        app.instance = xr::Instance::default();
+        for long in [true, false] {
+            let full = [c_letter(); xr::MAX_APPLICATION_NAME_SIZE];
+            let info = xr::InstanceCreateInfo {
+                ty: xr::InstanceCreateInfo::TYPE,
+                next: null(),
+                create_flags: xr::InstanceCreateFlags::EMPTY,
+                application_info: xr::ApplicationInfo {
+                    application_name: if long { full } else { field("test") },
+                    application_version: 1,
+                    engine_name: if long { field("") } else { full },
+                    engine_version: 0,
+                    api_version: xr::Version::new(1, 0, 0),
+                },
+                enabled_api_layer_count: 0,
+                enabled_api_layer_names: null(),
+                enabled_extension_count: 0,
+                enabled_extension_names: null(),
+            };
+            let mut instance = xr::Instance::default();
+            let made = call!(app, CreateInstance(&info, &mut instance));
+            assert_eq!(made, xr::Result::ERROR_NAME_INVALID, "{long}");
+        }
+    });
+}
+
+fn c_letter() -> std::ffi::c_char {
+    std::ffi::c_char::from_ne_bytes(*b"a")
+}
+
+#[test]
+fn form_factors_that_nobody_knows_are_unsupported() {
+    let name = "conformance::form_factors_that_nobody_knows_are_unsupported";
+    alone(name, || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        for factor in [
+            xr::FormFactor::HANDHELD_DISPLAY,
+            xr::FormFactor::from_raw(i32::MAX),
+        ] {
+            let info = xr::SystemGetInfo {
+                ty: xr::SystemGetInfo::TYPE,
+                next: null(),
+                form_factor: factor,
+            };
+            let mut system = xr::SystemId::NULL;
+            let got = call!(app, GetSystem(app.instance, &info, &mut system));
+            assert_eq!(got, xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED);
+        }
+    });
+}
+
+#[test]
+fn views_that_there_are_can_be_located_in_any_session() {
+    let name = "conformance::views_that_there_are_can_be_located_in_any_session";
+    alone(name, || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        // A session without pictures need not say which views it has; those that are unknown are refused.
+        for (views, wanted) in [
+            (4711, xr::Result::ERROR_VIEW_CONFIGURATION_TYPE_UNSUPPORTED),
+            (0, xr::Result::SUCCESS),
+        ] {
+            let info = xr::SessionBeginInfo {
+                ty: xr::SessionBeginInfo::TYPE,
+                next: null(),
+                primary_view_configuration_type: xr::ViewConfigurationType::from_raw(views),
+            };
+            assert_eq!(call!(app, BeginSession(session, &info)), wanted, "{views}");
+        }
+        let (display, _) = app.frame(session);
+        let space = app.space(session, xr::ReferenceSpaceType::LOCAL);
+        for (configuration, count) in [(STEREO, 2), (MONO, 1)] {
+            let info = xr::ViewLocateInfo {
+                ty: xr::ViewLocateInfo::TYPE,
+                next: null(),
+                view_configuration_type: configuration,
+                display_time: display,
+                space,
+            };
+            // SAFETY: plain numbers.
+            let (mut state, mut views): (xr::ViewState, [xr::View; 2]) =
+                unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+            state.ty = xr::ViewState::TYPE;
+            views.iter_mut().for_each(|view| view.ty = xr::View::TYPE);
+            let mut found = 0;
+            let out = views.as_mut_ptr();
+            done!(
+                app,
+                LocateViews(session, &info, &mut state, 2, &mut found, out)
+            );
+            assert_eq!(found, count);
+            assert!(views[0].fov.angle_left < views[0].fov.angle_right);
+        }
+    });
+}
+
+#[test]
+fn many_spaces_are_located_with_one_call() {
+    alone("conformance::many_spaces_are_located_with_one_call", || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        let (time, _) = app.frame(session);
+        let local = app.space(session, xr::ReferenceSpaceType::LOCAL);
+        let stage = app.space(session, xr::ReferenceSpaceType::STAGE);
+        let spaces = [local, stage];
+        let info = xr::SpacesLocateInfo {
+            ty: xr::SpacesLocateInfo::TYPE,
+            next: null(),
+            base_space: local,
+            time,
+            space_count: 2,
+            spaces: spaces.as_ptr(),
+        };
+        // SAFETY: plain numbers.
+        let mut found: [xr::SpaceLocationData; 2] = unsafe { std::mem::zeroed() };
+        let mut locations = xr::SpaceLocations {
+            ty: xr::SpaceLocations::TYPE,
+            next: std::ptr::null_mut(),
+            location_count: 2,
+            locations: found.as_mut_ptr(),
+        };
+        done!(app, LocateSpacesKHR(session, &info, &mut locations));
+        let valid = xr::SpaceLocationFlags::POSITION_VALID;
+        assert!(found.iter().all(|one| one.location_flags.contains(valid)));
+        assert_eq!(found[0].pose.position.y, 0.0);
+        assert!(found[1].pose.position.y < -1.0, "the floor");
+        locations.location_count = 1;
+        let wrong = call!(app, LocateSpacesKHR(session, &info, &mut locations));
+        assert_eq!(wrong, xr::Result::ERROR_VALIDATION_FAILURE);
+    });
+}
+
+#[test]
+fn no_part_of_a_view_is_hidden() {
+    alone("conformance::no_part_of_a_view_is_hidden", || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        let kind = xr::VisibilityMaskTypeKHR::HIDDEN_TRIANGLE_MESH;
+        let mut mask = xr::VisibilityMaskKHR {
+            ty: xr::VisibilityMaskKHR::TYPE,
+            next: std::ptr::null_mut(),
+            vertex_capacity_input: 0,
+            vertex_count_output: 7,
+            vertices: std::ptr::null_mut(),
+            index_capacity_input: 0,
+            index_count_output: 7,
+            indices: std::ptr::null_mut(),
+        };
+        done!(
+            app,
+            GetVisibilityMaskKHR(session, STEREO, 1, kind, &mut mask)
+        );
+        assert_eq!((mask.vertex_count_output, mask.index_count_output), (0, 0));
+        let beyond = call!(app, GetVisibilityMaskKHR(session, MONO, 1, kind, &mut mask));
+        assert_eq!(beyond, xr::Result::ERROR_VALIDATION_FAILURE);
+    });
+}
+
+#[test]
+fn the_display_has_one_rate_and_takes_no_other() {
+    alone(
+        "conformance::the_display_has_one_rate_and_takes_no_other",
+        || {
+            let Some(app) = Application::open(EXTENSIONS) else {
+                return;
+            };
+            let session = app.session(null()).unwrap();
+            let (mut count, mut rates, mut rate) = (0, [0.0; 4], 0.0);
+            let out = rates.as_mut_ptr();
+            done!(
+                app,
+                EnumerateDisplayRefreshRatesFB(session, 4, &mut count, out)
+            );
+            done!(app, GetDisplayRefreshRateFB(session, &mut rate));
+            assert!(count == 1 && rates[0] == rate && rate > 1.0, "{rate}");
+            for (wanted, result) in [
+                (0.0, xr::Result::SUCCESS),
+                (rate, xr::Result::SUCCESS),
+                (
+                    rate * 2.0,
+                    xr::Result::ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB,
+                ),
+            ] {
+                assert_eq!(
+                    call!(app, RequestDisplayRefreshRateFB(session, wanted)),
+                    result
+                );
+            }
+        },
+    );
+}
+
+#[test]
+fn results_are_told_by_their_names() {
+    alone("conformance::results_are_told_by_their_names", || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        for (value, name) in [
+            (xr::Result::SUCCESS, c"XR_SUCCESS"),
+            (xr::Result::ERROR_TIME_INVALID, c"XR_ERROR_TIME_INVALID"),
+            (
+                xr::Result::from_raw(0x7fff_fffe),
+                c"XR_UNKNOWN_SUCCESS_2147483646",
+            ),
+            (
+                xr::Result::from_raw(i32::MIN),
+                c"XR_UNKNOWN_FAILURE_-2147483648",
+            ),
+        ] {
+            let mut buffer = [c_letter(); xr::MAX_RESULT_STRING_SIZE];
+            done!(
+                app,
+                ResultToString(app.instance, value, buffer.as_mut_ptr())
+            );
+            // SAFETY: the runtime ends it.
+            let text = unsafe { CStr::from_ptr(buffer.as_ptr()) };
+            assert_eq!(text, name);
+        }
+    });
+}

@@ -1,0 +1,79 @@
+//! What a host in an application's process and its gateways outside tell each other, and what becomes a recording.
+
+use openuvr_gateway::record::fragments::{Fragments, Frame, Sound};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::remote::wire::{GatewayMessage, HostMessage};
+
+/// What is read is written as a message that is read as the same.
+pub fn gateway_messages(bytes: &[u8]) {
+    if let Ok(asked) = GatewayMessage::read(bytes) {
+        let written = asked.to_bytes();
+        let again = GatewayMessage::read(&written).expect("what was written is read");
+        assert_eq!(again.to_bytes(), written);
+    }
+    if let Ok(told) = HostMessage::read(bytes) {
+        let written = told.to_bytes();
+        let again = HostMessage::read(&written).expect("what was written is read");
+        assert_eq!(again.to_bytes(), written);
+    }
+}
+
+/// Whatever an encoder makes at whatever times: what is in the file is counted, and no larger than what came.
+pub fn recording(bytes: &[u8]) {
+    let mut fragments = Fragments::new(true);
+    let (mut frames, mut packets, mut came) = (0, 0, 0);
+    let mut now = Instant(0);
+    for piece in bytes.chunks(16) {
+        let [what, step, body @ ..] = piece else {
+            continue;
+        };
+        // Clocks may jump, also back.
+        now = Instant(now.0 + (i64::from(*step) - 32) * 5_000_000);
+        came += body.len() + 512;
+        match what % 4 {
+            0 => {
+                packets += 1;
+                fragments.sound(Sound {
+                    captured: now,
+                    samples: 240,
+                    bytes: body.to_vec(),
+                });
+            }
+            1 => fragments.idle(now),
+            key => {
+                frames += 1;
+                let sets = [
+                    0,
+                    0,
+                    1,
+                    0x67,
+                    0x64,
+                    0,
+                    0x1e,
+                    body.first().copied().unwrap_or(1),
+                    9,
+                ];
+                let mut bytes = sets.to_vec();
+                bytes.extend([0, 0, 1, 0x68, 0xcb, 0x83]);
+                bytes.extend(body);
+                fragments.frame(Frame {
+                    captured: now,
+                    key: key == 2,
+                    size: Some(Size::new(640, 384)),
+                    bytes,
+                });
+            }
+        }
+    }
+    fragments.finish();
+    let (mut length, mut last) = (0, None);
+    while let Some((bytes, written)) = fragments.poll() {
+        length += bytes.len();
+        last = Some(written);
+    }
+    if let Some(written) = last {
+        assert!(written.frames <= frames && written.packets <= packets);
+    }
+    assert!(length <= 4096 + came, "{length}");
+}
