@@ -9,6 +9,7 @@ import repository
 
 PAGE = pathlib.Path("crates/gateway/page")
 WIRE = pathlib.Path("crates/proto/src/wire/control.rs")
+NEGOTIATE = pathlib.Path("crates/proto/src/control/negotiate.rs")
 TRACE = pathlib.Path("crates/proto/src/trace.rs")
 LOGIN = pathlib.Path("crates/gateway/src/login.rs")
 
@@ -22,9 +23,13 @@ def words():
     """Numbers and names that stand in both languages."""
     wire = repository.text(PAGE / "src/wire.ts")
     kinds = dict(re.findall(r"pub\(super\) const (\w+): u8 = (\d+);", repository.text(WIRE)))
+    # `9 => Negotiation::ClipboardPiece(`: the page calls it CLIPBOARD_PIECE.
+    for number, name in re.findall(r"^ +(\d+) => Negotiation::(\w+)", repository.text(NEGOTIATE), re.M):
+        kinds[re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()] = number
+    kinds["CURSOR_SHAPE"] = re.search(r"^ +(\d+) => \{(?:(?!=>).)*CursorShape", repository.text(NEGOTIATE), re.M | re.S)[1]
     for name, number in re.findall(r"^export const (\w+) = (\d+);", wire, re.M):
         if name != "MAX_EVENTS" and kinds.get(name) != number:
-            yield f"{PAGE}/src/wire.ts: {name} is {number}, in {WIRE} it is {kinds.get(name)}"
+            yield f"{PAGE}/src/wire.ts: {name} is {number}, not {kinds.get(name)} as in Rust"
     stages = re.search(r"^stages! \{\n(.*?)^\}", repository.text(TRACE), re.M | re.S)[1]
     stages = re.findall(r"^ +(\w+) (?:Host|Client),$", stages, re.M)
     number = int(re.search(r"^const SUBMITTED = (\d+);", wire, re.M)[1])

@@ -89,6 +89,14 @@ pub(crate) async fn serve(
     let _ = socket.close(None).await;
 }
 
+/// Does what may take a while where no other browser waits for it.
+async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(what).await {
+        Ok(done) => done,
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    }
+}
+
 struct Connection {
     visitor: Visitor,
     wants: Wants,
@@ -117,7 +125,7 @@ impl Connection {
             };
         };
         let (events, next) = offered.peer.poll();
-        let replies = self.happened(events);
+        let replies = self.happened(events).await;
         if replies.as_ref().is_none_or(|replies| !replies.is_empty()) {
             return replies;
         }
@@ -136,16 +144,18 @@ impl Connection {
     }
 
     /// Takes what the browser's connection did.
-    fn happened(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
+    async fn happened(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
         let offered = self.offered.as_mut()?;
         let mut why = None;
         for event in events {
             match &mut offered.session {
-                Some(session) => session.event(&self.shared, event),
+                Some(session) => session.event(&self.shared, event).await,
                 None if matches!(event, crate::peer::PeerEvent::Connected) => {
-                    let begun =
-                        Session::begin(&self.shared, &offered.peer, &self.visitor, self.wants);
-                    match begun {
+                    let (shared, peer) = (self.shared.clone(), offered.peer.clone());
+                    let (visitor, wants) = (self.visitor.clone(), self.wants);
+                    // The host may be in a process that is slow to answer.
+                    let begin = move || Session::begin(&shared, &peer, &visitor, wants);
+                    match blocking(begin).await {
                         Ok(session) => offered.session = Some(session),
                         Err(refused) => why = Some(refused),
                     }

@@ -104,9 +104,16 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
     let admitted = admit(shared, ends, login.device, name.clone(), login.pin).await;
     let title = match admitted {
         Ok(title) => title,
-        Err(why) => {
+        Err(NotAdmitted::NoAnswer) => {
+            let why = NotAdmitted::NoAnswer.to_string();
+            return json(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &serde_json::json!({ "later": why }),
+            );
+        }
+        Err(NotAdmitted::Refused(why)) => {
             shared.counters.refused_logins.add(1);
-            return refused(StatusCode::FORBIDDEN, &why);
+            return refused(StatusCode::FORBIDDEN, &why.to_string());
         }
     };
     let visitor = Visitor {
@@ -125,14 +132,25 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
     response
 }
 
-/// Asks the host; the device's name for people, or why not.
+/// Why a device does not come in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum NotAdmitted {
+    /// The host says no.
+    #[error("{0}")]
+    Refused(AdmitRefused),
+    /// It says nothing: an application has not shown anything yet, or is over.
+    #[error("the host does not answer yet")]
+    NoAnswer,
+}
+
+/// Asks the host; the device's name for people.
 pub(crate) async fn admit(
     shared: &Shared,
     ends: Ends,
     device: PublicKey,
     name: DeviceName,
     pin: Option<Pin>,
-) -> Result<String, String> {
+) -> Result<String, NotAdmitted> {
     let (answer, answered) = oneshot::channel::<Result<String, AdmitRefused>>();
     let admission = Admission {
         key: device,
@@ -145,8 +163,8 @@ pub(crate) async fn admit(
     });
     shared.host.admit(admission, answer);
     match answered.await {
-        Ok(admitted) => admitted.map_err(|why| why.to_string()),
-        Err(_) => Err("the host is busy or stops: try again".to_owned()),
+        Ok(admitted) => admitted.map_err(NotAdmitted::Refused),
+        Err(_) => Err(NotAdmitted::NoAnswer),
     }
 }
 
@@ -195,8 +213,14 @@ async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming
     // The device may have been forbidden since it logged in.
     let name = visitor.name.clone();
     if let Err(why) = admit(shared, ends, visitor.device, name, None).await {
-        shared.logins().forget(&visitor.device);
-        return text(StatusCode::UNAUTHORIZED, &why);
+        let status = match why {
+            NotAdmitted::NoAnswer => StatusCode::SERVICE_UNAVAILABLE,
+            NotAdmitted::Refused(_) => {
+                shared.logins().forget(&visitor.device);
+                StatusCode::UNAUTHORIZED
+            }
+        };
+        return text(status, &why.to_string());
     }
     let Some(place) = shared.place(&visitor.device) else {
         return text(

@@ -31,13 +31,16 @@ const EVENTS: usize = 512;
 /// Bytes that may wait for the browser in the reliable channel: it has gone where more wait.
 const UNREAD: usize = 1 << 20;
 
+/// Bytes that wait there of which nothing else is late: two pieces of clipboard text.
+const READ: usize = 16 << 10;
+
 /// Number of the header extension in an offer of ours; the browser's offer has its own.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
 /// Names of the data channels, which the page opens: unordered without repetition, in the messages of
 /// `proto::wire::control` …
 pub const CONTROL_CHANNEL: &str = "control";
-/// … and ordered, in JSON.
+/// … and ordered, in JSON and the messages of `proto::control::negotiate`.
 pub const TOLD_CHANNEL: &str = "told";
 
 /// Something that a browser did.
@@ -49,8 +52,10 @@ pub(crate) enum PeerEvent {
     KeyFrame,
     /// A message of [`CONTROL_CHANNEL`].
     Control(Vec<u8>),
-    /// A message of [`TOLD_CHANNEL`].
+    /// JSON of [`TOLD_CHANNEL`].
     Told(Vec<u8>),
+    /// Bytes of [`TOLD_CHANNEL`].
+    ToldBytes(Vec<u8>),
     /// [`TOLD_CHANNEL`] is open.
     ToldOpen,
     /// What its receiver reports say of the link.
@@ -256,6 +261,14 @@ impl Peer {
         })
     }
 
+    /// Whether the browser has read so much of what it was told that more makes no queue.
+    pub(crate) fn is_read(&self) -> bool {
+        self.with(|state| {
+            let channel = state.told.and_then(|id| state.rtc.channel(id));
+            channel.is_none_or(|mut channel| channel.buffered_amount() <= READ)
+        })
+    }
+
     /// What has happened, and when [`Peer::tick`] is due.
     pub(crate) fn poll(&self) -> (Vec<PeerEvent>, Instant) {
         let mut state = self.lock();
@@ -370,7 +383,10 @@ impl State {
             Event::ChannelData(data) if Some(data.id) == self.control => {
                 PeerEvent::Control(data.data)
             }
-            Event::ChannelData(data) if Some(data.id) == self.told => PeerEvent::Told(data.data),
+            Event::ChannelData(data) if Some(data.id) == self.told => match data.binary {
+                true => PeerEvent::ToldBytes(data.data),
+                false => PeerEvent::Told(data.data),
+            },
             Event::KeyframeRequest(_) => PeerEvent::KeyFrame,
             Event::MediaEgressStats(stats) if self.is_video(stats.mid) => PeerEvent::Link {
                 loss: stats.loss.map(f64::from),

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
 use openuvr_proto::control::negotiate::{Role, WatchReason};
 use openuvr_proto::send::update::{CursorShape, Update};
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -21,6 +22,8 @@ pub(crate) struct Waiting {
     pub(crate) moved: Option<Option<(u16, u16)>>,
     /// The newest decision in words.
     pub(crate) decision: Option<String>,
+    pub(crate) ways: Option<ClipboardWays>,
+    pub(crate) clipboard: Option<ClipboardText>,
     pub(crate) ended: Option<GoodbyeReason>,
 }
 
@@ -34,6 +37,8 @@ impl Updates {
             Update::CursorShape(shape) => waiting.shape = Some(shape),
             Update::CursorMoved(at) => waiting.moved = Some(at),
             Update::Decision(decision) => waiting.decision = Some(decision.to_string()),
+            Update::ClipboardWays(ways) => waiting.ways = Some(ways),
+            Update::Clipboard(text) => waiting.clipboard = Some(text),
             Update::Ended(reason) => waiting.ended = Some(reason),
         }
     }

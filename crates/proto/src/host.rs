@@ -152,6 +152,10 @@ impl Host {
         if let Some(member) = self.member(id) {
             member.displaced();
         }
+        if let Some(other) = self.other(id) {
+            other.due.clipboard = None;
+            other.received_text.forget();
+        }
         self.events.push_back(HostEvent::ReleaseInput);
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardText, ClipboardWays};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{
     Ending, Host, HostEvent, HostPolicy, InputRefused, SecondPlayer, SubscribeRequest, Wakeup,
@@ -132,6 +133,86 @@ fn input_that_the_host_does_not_apply_is_bounded() {
     });
     assert_eq!(seqs.collect::<Vec<_>>(), (1..=1024).collect::<Vec<_>>());
     assert_eq!(press(&mut host, START, PLAYER), Ok(InputSeq(1025)));
+}
+
+fn updates(host: &mut Host, id: SubscriberId) -> Vec<Update> {
+    std::iter::from_fn(|| host.poll_update(id)).collect()
+}
+
+/// `text` in two pieces.
+fn pieces(text: &str) -> [ClipboardPiece; 2] {
+    let (total, (one, other)) = (text.len() as u32, text.as_bytes().split_at(1));
+    [(0, one), (1, other)].map(|(offset, bytes)| ClipboardPiece {
+        total,
+        offset,
+        bytes: bytes.to_vec(),
+    })
+}
+
+fn copied(host: &mut Host) -> Vec<(SubscriberId, ClipboardText)> {
+    let copied = |event| match event {
+        HostEvent::Clipboard(from, text) => Some((from, text)),
+        _ => None,
+    };
+    events(host).into_iter().filter_map(copied).collect()
+}
+
+#[test]
+fn what_is_copied_is_the_players_concern_alone() {
+    let mut host = host();
+    let ways = ClipboardWays {
+        to_host: true,
+        to_client: true,
+    };
+    host.clipboard_ways(ways);
+    join(&mut host, PLAYER);
+    join(&mut host, OTHER);
+    // Who watches may play later.
+    for id in [PLAYER, OTHER] {
+        assert!(updates(&mut host, id).contains(&Update::ClipboardWays(ways)));
+    }
+    assert!(host.clipboard("one".into()) && host.clipboard("two".into()));
+    assert_eq!(updates(&mut host, PLAYER), []);
+    // The newest counts.
+    assert_eq!(updates(&mut host, OTHER), [Update::Clipboard("two".into())]);
+    for id in [PLAYER, OTHER] {
+        pieces("here")
+            .iter()
+            .for_each(|piece| host.clipboard_piece_from(id, piece));
+    }
+    assert_eq!(copied(&mut host), [(OTHER, "here".into())]);
+    // What a player was to hear and has begun to say goes with its role.
+    assert!(host.clipboard("secret".into()));
+    let [first, last] = pieces("half");
+    host.clipboard_piece_from(OTHER, &first);
+    let taken = host.request_role(PLAYER, Role::Player, true);
+    assert_eq!(taken.map(|grant| grant.role), Ok(Role::Player));
+    let told = updates(&mut host, OTHER);
+    assert!(matches!(told[..], [Update::Role { .. }]), "{told:?}");
+    let _ = host.request_role(OTHER, Role::Player, true);
+    host.clipboard_piece_from(OTHER, &last);
+    assert_eq!(copied(&mut host), []);
+}
+
+#[test]
+fn clipboard_text_goes_the_ways_that_the_host_allows() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    assert!(!host.clipboard("closed".into()));
+    host.clipboard_ways(ClipboardWays {
+        to_host: false,
+        to_client: true,
+    });
+    assert!(!host.clipboard("".into()));
+    assert!(host.clipboard("open".into()));
+    pieces("here")
+        .iter()
+        .for_each(|piece| host.clipboard_piece_from(PLAYER, piece));
+    assert_eq!(copied(&mut host), []);
+    assert_eq!(
+        updates(&mut host, PLAYER),
+        [Update::Clipboard("open".into())]
+    );
 }
 
 #[test]

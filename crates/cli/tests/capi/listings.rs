@@ -44,12 +44,15 @@ fn is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
     seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
-/// Waits until the hub is at this place, and the right way up.
+/// Whether the hub is at this place, and the right way up.
+pub(crate) fn is_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) -> bool {
+    let shot = eye.part(SIZE);
+    is(&shot, at, HUB) && is(&shot, not_at, GROUND)
+}
+
+/// Waits until it is.
 pub(crate) fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
-    eventually("the hub moves", || {
-        let shot = eye.part(SIZE);
-        (is(&shot, at, HUB) && is(&shot, not_at, GROUND)).then_some(())
-    });
+    eventually("the hub moves", || is_hub_at(eye, at, not_at).then_some(()));
 }
 
 /// Waits until the wheel has turned.
@@ -135,6 +138,12 @@ pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
         input_event(0, 0, 0),
     ];
     mouse.write_all(&events.concat()).expect("the MUD reads it");
+}
+
+/// Moves the hub to the corner at the bottom left, wherever it is, and from there.
+pub(crate) fn move_from_corner(mouse: &mut std::fs::File, dx: i32, dy: i32) {
+    move_mouse(mouse, -2000, 2000);
+    move_mouse(mouse, dx, dy);
 }
 
 pub(crate) fn fifo(path: &Path) -> std::fs::File {

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::browser::{self, Browser, Tab};
 use crate::pads;
 use crate::rig::{Run, displays};
+use crate::support::clipboard::{can_copy, copy_text, pasted};
 use crate::support::{Folder, PIN, eventually, skip};
 
 /// The browser in which the page is tried, unless there is none.
@@ -110,6 +111,48 @@ fn a_browser_plays_a_game_that_knows_nothing_of_it() {
     assert!(
         out.status.success() && complaints.is_empty(),
         "{complaints}"
+    );
+}
+
+#[test]
+fn what_is_copied_goes_both_ways_while_a_browser_plays() {
+    let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
+        return;
+    };
+    if !can_copy() {
+        return;
+    }
+    let words = ["--web", "127.0.0.1:0", "--clipboard", "both"];
+    let run = Run::with(&here, &words, &[], &["glxgears"]);
+    let mut browser = Browser::start(program, run.folder.path());
+    // As a person who has said yes; and who looks at the page.
+    let permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"];
+    browser.call(
+        None,
+        "Browser.grantPermissions",
+        &json!({ "permissions": permissions }),
+    );
+    let tab = log_in(&run, &mut browser);
+    let focused = json!({ "enabled": true });
+    browser.call(Some(&tab), "Emulation.setFocusEmulationEnabled", &focused);
+    browser.until(&tab, "!document.querySelector('#clipboard').hidden");
+    // In several pieces, that cut letters in two.
+    let copy = "navigator.clipboard.writeText('Größe ✓ '.repeat(3000)).then(() => true)";
+    browser.until(&tab, copy);
+    browser.run(&tab, "document.querySelector('#clipboard').click()");
+    pasted(&here, &"Größe ✓ ".repeat(3000));
+    // Without a click: the page looks when the person comes back to it.
+    browser.until(
+        &tab,
+        "navigator.clipboard.writeText('again').then(() => true)",
+    );
+    browser.run(&tab, "dispatchEvent(new Event('focus')); true");
+    pasted(&here, "again");
+
+    copy_text(&here, &"von dort – ".repeat(2000));
+    browser.until(
+        &tab,
+        "navigator.clipboard.readText().then((text) => text === 'von dort – '.repeat(2000))",
     );
 }
 

@@ -88,8 +88,13 @@ fn a_window_managers_keys_are_the_hosts_while_grabbed() {
         app.look();
         app.take().contains(&Saw::Down(g)).then_some(())
     });
-    hand.chord(&[ALT, tab]);
-    app.saw(Saw::Up(ALT));
+    // It has the focus a moment before it has all keys.
+    eventually("it has the window manager's keys", || {
+        hand.chord(&[ALT, tab]);
+        app.saw(Saw::Up(ALT))
+            .contains(&Saw::Down(tab))
+            .then_some(())
+    });
     hand.chord(&[ALT, f4]);
     let saw = app.saw(Saw::Up(ALT));
     assert!(saw.contains(&Saw::Down(f4)), "{saw:?}");

@@ -2,6 +2,9 @@
 
 import type { Input } from "./input";
 
+/** Bytes in front of the pixels. */
+const HEAD = 1 + 4 + 4 + 2 + 2;
+
 export class Cursor {
   private hot = { x: 0, y: 0 };
   private has = false;
@@ -15,16 +18,15 @@ export class Cursor {
     private readonly input: Input,
   ) {}
 
-  /** A new picture: see crates/gateway/src/cursor.rs. */
-  shape(message: ArrayBuffer) {
-    const d = new DataView(message);
-    if (d.byteLength < 8) return;
-    const [width, height] = [d.getUint16(0, true), d.getUint16(2, true)];
-    if (width === 0 || height === 0 || d.byteLength < 8 + 4 * width * height) return;
-    this.hot = { x: d.getUint16(4, true), y: d.getUint16(6, true) };
+  /** A new picture: its kind, width, height, hot spot, and premultiplied ARGB row by row. */
+  shape(d: DataView) {
+    if (d.byteLength < HEAD) return;
+    const [width, height] = [d.getUint32(1, true), d.getUint32(5, true)];
+    if (width === 0 || height === 0 || d.byteLength < HEAD + 4 * width * height) return;
+    this.hot = { x: d.getUint16(9, true), y: d.getUint16(11, true) };
     const picture = new ImageData(width, height);
     for (let i = 0; i < width * height; i++) {
-      const pixel = d.getUint32(8 + 4 * i, true);
+      const pixel = d.getUint32(HEAD + 4 * i, true);
       const alpha = pixel >>> 24;
       // ImageData wants colours that are not multiplied.
       const plain = (shift: number) => (alpha === 0 ? 0 : (((pixel >>> shift) & 255) * 255) / alpha);

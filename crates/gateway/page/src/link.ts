@@ -8,7 +8,7 @@ export interface Events {
   sound(track: MediaStreamTrack): void;
   /** What may be lost: see wire.ts. */
   control(message: ArrayBuffer): void;
-  /** What arrives, and in order: JSON, or a cursor's picture. */
+  /** What arrives, and in order: JSON, or a message that our own client hears, too. */
   told(message: string | ArrayBuffer): void;
   open(): void;
   /** It is over; whether another attempt makes sense. */
@@ -48,6 +48,11 @@ export class Link {
 
   tell(message: object) {
     if (this.toldChannel?.readyState === "open") this.toldChannel.send(JSON.stringify(message));
+  }
+
+  /** The same in bytes. */
+  tellBytes(message: Uint8Array<ArrayBuffer>) {
+    if (this.toldChannel?.readyState === "open") this.toldChannel.send(message);
   }
 
   statistics(): Promise<RTCStatsReport> | null {

@@ -1,5 +1,6 @@
 // The page: log in, connect, play.
 
+import { Clipboard } from "./clipboard";
 import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
 import { Figures } from "./figures";
@@ -10,6 +11,7 @@ import { StatisticsLog } from "./log";
 import { host, logIn, usualName } from "./login";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
+import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
 import { ping, pong, read, reports, type InputEvent } from "./wire";
 
 /** Between two attempts to connect again, in milliseconds. */
@@ -59,6 +61,11 @@ const input = new Input(picture, video, {
   pointed: (x, y) => cursor.pointed(x, y),
 });
 const cursor = new Cursor(byId<HTMLCanvasElement>("cursor"), picture, input);
+const clipboard = new Clipboard(
+  byId("clipboard"),
+  () => plays,
+  (message) => link?.tellBytes(message),
+);
 let frames = newFrames();
 
 function newOutbox() {
@@ -90,6 +97,7 @@ function sendInput() {
 
 function connect() {
   roleWords = "";
+  clipboard.forget();
   outbox = newOutbox();
   clock = new HostClock();
   hostNames = new Map();
@@ -153,7 +161,7 @@ const heard = {
 
 function told(message: string | ArrayBuffer) {
   if (typeof message !== "string") {
-    cursor.shape(message);
+    toldBytes(new DataView(message));
     return;
   }
   const news = JSON.parse(message);
@@ -161,6 +169,7 @@ function told(message: string | ArrayBuffer) {
     case "role":
       if (news.plays && !plays) pads.forget();
       plays = news.plays;
+      void clipboard.look();
       roleButton.hidden = false;
       roleButton.textContent = plays ? "Only watch" : "Play";
       roleWords = plays ? "you play" : (news.why ?? "you watch");
@@ -182,6 +191,19 @@ function told(message: string | ArrayBuffer) {
   }
 }
 
+function toldBytes(message: DataView) {
+  switch (message.getUint8(0)) {
+    case CURSOR_SHAPE:
+      cursor.shape(message);
+      break;
+    case CLIPBOARD_WAYS:
+      clipboard.ways(message);
+      break;
+    case CLIPBOARD_PIECE:
+      clipboard.piece(message);
+  }
+}
+
 async function begin(pin: string) {
   const name = byId<HTMLInputElement>("name");
   if (name.value === "") name.value = localStorage.getItem("name") ?? usualName();
@@ -195,6 +217,11 @@ async function begin(pin: string) {
   }
   byId("host").textContent = host;
   document.title = `${host} – OpenUVR`;
+  if ("later" in answer) {
+    say(answer.later);
+    setTimeout(begin, AGAIN, pin);
+    return;
+  }
   if ("refused" in answer) {
     say("not logged in");
     // The first refusal only says that a PIN is needed.

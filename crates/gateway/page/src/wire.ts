@@ -12,6 +12,11 @@ export const INPUT_SEEN = 9;
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
 
+/** Kinds of messages of the data channel "told", as crates/proto/src/control/negotiate.rs has them. */
+export const CURSOR_SHAPE = 4;
+export const CLIPBOARD_PIECE = 9;
+export const CLIPBOARD_WAYS = 10;
+
 /** Events in a message at most. */
 export const MAX_EVENTS = 48;
 

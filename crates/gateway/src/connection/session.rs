@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::control::clipboard::{ClipboardPiece, MAX_TEXT, PIECE, SentText};
+use openuvr_proto::control::negotiate::{Negotiation, Role, WatchReason};
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
 use openuvr_proto::id::{FrameId, InputSeq, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -19,7 +20,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
 
-use super::Wants;
+use super::{Wants, blocking};
 use crate::cursor;
 use crate::login::Visitor;
 use crate::peer::{Peer, PeerEvent, Sound};
@@ -38,6 +39,9 @@ const WAITING: usize = 1024;
 
 /// Payloads of sound that may wait for the gateway's thread: 80 ms of the usual ones.
 const SOUND: usize = 16;
+
+/// How soon the next piece of clipboard text is looked at.
+const NEXT_PIECE: Duration = Duration::from_millis(10);
 
 /// Wishes for a role in a second.
 const WISHES: u32 = 10;
@@ -77,6 +81,10 @@ pub(super) struct Session {
     samples: u64,
     /// The second that is counted, and the wishes in it.
     wishes: (Instant, u32),
+    /// What was copied at the host, on its way to the page.
+    copied_there: SentText,
+    /// What was copied at the page, on its way to the host.
+    copied_here: VecDeque<ClipboardPiece>,
 }
 
 impl Session {
@@ -124,6 +132,8 @@ impl Session {
             sound,
             samples: 0,
             wishes: (Instant::now(), 0),
+            copied_there: SentText::default(),
+            copied_here: VecDeque::new(),
         })
     }
 
@@ -133,13 +143,18 @@ impl Session {
 
     /// When [`Session::turn`] is due at the latest.
     pub(super) fn next_turn(&self) -> Instant {
-        self.clock_at
+        let copies = self.copied_there.is_due() || !self.copied_here.is_empty();
+        match copies {
+            true => self.clock_at.min(Instant::now() + NEXT_PIECE),
+            false => self.clock_at,
+        }
     }
 
     /// What is due; why it is over, if it is.
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
         self.hand_on(shared);
+        self.hand_on_copied(shared);
         self.pass_sound();
         if now >= self.clock_at {
             self.clock_at = now + CLOCK_EVERY;
@@ -152,7 +167,7 @@ impl Session {
         self.pass_on()
     }
 
-    pub(super) fn event(&mut self, shared: &Shared, event: PeerEvent) {
+    pub(super) async fn event(&mut self, shared: &Arc<Shared>, event: PeerEvent) {
         match event {
             PeerEvent::Connected => {}
             PeerEvent::ToldOpen => {
@@ -183,9 +198,37 @@ impl Session {
             PeerEvent::Control(body) => self.control(shared, &body),
             PeerEvent::Told(_) if !self.may_wish() => shared.counters.bad_input.add(1),
             PeerEvent::Told(text) => match serde_json::from_slice(&text) {
-                Ok(Told::Role { play, take_over }) => self.ask_role(shared, play, take_over),
+                Ok(Told::Role { play, take_over }) => {
+                    self.ask_role(shared, play, take_over).await;
+                }
                 Err(_) => shared.counters.bad_input.add(1),
             },
+            PeerEvent::ToldBytes(bytes) => match Negotiation::parse(&bytes) {
+                Ok(Some(Negotiation::ClipboardPiece(piece))) => self.copied(shared, piece),
+                _ => shared.counters.bad_input.add(1),
+            },
+        }
+    }
+
+    /// A piece of what was copied at the page; a first one takes the place of what waits.
+    fn copied(&mut self, shared: &Shared, piece: ClipboardPiece) {
+        if piece.offset == 0 {
+            self.copied_here.clear();
+        }
+        if self.copied_here.len() * PIECE >= MAX_TEXT {
+            return shared.counters.bad_input.add(1);
+        }
+        self.copied_here.push_back(piece);
+        self.hand_on_copied(shared);
+    }
+
+    /// Gives the host what it takes of it.
+    fn hand_on_copied(&mut self, shared: &Shared) {
+        while let Some(piece) = self.copied_here.front() {
+            match shared.host.clipboard_piece(self.id, piece) {
+                Err(InputRefused::Busy) => return,
+                Ok(()) | Err(InputRefused::NotPlayer) => self.copied_here.pop_front(),
+            };
         }
     }
 
@@ -304,13 +347,15 @@ impl Session {
         *count <= WISHES
     }
 
-    fn ask_role(&mut self, shared: &Shared, play: bool, take_over: bool) {
+    async fn ask_role(&mut self, shared: &Arc<Shared>, play: bool, take_over: bool) {
         let role = match play {
             true => Role::Player,
             false => Role::Observer,
         };
-        match shared.host.request_role(self.id, role, take_over) {
-            Ok(grant) => self.role = (grant.role, grant.watching),
+        let (shared, id) = (shared.clone(), self.id);
+        let ask = move || shared.host.request_role(id, role, take_over);
+        match blocking(ask).await {
+            Ok(grant) => self.plays_or_watches(grant.role, grant.watching),
             Err(why) => {
                 let why = why.to_string();
                 let text = serde_json::json!({ "type": "refused", "why": why });
@@ -318,6 +363,14 @@ impl Session {
             }
         }
         self.tell_role();
+    }
+
+    fn plays_or_watches(&mut self, role: Role, watching: Option<WatchReason>) {
+        self.role = (role, watching);
+        if role == Role::Observer {
+            self.copied_there.forget();
+            self.copied_here.clear();
+        }
     }
 
     fn tell_role(&self) {
@@ -336,8 +389,8 @@ impl Session {
             return None;
         }
         let waiting = self.updates.take();
-        if let Some(role) = waiting.role {
-            self.role = role;
+        if let Some((role, watching)) = waiting.role {
+            self.plays_or_watches(role, watching);
             self.tell_role();
         }
         let mut reads = true;
@@ -355,6 +408,20 @@ impl Session {
         }
         if let Some(shape) = waiting.shape {
             reads &= self.peer.tell_bytes(&cursor::message(&shape));
+        }
+        if let Some(ways) = waiting.ways {
+            let ways = Negotiation::ClipboardWays(ways).to_bytes();
+            reads &= self.peer.tell_bytes(&ways);
+        }
+        if let Some(text) = waiting.clipboard {
+            self.copied_there.begin(text);
+        }
+        while let Some(piece) = self.copied_there.piece()
+            && reads
+            && self.peer.is_read()
+        {
+            reads &= (self.peer).tell_bytes(&Negotiation::ClipboardPiece(piece).to_bytes());
+            self.copied_there.said();
         }
         if let Some(at) = waiting.moved {
             self.cursor_serial = self.cursor_serial.wrapping_add(1);

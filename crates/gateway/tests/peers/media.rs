@@ -144,19 +144,20 @@ fn another_way_to_the_host_keeps_the_session() {
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let before = frames(&mut remote, 10);
     remote.restart();
-    let mut depacketiser = Depacketiser::default();
-    let mut after = Vec::new();
-    // What was on the old way is lost; it is sent again, or a key frame comes.
+    let last = before.last().unwrap().time;
+    // What was on the old way is lost, and comes again between what is new, in no order; or a key frame does.
+    let mut after = std::collections::BTreeSet::new();
     remote.wait("frames by the other way", |arrived| {
-        if let Arrived::Packet(packet) = arrived {
-            after.extend(depacketiser.take(&packet));
+        if let Arrived::Packet(packet) = arrived
+            && packet.header.marker
+        {
+            after.insert(packet.header.timestamp.wrapping_sub(last));
         }
         (after.len() == 30).then_some(())
     });
-    // The same stream: its clock goes on.
-    let last = before.last().unwrap().time;
-    let ticks = after[0].time.wrapping_sub(last);
-    assert!((1..900_000).contains(&ticks), "{ticks}");
+    // The same stream: its clock goes on, by less than the minute that this may take.
+    let ticks = *after.last().unwrap();
+    assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
     let told = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));
     let joined = told.filter(|notice| matches!(notice, Notice::Subscribed { .. }));
     assert_eq!(joined.count(), 1);

@@ -50,6 +50,14 @@ impl ClipboardWays {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClipboardText(pub Arc<str>);
 
+impl ClipboardText {
+    /// Whether it may be shared: 1 to [`MAX_TEXT`] bytes.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        (1..=MAX_TEXT).contains(&self.0.len())
+    }
+}
+
 impl std::fmt::Debug for ClipboardText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ClipboardText({} bytes)", self.0.len())
@@ -82,13 +90,18 @@ impl std::fmt::Debug for ClipboardPiece {
 }
 
 impl ClipboardPiece {
-    pub(super) fn write(&self, w: &mut Writer<'_>) {
+    /// Writes it.
+    pub fn write(&self, w: &mut Writer<'_>) {
         let length = u16::try_from(self.bytes.len()).unwrap_or(u16::MAX);
         w.u32(self.total).u32(self.offset).u16(length);
         w.bytes(&self.bytes[..length.into()]);
     }
 
-    pub(super) fn parse(r: &mut Reader<'_>) -> Result<ClipboardPiece, Reject> {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`Reject`] if a field is missing or out of range.
+    pub fn parse(r: &mut Reader<'_>) -> Result<ClipboardPiece, Reject> {
         let (total, offset, length) = (r.u32()?, r.u32()?, usize::from(r.u16()?));
         range((1..=MAX_TEXT as u64).contains(&total.into()), "text length")?;
         range((1..=PIECE).contains(&length), "piece of a text")?;
@@ -104,14 +117,14 @@ impl ClipboardPiece {
 }
 
 /// The sending half: the newest text, as far as it was not said.
-#[derive(Default)]
-pub(crate) struct SentText(Option<(ClipboardText, usize)>);
+#[derive(Default, Debug)]
+pub struct SentText(Option<(ClipboardText, usize)>);
 
 impl SentText {
     /// Says `text` from now on, in place of what was not said to its end. One that is empty or too long is
     /// not said; whether it is.
-    pub(crate) fn begin(&mut self, text: ClipboardText) -> bool {
-        let fits = (1..=MAX_TEXT).contains(&text.0.len());
+    pub fn begin(&mut self, text: ClipboardText) -> bool {
+        let fits = text.fits();
         if fits {
             self.0 = Some((text, 0));
         }
@@ -119,16 +132,19 @@ impl SentText {
     }
 
     /// Nobody is to hear the rest.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.0 = None;
     }
 
-    pub(crate) fn is_due(&self) -> bool {
+    /// Whether a piece waits.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
         self.0.is_some()
     }
 
     /// The next piece.
-    pub(crate) fn piece(&self) -> Option<ClipboardPiece> {
+    #[must_use]
+    pub fn piece(&self) -> Option<ClipboardPiece> {
         let (text, offset) = self.0.as_ref()?;
         let rest = text.0.as_bytes().get(*offset..)?;
         Some(ClipboardPiece {
@@ -139,7 +155,7 @@ impl SentText {
     }
 
     /// That piece was said.
-    pub(crate) fn said(&mut self) {
+    pub fn said(&mut self) {
         if let Some((text, offset)) = &mut self.0 {
             *offset += PIECE;
             if *offset >= text.0.len() {

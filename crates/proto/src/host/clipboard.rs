@@ -5,27 +5,47 @@ use super::session::Session;
 use super::{Host, HostEvent};
 use crate::control::clipboard::{ClipboardPiece, ClipboardText, ClipboardWays};
 use crate::control::negotiate::{Negotiation, Role};
+use crate::id::SubscriberId;
 
 impl Host {
-    /// Clipboard text goes these ways, for sessions that begin and roles that change from now on; at first
-    /// none.
+    /// Clipboard text goes these ways, for sessions that begin, roles that change, and whoever subscribes from
+    /// now on; at first none.
     pub fn clipboard_ways(&mut self, ways: ClipboardWays) {
         self.clipboard_ways = ways;
     }
 
     /// This was copied at the host: the player hears it, in place of what it has not heard to its end.
-    /// `false` if nobody is to hear it: it goes another way, nobody plays in a session, or it is empty or
-    /// longer than [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
+    /// `false` if nobody is to hear it: it goes another way, nobody plays, or it is empty or longer than
+    /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
-        let player = self.roles.player();
+        let Some(player) = self.roles.player() else {
+            return false;
+        };
+        if !self.clipboard_ways.to_client || !text.fits() {
+            return false;
+        }
+        if let Some(other) = self.other(player) {
+            other.due.clipboard = Some(text);
+            return true;
+        }
         let mut sessions = self.sessions.iter_mut();
-        let player = sessions.find(|s| Some(s.member.id) == player && s.is_active());
-        let to_client = self.clipboard_ways.to_client;
-        player.is_some_and(|session| to_client && session.sent_text.begin(text))
+        let session = sessions.find(|s| s.member.id == player && s.is_active());
+        session.is_some_and(|session| session.sent_text.begin(text))
     }
 
-    /// A piece of a text came from a session. Of several texts that nobody took yet the newest counts, so
-    /// that one who copies without end fills no queue.
+    /// A piece of a text came from a subscriber that is no session. Who does not play shares nothing.
+    pub fn clipboard_piece_from(&mut self, id: SubscriberId, piece: &ClipboardPiece) {
+        let plays = self.roles.player() == Some(id);
+        let goes = plays && self.clipboard_ways.to_host;
+        let Some(other) = self.other(id).filter(|_| goes) else {
+            return;
+        };
+        if let Some(text) = other.received_text.take(piece) {
+            self.copied(id, text);
+        }
+    }
+
+    /// A piece of a text came from a session.
     pub(super) fn clipboard_piece(&mut self, i: usize, piece: &ClipboardPiece) {
         let session = &mut self.sessions[i];
         let plays = self.roles.role(session.member.id) == Some(Role::Player);
@@ -35,12 +55,17 @@ impl Host {
         let Some(text) = session.received_text.take(piece) else {
             return;
         };
-        let id = session.id;
-        let text = HostEvent::Clipboard(id, text);
+        let id = session.member.id;
+        self.copied(id, text);
+    }
+
+    /// Of several texts that nobody took yet the newest counts, so that one who copies without end fills no
+    /// queue.
+    fn copied(&mut self, from: SubscriberId, text: ClipboardText) {
         let older =
-            |event: &HostEvent| matches!(event, HostEvent::Clipboard(other, _) if *other == id);
+            |event: &HostEvent| matches!(event, HostEvent::Clipboard(other, _) if *other == from);
         self.events.retain(|event| !older(event));
-        self.events.push_back(text);
+        self.events.push_back(HostEvent::Clipboard(from, text));
     }
 }
 

@@ -85,7 +85,7 @@ pub enum HostEvent {
     /// A client's window has this size now, in pixels.
     WindowSize(SessionId, Size),
     /// The player copied this.
-    Clipboard(SessionId, ClipboardText),
+    Clipboard(SubscriberId, ClipboardText),
     /// A client lacks parts of a frame: the view's sender may send them again.
     ResendWanted(SessionId, ResendRequest),
     /// How a client plays the sound that it gets.

@@ -8,6 +8,7 @@ use super::member::Member;
 use super::request::SubscribeRequest;
 use super::roles::Grant;
 use super::{Ending, Host, HostEvent, RELEASE_AFTER};
+use crate::control::clipboard::{ClipboardText, ReceivedText};
 use crate::control::clock::ClockMap;
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Refusal, Role};
@@ -40,7 +41,7 @@ pub enum InputRefused {
 }
 
 /// What it has not been told yet.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Due {
     pub(super) role: Option<Grant>,
     pub(super) shown: bool,
@@ -48,13 +49,16 @@ pub(super) struct Due {
     pub(super) shape: bool,
     pub(super) moved: bool,
     pub(super) decision: Option<Decision>,
+    pub(super) ways: bool,
+    pub(super) clipboard: Option<ClipboardText>,
     pub(super) ended: Option<GoodbyeReason>,
 }
 
 impl Due {
     fn is_anything(&self) -> bool {
-        let state = self.shown || self.mouse || self.shape || self.moved;
-        state || self.role.is_some() || self.decision.is_some() || self.ended.is_some()
+        let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
+        let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
+        state || said || self.ended.is_some()
     }
 }
 
@@ -71,6 +75,8 @@ pub(super) struct Other {
     input: InputSeq,
     pose: PoseId,
     heard: Instant,
+    /// Clipboard text on its way from there.
+    pub(super) received_text: ReceivedText,
 }
 
 impl Host {
@@ -97,6 +103,7 @@ impl Host {
                 mouse: self.cursor.relative_mouse(),
                 shape: self.cursor.shape().is_some(),
                 moved: self.cursor.at().is_some(),
+                ways: self.clipboard_ways.any(),
                 ..Due::default()
             },
             device: request.device,
@@ -105,6 +112,7 @@ impl Host {
             input: InputSeq::default(),
             pose: PoseId::default(),
             heard: now,
+            received_text: ReceivedText::default(),
         });
         self.events.push_back(HostEvent::OtherSubscribed {
             subscriber: id,
@@ -191,7 +199,7 @@ impl Host {
         self.events.push_back(HostEvent::Ended(id, ending));
     }
 
-    fn other(&mut self, id: SubscriberId) -> Option<&mut Other> {
+    pub(super) fn other(&mut self, id: SubscriberId) -> Option<&mut Other> {
         let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
         self.others.iter_mut().find(here)
     }
@@ -321,6 +329,10 @@ impl Host {
             Update::CursorMoved(self.cursor.at())
         } else if let Some(decision) = due.decision.take() {
             Update::Decision(decision)
+        } else if take(&mut due.ways) {
+            Update::ClipboardWays(self.clipboard_ways)
+        } else if let Some(text) = due.clipboard.take() {
+            Update::Clipboard(text)
         } else if let Some(reason) = due.ended {
             self.others.remove(place);
             return Some(Update::Ended(reason));

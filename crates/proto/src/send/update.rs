@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::control::clipboard::{ClipboardText, ClipboardWays};
 use crate::control::negotiate::{Role, WatchReason};
 use crate::decision::Decision;
 use crate::units::Size;
@@ -32,6 +33,10 @@ pub enum Update {
     CursorMoved(Option<(u16, u16)>),
     /// What the policy decided last; said to the player.
     Decision(Decision),
+    /// Clipboard text goes these ways between the host and whoever plays; at first none.
+    ClipboardWays(ClipboardWays),
+    /// This was copied at the host; said to the player.
+    Clipboard(ClipboardText),
     /// It is over: the host stops, or has no place for it any more. Nothing follows.
     Ended(GoodbyeReason),
 }

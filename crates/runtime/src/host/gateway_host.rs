@@ -1,5 +1,6 @@
 //! What a gateway asks of a host, wherever that runs.
 
+use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, SubscriberId};
@@ -57,6 +58,16 @@ pub trait GatewayHost: Send + Sync {
         sampled: PeerInstant,
     ) -> Result<InputSeq, InputRefused>;
 
+    /// See [`HostRuntime::clipboard_piece`].
+    ///
+    /// # Errors
+    /// [`InputRefused::Busy`]: the piece may be given again later.
+    fn clipboard_piece(
+        &self,
+        subscriber: SubscriberId,
+        piece: &ClipboardPiece,
+    ) -> Result<(), InputRefused>;
+
     /// See [`HostRuntime::heard_from`].
     fn heard_from(&self, subscriber: SubscriberId);
 
@@ -99,6 +110,15 @@ impl GatewayHost for HostRuntime {
         sampled: PeerInstant,
     ) -> Result<InputSeq, InputRefused> {
         HostRuntime::input(self, subscriber, event, sampled)
+    }
+
+    fn clipboard_piece(
+        &self,
+        subscriber: SubscriberId,
+        piece: &ClipboardPiece,
+    ) -> Result<(), InputRefused> {
+        HostRuntime::clipboard_piece(self, subscriber, piece);
+        Ok(())
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

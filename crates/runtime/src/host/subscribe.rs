@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, SubscriberId};
@@ -135,6 +136,13 @@ impl HostRuntime {
         // The control thread injects it.
         self.shared.wake_control();
         taken
+    }
+
+    /// A piece of a text that the player copied, in order; a first one (offset 0) takes the place of a text that
+    /// was not whole. An observer's is nobody's concern, nor where
+    /// [`Config::clipboard`](super::config::Config::clipboard) does not let it in.
+    pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
+        (self.shared).tell(|host| host.clipboard_piece_from(subscriber, piece));
     }
 
     /// Where the head of the player's person is, sampled then on its own clock. An observer's is nobody's

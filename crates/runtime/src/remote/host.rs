@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, SubscriberId};
@@ -124,6 +125,16 @@ impl GatewayHost for RemoteHost {
         let subscription = self.subscription(subscriber);
         let subscription = subscription.ok_or(InputRefused::NotPlayer)?;
         subscription.input(event, sampled)
+    }
+
+    fn clipboard_piece(
+        &self,
+        subscriber: SubscriberId,
+        piece: &ClipboardPiece,
+    ) -> Result<(), InputRefused> {
+        let subscription = self.subscription(subscriber);
+        let subscription = subscription.ok_or(InputRefused::NotPlayer)?;
+        subscription.clipboard_piece(piece)
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -34,6 +34,9 @@ use crate::sched::{Scheduler, ThreadRole};
 /// Connections at a time: those of the gateways (32 browsers, 16 video players), and some questions.
 const CONNECTIONS: usize = 64;
 
+/// Connections that wait for the thread: as many, so that one is refused only where there is no room.
+const BACKLOG: i32 = 64;
+
 /// How long one that has connected may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -123,7 +126,7 @@ fn listening_socket(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     bind(&listener, &SocketAddrUnix::new(path)?)?;
-    listen(&listener, 16)?;
+    listen(&listener, BACKLOG)?;
     Ok(listener)
 }
 
@@ -225,6 +228,7 @@ impl Shared {
                     let _ = channel.send(&told.to_bytes());
                 }
                 Ok(GatewayMessage::Input(event, sampled)) => self.input(&host, id, event, sampled),
+                Ok(GatewayMessage::ClipboardPiece(piece)) => host.clipboard_piece(id, &piece),
                 Ok(GatewayMessage::HeardFrom) => host.heard_from(id),
                 Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
                 // Nobody who means well says that.

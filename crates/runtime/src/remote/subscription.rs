@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused};
 use openuvr_proto::id::{FrameId, InputSeq};
@@ -15,13 +16,13 @@ use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
-use super::channel::Channel;
+use super::channel::{Channel, NotSent};
 use super::wire::{GatewayMessage, HostMessage, LONGEST};
 use crate::clock;
 use crate::lock::lock;
 
-/// How long the application may take to answer: its threads do no more than look.
-pub(super) const ANSWER: Duration = Duration::from_secs(2);
+/// How long the application may take to answer: its threads do no more than look, but they may get no turn.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
 /// What its caller and its thread share.
 pub(super) struct Subscription {
@@ -98,9 +99,17 @@ impl Subscription {
                 self.input.store(next(before), Ordering::Relaxed);
                 Ok(InputSeq(next(before)))
             }
-            Err(super::channel::NotSent::Full) => Err(InputRefused::Busy),
-            Err(super::channel::NotSent::Gone) => Err(InputRefused::NotPlayer),
+            Err(NotSent::Full) => Err(InputRefused::Busy),
+            Err(NotSent::Gone) => Err(InputRefused::NotPlayer),
         }
+    }
+
+    pub(super) fn clipboard_piece(&self, piece: &ClipboardPiece) -> Result<(), InputRefused> {
+        let asked = GatewayMessage::ClipboardPiece(piece.clone()).to_bytes();
+        self.channel.offer(&asked).map_err(|why| match why {
+            NotSent::Full => InputRefused::Busy,
+            NotSent::Gone => InputRefused::NotPlayer,
+        })
     }
 
     pub(super) fn request_role(&self, role: Role, take_over: bool) -> Result<Grant, Refusal> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openuvr_proto::bytes::{Reader, Reject, Writer};
+use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
@@ -37,6 +38,8 @@ pub enum GatewayMessage {
     },
     /// Its person did something.
     Input(InputEvent, PeerInstant),
+    /// A piece of what its person copied.
+    ClipboardPiece(ClipboardPiece),
     /// Its client was heard from.
     HeardFrom,
     /// What it says of what arrived.
@@ -54,6 +57,7 @@ mod kind {
     pub(super) const LINK: u8 = 8;
     pub(super) const KEY_FRAME: u8 = 9;
     pub(super) const CLOCK: u8 = 10;
+    pub(super) const CLIPBOARD: u8 = 11;
 }
 
 impl GatewayMessage {
@@ -86,6 +90,7 @@ impl GatewayMessage {
                 };
                 Message::Input(batch).write(&mut bytes);
             }
+            GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
             GatewayMessage::HeardFrom => {
                 w.u8(kind::HEARD_FROM);
             }
@@ -115,6 +120,7 @@ impl GatewayMessage {
                 },
                 _ => return Err(refused("message")),
             },
+            kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
             kind::HEARD_FROM => GatewayMessage::HeardFrom,
             kind::REPORT => match message(&mut r)? {
                 Message::Report(report) => GatewayMessage::Feedback(Feedback::Frame(report)),

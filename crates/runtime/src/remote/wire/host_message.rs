@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::bytes::{Reader, Reject, Writer};
+use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::negotiate::{MAX_CURSOR_SIDE, Refusal};
 use openuvr_proto::host::Grant;
@@ -66,6 +67,8 @@ mod kind {
     pub(super) const MOVED: u8 = 15;
     pub(super) const DECISION: u8 = 16;
     pub(super) const ENDED: u8 = 17;
+    pub(super) const CLIPBOARD_WAYS: u8 = 18;
+    pub(super) const CLIPBOARD: u8 = 19;
 }
 
 const CAUSES: [DropCause; 9] = [
@@ -328,6 +331,13 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             w.u8(kind::DECISION);
             Message::Decision(*decision).write(bytes);
         }
+        Update::ClipboardWays(ways) => {
+            let (to_host, to_client) = (u8::from(ways.to_host), u8::from(ways.to_client));
+            w.u8(kind::CLIPBOARD_WAYS).u8(to_host).u8(to_client);
+        }
+        Update::Clipboard(text) => {
+            w.u8(kind::CLIPBOARD).bytes(text.0.as_bytes());
+        }
         Update::Ended(why) => {
             w.u8(kind::ENDED).u8(place_in(&GOODBYES, why));
         }
@@ -352,6 +362,18 @@ fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
             match messages.next().ok_or(Reject::Truncated)?? {
                 Message::Decision(decision) => Update::Decision(decision),
                 _ => return Err(refused("decision")),
+            }
+        }
+        kind::CLIPBOARD_WAYS => Update::ClipboardWays(ClipboardWays {
+            to_host: flag(r)?,
+            to_client: flag(r)?,
+        }),
+        kind::CLIPBOARD => {
+            let text = std::str::from_utf8(r.bytes(r.remaining())?);
+            let text = ClipboardText::from(text.map_err(|_| refused("text"))?);
+            match text.fits() {
+                true => Update::Clipboard(text),
+                false => return Err(refused("length of a text")),
             }
         }
         kind::ENDED => Update::Ended(one_of(&GOODBYES, r.u8()?, "goodbye")?),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays, MAX_TEXT};
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
@@ -39,6 +40,11 @@ fn asked() -> Vec<GatewayMessage> {
             take_over: true,
         },
         GatewayMessage::HeardFrom,
+        GatewayMessage::ClipboardPiece(ClipboardPiece {
+            total: 9_000,
+            offset: 8_192,
+            bytes: vec![b'x'; 808],
+        }),
     ];
     for (pin, from) in [(None, "[::1]:80"), (Some("0042"), "192.0.2.1:4711")] {
         all.push(GatewayMessage::Admit(Admission {
@@ -166,6 +172,11 @@ fn told() -> Vec<HostMessage> {
         })),
         Update::CursorMoved(None),
         Update::CursorMoved(Some((1, 65_535))),
+        Update::ClipboardWays(ClipboardWays {
+            to_host: true,
+            to_client: false,
+        }),
+        Update::Clipboard("Füße".into()),
         Update::Ended(GoodbyeReason::SourceEnded),
     ] {
         all.push(HostMessage::Update(update));
@@ -233,6 +244,10 @@ fn values_that_mean_nothing_are_refused() {
         first_mb: 0,
         mbs: 1,
     };
+    for text in ["", &"x".repeat(MAX_TEXT + 1)] {
+        let copied = HostMessage::Update(Update::Clipboard(text.into()));
+        assert!(HostMessage::read(&copied.to_bytes()).is_err());
+    }
     let slice = HostMessage::Slice(Instant(0), place, None, vec![1]);
     assert!(HostMessage::read(&slice.to_bytes()).is_err());
     assert_eq!(HostMessage::read(&[2, 9]), Err(Reject::Range("refusal")));
