@@ -150,7 +150,7 @@ impl Options<'_> {
 }
 
 /// How long who listens may take to open its port.
-const LISTENS_WITHIN: Duration = Duration::from_secs(5);
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A running host and client. Dropped in this order: the client leaves first.
 #[derive(Debug)]

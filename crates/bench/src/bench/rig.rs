@@ -43,7 +43,7 @@ use crate::screen::Screen;
 use openuvr_runtime::clock;
 
 /// How long something to measure is waited for.
-const FIRST_FRAME: Duration = Duration::from_secs(15);
+const FIRST_FRAME: Duration = Duration::from_secs(60);
 /// How long the last frame that was drawn while it was measured may still be on its way.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// Decides what an emulated link loses: the same in each run.

@@ -22,7 +22,7 @@ pub(crate) struct Child {
 }
 
 /// How long a child may take to end in an orderly way before it is killed.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Child {
     /// Starts `command`; `name` is what messages call it. With a `log`, its standard error goes

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde_json::Value;
 
 use super::{Folder, openuvr_bench};
@@ -188,6 +189,8 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
     let to = sink.local_addr().expect("bound");
     let long = Some(std::time::Duration::from_secs(60));
     sink.set_read_timeout(long).expect("a time that can be");
+    // It reads when it has a turn.
+    let _ = set_socket_recv_buffer_size_force(&sink, 4 << 20);
     let hop = relay(to, &["--delay", "1ms"], &folder.0.join("ends"));
     let mut sender = Command::new(SENDER);
     let port = format!("port={}", hop.1.port());

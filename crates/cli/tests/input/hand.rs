@@ -233,6 +233,17 @@ impl Hand {
         x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
     }
 
+    /// Whether the display repeats a key that is held.
+    pub(crate) fn repeats(&self, on: bool) {
+        let mode = match on {
+            true => xproto::AutoRepeatMode::ON,
+            false => xproto::AutoRepeatMode::OFF,
+        };
+        let aux = xproto::ChangeKeyboardControlAux::new().auto_repeat_mode(mode);
+        self.conn.change_keyboard_control(&aux).expect("sent");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+    }
+
     /// Whether nobody has grabbed the keyboard.
     pub(crate) fn keyboard_is_free(&self) -> bool {
         let (now, mode) = (x11rb::CURRENT_TIME, xproto::GrabMode::ASYNC);

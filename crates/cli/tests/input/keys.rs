@@ -10,7 +10,7 @@ use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState}
 use crate::app::{App, Saw};
 use crate::hand::{Hand, SHIFT};
 use crate::rig::{Rig, in_time, layout};
-use crate::support::{Display, Hop, Host, Program, eventually, skip};
+use crate::support::{Hop, Host, Program, eventually, skip};
 
 const SMALL: &str = "640x480";
 /// X key codes that are the same on every PC keyboard: the letter row from A to L.
@@ -317,8 +317,8 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
-    repeat(&rig.client_side, true);
-    repeat(&rig.host_side, false);
+    Hand::at(&rig.client_side).repeats(true);
+    Hand::at(&rig.host_side).repeats(false);
     // The client's window repeats; the host's window system was told not to.
     let window = hand.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
@@ -338,7 +338,7 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
 
     // Now the host repeats, by itself, until the key is up.
-    repeat(&rig.host_side, true);
+    Hand::at(&rig.host_side).repeats(true);
     hand.key(K, true);
     for _ in 0..4 {
         app.saw(Saw::Down(K));
@@ -347,20 +347,6 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     hand.chord(&[L]);
     let tail = app.saw(Saw::Down(L));
     assert_eq!(tail[tail.len() - 2..], [Saw::Up(K), Saw::Down(L)]);
-}
-
-/// Turns auto-repeat of a display on (fast) or off.
-fn repeat(side: &Display, on: bool) {
-    use x11rb::protocol::xproto::{AutoRepeatMode, ChangeKeyboardControlAux};
-    let hand = Hand::at(side);
-    let mode = if on {
-        AutoRepeatMode::ON
-    } else {
-        AutoRepeatMode::OFF
-    };
-    let aux = ChangeKeyboardControlAux::new().auto_repeat_mode(mode);
-    hand.conn.change_keyboard_control(&aux).expect("sent");
-    x11rb::wrapper::ConnectionExt::sync(&hand.conn).expect("the server lives");
 }
 
 /// A client holds two keys and a button; `end` takes it away; everything is released.

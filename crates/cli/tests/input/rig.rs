@@ -21,11 +21,16 @@ pub(crate) struct Rig {
 impl Rig {
     /// Starts both displays with a screen of this size (`640x480`) each.
     pub(crate) fn new(host: &str, client: &str) -> Option<Rig> {
-        Some(Rig {
+        let rig = Rig {
             host_side: Display::start(host)?,
             client_side: Display::start(client)?,
             folder: Folder::new(),
-        })
+        };
+        // How often a key repeats that is held says how busy the machine is.
+        for side in [&rig.host_side, &rig.client_side] {
+            Hand::at(side).repeats(false);
+        }
+        Some(rig)
     }
 
     /// Starts the host, and waits until it listens.

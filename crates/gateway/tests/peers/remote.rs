@@ -47,9 +47,16 @@ pub(crate) struct Remote {
     count: u32,
 }
 
+/// One that keeps what comes while the test has no turn.
+fn socket() -> UdpSocket {
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&udp, 8 << 20);
+    udp
+}
+
 /// A connection that offers; `h264`: whether it takes that.
 fn offer(h264: bool) -> (UdpSocket, Rtc) {
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let udp = socket();
     let mut rtc = Rtc::builder()
         .set_rtp_mode(true)
         .clear_codecs()
@@ -130,7 +137,7 @@ impl Remote {
     /// Looks for another way, as a browser does whose network has changed: other credentials for ICE, and another
     /// port.
     pub(crate) fn restart(&mut self) {
-        self.udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        self.udp = socket();
         let here = self.udp.local_addr().unwrap();
         let mut api = self.rtc.sdp_api();
         api.ice_restart(false);

@@ -20,7 +20,7 @@ use openuvr_proto::control::streams::{Grant, HOST_AUDIO, MICROPHONE};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::send::plane::MediaSender;
-use openuvr_proto::time::PeerInstant;
+use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
@@ -45,6 +45,10 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// A host that is silent for this long is looked for anew: four of its pings.
 const LINK_CUT: Duration = Duration::from_millis(2000);
+
+/// A turn that begins or lasts so much longer than it should was held up: this machine slept, or the process was
+/// stopped. As at the host.
+const HELD_UP: Duration = Duration::from_millis(500);
 
 pub(super) struct Media {
     shared: Arc<Shared>,
@@ -84,6 +88,8 @@ pub(super) struct Media {
     window_is_mute: bool,
     /// Where this thread is woken by its timer.
     timer: Site,
+    /// When this thread had no turn for long, last.
+    held_up: Instant,
 }
 
 /// How a session ended.
@@ -125,6 +131,7 @@ impl Media {
             said_lost: false,
             blank: None,
             window_is_mute: false,
+            held_up: Instant(0),
         }
     }
 
@@ -281,6 +288,7 @@ impl Media {
             if self.batch.is_empty() && !timeout.is_zero() {
                 self.timer.woke(until);
             }
+            self.looked_by(until);
             if let Some(ended) = self.turn() {
                 break ended;
             }
@@ -342,6 +350,14 @@ impl Media {
         };
         self.screen.write(&[format!("{why}; looking for it again")]);
         self.said_lost = true;
+    }
+
+    /// What was due at `due` is done now. Who comes much later knows nothing of the host's silence.
+    fn looked_by(&mut self, due: Instant) {
+        let now = clock::now();
+        if now.since(due) >= HELD_UP {
+            self.held_up = now;
+        }
     }
 
     /// How long nothing needs to be done, if nothing arrives.
@@ -414,6 +430,8 @@ impl Media {
             return Some(ended);
         }
         self.write_overlay();
+        // A window that was opened, or frames that took long to decode: what came meanwhile waits in the socket.
+        self.looked_by(now);
         self.converse()
     }
 

@@ -42,7 +42,9 @@ impl Media {
         if self.pictures.are_late(now, received) {
             shared.notice(Notice::Trouble(NO_PICTURE.to_owned()));
         }
-        if ended.is_none() && session.silence(now) >= LINK_CUT {
+        // Counted from when this thread could hear again.
+        let silence = session.silence(now).min(now.since(self.held_up));
+        if ended.is_none() && silence >= LINK_CUT {
             ended = Some(Ended::Lost(None));
         }
         shared.flush(session);
