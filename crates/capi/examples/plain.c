@@ -3,6 +3,8 @@
  * pointer of whoever plays; a bar moves by itself. Ends with its standard input.
  *
  *   cc plain.c -o plain $(pkg-config --cflags --libs openuvr) && ./plain
+ *
+ *   plain [PIN [ADDRESS:PORT [SOCKET]]]      with a SOCKET: openuvr gateway SOCKET --web lets browsers in
  */
 #include <openuvr.h>
 #include <poll.h>
@@ -43,6 +45,7 @@ int main(int argc, char **argv)
     config.log = tell;
     config.pin = argc > 1 ? argv[1] : NULL;
     config.bind = argc > 2 ? argv[2] : NULL;
+    config.gateway = argc > 3 ? argv[3] : NULL;
     if (openuvr_open(&config, &context, why, sizeof why) < 0) {
         fprintf(stderr, "no stream: %s\n", why);
         return 1;

@@ -453,6 +453,9 @@ struct openuvr_config {
     const char *csv;
     // 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
     uint32_t sound;
+    // The path of a socket, which is made, by which the program `openuvr gateway` lets browsers and video
+    // players in, or records: none of that runs in this process. NULL: none. Others of this user may connect.
+    const char *gateway;
 };
 
 // A picture. Set `size` to `sizeof(struct openuvr_picture)` and everything that is not named to 0.

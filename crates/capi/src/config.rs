@@ -78,6 +78,9 @@ pub struct openuvr_config {
     pub csv: *const c_char,
     /// 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
     pub sound: u32,
+    /// The path of a socket, which is made, by which the program `openuvr gateway` lets browsers and video
+    /// players in, or records: none of that runs in this process. NULL: none. Others of this user may connect.
+    pub gateway: *const c_char,
 }
 
 // SAFETY: `repr(C)`; numbers, pointers and functions that may be absent.
@@ -116,6 +119,7 @@ impl Default for openuvr_config {
             on_input: None,
             csv: std::ptr::null(),
             sound: 0,
+            gateway: std::ptr::null(),
         }
     }
 }

@@ -159,7 +159,7 @@ impl Kind for Host {
         let word = enums::encoder(config.encoder)?;
         let only = enums::network(config.network)?;
         // SAFETY: the caller has promised this function the same.
-        let (name, bind, dir, pin, display, csv) = unsafe {
+        let (name, bind, dir, pin, display, csv, gateway) = unsafe {
             (
                 text(config.name, "name")?,
                 text(config.bind, "bind")?,
@@ -167,6 +167,7 @@ impl Kind for Host {
                 text(config.pin, "pin")?,
                 text(config.display, "display")?,
                 text(config.csv, "csv")?,
+                text(config.gateway, "gateway")?,
             )
         };
         if let Some(pin) = &pin {
@@ -197,6 +198,7 @@ impl Kind for Host {
             bitrate: Some(config.bitrate).filter(|rate| *rate != 0),
             realtime: config.realtime != 0,
             csv: csv.map(PathBuf::from),
+            gateway: gateway.map(PathBuf::from),
             ..usual
         };
         told.encodings().map_err(Failure::argument)?;

@@ -6,14 +6,14 @@ mod rtsp;
 mod url;
 mod web;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::Gateway;
 use openuvr_gateway::record::Recorder;
 use openuvr_runtime::host::GatewayHost;
-use openuvr_runtime::remote::{NAME, RemoteHost};
+use openuvr_runtime::remote::RemoteHost;
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::store::ensure_dir;
 
@@ -68,14 +68,14 @@ impl Gateways {
         })
     }
 
-    /// Those of the host in an application that comes by a socket in `folder`, if any are wanted.
+    /// Those of the host in an application that listens at this socket, now or later, if any are wanted.
     ///
     /// # Errors
     /// One line: what can't be opened.
     pub(crate) fn outside(
         who: &'static str,
         config: &HostConfig,
-        folder: &Path,
+        socket: PathBuf,
     ) -> Result<Option<Gateways>> {
         if !Gateways::are_wanted(config) {
             return Ok(None);
@@ -84,7 +84,7 @@ impl Gateways {
         ensure_dir(&config.config_dir)?;
         // The application comes first.
         let scheduler = Scheduler::ordinary();
-        let host = Arc::new(RemoteHost::new(folder.join(NAME), &scheduler));
+        let host = Arc::new(RemoteHost::new(socket, &scheduler));
         let sound = config.sound != "off";
         let recorder = record::open(who, config, &scheduler, sound)?;
         let gateways = Gateways::open(who, config, host, recorder, (&scheduler, sound))?;
@@ -102,6 +102,11 @@ impl Gateways {
         };
         let followed = recorder.follow(self.host.clone());
         followed.map_err(|e| anyhow!("--record: {e}"))
+    }
+
+    /// Whether the host is there as far as anybody here needs it to be.
+    pub(crate) fn is_following(&self) -> bool {
+        (self.recorder.as_ref()).is_none_or(Recorder::is_following)
     }
 
     /// Says where they are reached.

@@ -19,6 +19,7 @@ mod config;
 mod devices;
 mod doctor;
 mod fit;
+mod gateway_command;
 mod gateways;
 pub mod host;
 mod measure;
@@ -39,7 +40,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, RunConfig, XrConfig};
+use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
 use host::Usual;
 
 /// The program, from this process's words to its exit code.
@@ -57,6 +58,7 @@ fn program() -> ExitCode {
         Some(("client", m)) => client::run(m),
         Some(("run", m)) => run::run(m),
         Some(("xr", m)) => xr::run(m),
+        Some(("gateway", m)) => gateway_command::run(m),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("hosts", m)) => with(m, nearby::run),
@@ -89,6 +91,7 @@ fn command() -> Command {
         .subcommand(ClientConfig::command())
         .subcommand(RunConfig::command())
         .subcommand(XrConfig::command())
+        .subcommand(GatewayConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))

@@ -26,6 +26,7 @@ use openuvr_runtime::host::config::{Config, address_in};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
+use openuvr_runtime::remote::NAME;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::{HostConfig, RunConfig};
@@ -123,7 +124,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let mut fit = Fit::wanted(host.fit, who, &display);
     let mut signals = Signals::take()?;
     let mut socket = Socket::open(&order)?;
-    let gateways = Gateways::outside(who, host, socket.folder())?;
+    let gateways = Gateways::outside(who, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
     sound.surround(&mut command);
     let pads = game_pads(pads, &mut socket)?;

@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may panic.
 
 mod pulse_server;
+mod stalls;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::audio::goertzel::amplitude;
@@ -17,12 +19,23 @@ use openuvr_media::audio::{
 };
 use openuvr_proto::time::Instant;
 use pulse_server::PulseServer;
+use stalls::Stalls;
 
 const FRAME: usize = 240;
 const PITCH: f64 = 1000.0;
 
 /// A block comes every 5 ms; on a machine that is busy, later.
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
+
+/// A server of a test that has the machine for itself: sound has to come in time.
+fn alone() -> Option<(PulseServer, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    Some((PulseServer::start()?, turn))
+}
+
+/// A server whose blocks are of 20 ms or so may miss one, then.
+const STALLED: Duration = Duration::from_millis(10);
 
 fn of(device: &str) -> Settings {
     Settings {
@@ -99,7 +112,7 @@ fn tone(frames: usize) -> Vec<f32> {
 
 #[test]
 fn a_tone_is_recorded_as_it_was_played() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     let sink = NullSink::create(Some(&server.address)).unwrap();
@@ -110,18 +123,29 @@ fn a_tone_is_recorded_as_it_was_played() {
         capture.device()
     );
     blocks(&mut capture, 2);
-    let mut playback = play(&server, sink.name());
-    write(&mut playback, &tone(43_200));
-    let mut samples = heard(&mut capture, 200);
-    let end = samples.chunks(CHANNELS).rposition(loud).unwrap() + 1;
-    samples.truncate(end * CHANNELS);
-    let counters = capture.counters();
-    assert_eq!(jumps(&samples), 0, "{counters:?}");
-    // The first sample of a sine is zero.
-    assert!(
-        (43_198..=43_199).contains(&end),
-        "{end} of 43 200 came through: {counters:?}"
-    );
+    // Where a machine gives the server no turn for long, the tone has holes before it comes to us.
+    let mut again = 0..5;
+    let samples = loop {
+        let stalls = Stalls::watch();
+        let mut playback = play(&server, sink.name());
+        write(&mut playback, &tone(43_200));
+        let mut samples = heard(&mut capture, 200);
+        let end = samples.chunks(CHANNELS).rposition(loud).unwrap() + 1;
+        samples.truncate(end * CHANNELS);
+        let jumps = jumps(&samples);
+        // The first sample of a sine is zero.
+        if jumps == 0 && (43_198..=43_199).contains(&end) {
+            break samples;
+        }
+        let (counters, longest) = (capture.counters(), stalls.longest());
+        assert!(
+            again.next().is_some() && longest > STALLED,
+            "{jumps} jumps, {end} of 43 200 came through: {counters:?}, stalled for {longest:?}"
+        );
+        drop(playback);
+        // What came late is behind us.
+        while loud(&blocks(&mut capture, 20).0) {}
+    };
     let level = amplitude(&samples, PITCH);
     assert!((level - 0.25).abs() < 0.001, "{level}");
     assert!(amplitude(&samples, 1100.0) < 0.001);
@@ -129,7 +153,7 @@ fn a_tone_is_recorded_as_it_was_played() {
 
 #[test]
 fn silence_is_recorded_where_nothing_plays() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     // The usual sink.
@@ -154,7 +178,7 @@ fn silence_is_recorded_where_nothing_plays() {
 
 #[test]
 fn an_application_plays_to_our_sink_and_is_recorded() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     let sink = NullSink::create(Some(&server.address)).unwrap();
@@ -187,7 +211,7 @@ fn an_application_plays_to_our_sink_and_is_recorded() {
 
 #[test]
 fn our_sinks_go_with_us_and_those_left_behind_are_removed() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
@@ -251,7 +275,7 @@ fn a_server_that_ends_is_an_error_and_no_hang() {
 
 #[test]
 fn a_device_that_is_removed_or_unknown_is_an_error() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     let sink = NullSink::create(Some(&server.address)).unwrap();
@@ -270,7 +294,7 @@ fn a_device_that_is_removed_or_unknown_is_an_error() {
 
 #[test]
 fn a_playback_knows_how_much_it_has_to_play() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     let mut playback = play(&server, "usual");
@@ -308,7 +332,7 @@ fn a_playback_knows_how_much_it_has_to_play() {
 
 #[test]
 fn a_waker_ends_the_waiting_of_a_playback() {
-    let Some(server) = PulseServer::start() else {
+    let Some((server, _turn)) = alone() else {
         return;
     };
     let mut capture = record(&server, "usual");

@@ -8,6 +8,7 @@
 mod client;
 mod command_words;
 mod file;
+mod gateway;
 mod host;
 pub(crate) mod kind;
 mod print;
@@ -26,6 +27,7 @@ use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
+pub(crate) use self::gateway::GatewayConfig;
 pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};

@@ -1,8 +1,12 @@
 //! A host that draws into plain memory.
 
 use crate::build::{command, program};
-use crate::support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, port_of};
+use crate::support::{
+    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
+};
 use openuvr_proto::units::Size;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
 
 const SIZE: Size = Size::new(640, 368);
 
@@ -59,4 +63,80 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
     host.hang_up();
     let (status, text) = host.ended();
     assert!(status.success(), "{text}");
+}
+
+/// The gateway is there before the application, and stays when it has gone.
+#[test]
+fn a_gateway_outside_records_an_application_that_comes_twice() {
+    let folder = Folder::new();
+    let (socket, file) = (folder.join("gateway"), folder.join("play.mp4"));
+    let words = ["gateway", &socket, "--record", &file, "--sound", "off"];
+    let keys = folder.join("keys");
+    let words = [&words[..], &["--config-dir", &keys]].concat();
+    let mut gateway = Program::start("gateway", openuvr(&words));
+    gateway.line("no application listens at");
+    for frames in [20_000, 40_000] {
+        let mut application = command(&program(&folder, "examples/plain.c", &[]), &folder);
+        application.args([PIN[1], "127.0.0.1:0", &socket]);
+        let mut application = Program::listening("plain", application);
+        application.line("recording to");
+        // Some pictures of it are in the file.
+        eventually("the file grows", || {
+            let length = std::fs::metadata(&file).map_or(0, |there| there.len());
+            (length > frames).then_some(())
+        });
+        application.hang_up();
+        assert!(application.ended().0.success());
+    }
+    let text = gateway.stop();
+    assert!(
+        text.contains("recorded in") && !text.contains("missing"),
+        "{text}"
+    );
+    let words = [
+        "-v",
+        "error",
+        "-count_frames",
+        "-show_entries",
+        "stream=nb_read_frames",
+    ];
+    let Ok(out) = Command::new("ffprobe").args(words).arg(&file).output() else {
+        skip("ffmpeg is not installed");
+        return;
+    };
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success() && complaints.is_empty(),
+        "{complaints}"
+    );
+}
+
+#[test]
+fn a_gateway_socket_takes_nothing_that_is_there() {
+    let folder = Folder::new();
+    let file = folder.join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let other = folder.join("other");
+    let _others = UnixListener::bind(&other).unwrap();
+    for socket in [&file, &other] {
+        let mut host = command(&program(&folder, "examples/plain.c", &[]), &folder);
+        host.args([PIN[1], "127.0.0.1:0", socket]);
+        let mut host = Program::listening("plain", host);
+        host.line("already in use");
+        // It streams all the same.
+        host.line("MUDs reach this host by");
+        host.hang_up();
+        assert!(host.ended().0.success());
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn a_gateway_without_anybody_to_let_in_says_what_to_give() {
+    let folder = Folder::new();
+    let words = ["gateway", &folder.join("socket"), "--config-dir"];
+    let keys = folder.join("keys");
+    let words = [&words[..], &[&*keys]].concat();
+    let text = Program::start("gateway", openuvr(&words)).fails_in_one_line();
+    assert!(text.contains("give --web, --rtsp or --record"), "{text}");
 }

@@ -24,6 +24,8 @@ pub(crate) mod process;
 pub(crate) mod pulse_server;
 pub(crate) mod screen;
 pub(crate) mod sound;
+#[path = "../../../media/tests/stalls/mod.rs"]
+pub(crate) mod stalls;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -23,6 +23,7 @@ mod writer;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -94,7 +95,15 @@ struct Shared {
     file: PathBuf,
     queue: Arc<Queue>,
     tell: Tell,
-    followed: Mutex<Option<(Arc<dyn GatewayHost>, SubscriberId)>>,
+    followed: Mutex<Option<Followed>>,
+}
+
+/// The host that is recorded.
+struct Followed {
+    host: Arc<dyn GatewayHost>,
+    id: SubscriberId,
+    /// Whether it has ended.
+    over: Arc<AtomicBool>,
 }
 
 impl Recorder {
@@ -149,7 +158,8 @@ impl Recorder {
             ..SubscribeRequest::new(Role::Observer, &format!("recording to {words}"))
         };
         let (queue, tell) = (self.shared.queue.clone(), self.shared.tell.clone());
-        let frames = Frames::new(queue, tell, words.to_string());
+        let over = Arc::new(AtomicBool::new(false));
+        let frames = Frames::new(queue, tell, words.to_string(), over.clone());
         let subscribed = host.subscribe(request, Box::new(frames));
         let (id, _) = subscribed.map_err(|why| match why {
             SubscribeError::Refused(openuvr_proto::control::negotiate::Refusal::NoCommonCodec) => {
@@ -168,11 +178,18 @@ impl Recorder {
                 goes_on
             }));
         }
-        *lock(&self.shared.followed) = Some((host, id));
+        *lock(&self.shared.followed) = Some(Followed { host, id, over });
         if self.shared.queue.is_closed() {
             self.shared.leave();
         }
         Ok(())
+    }
+
+    /// Whether there is a host that is recorded, which has not ended.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        let followed = lock(&self.shared.followed);
+        (followed.as_ref()).is_some_and(|host| !host.over.load(Ordering::Acquire))
     }
 
     /// Ends it when all that waits is in the file. `None`: the disk does not take it.
@@ -200,7 +217,7 @@ impl Shared {
     fn leave(&self) {
         self.queue.next_generation();
         let followed = lock(&self.followed).take();
-        if let Some((host, id)) = followed {
+        if let Some(Followed { host, id, .. }) = followed {
             host.unsubscribe(id);
         }
     }

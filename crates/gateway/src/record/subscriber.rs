@@ -1,6 +1,7 @@
 //! The host's frames on their way to the recorder's queue, in the thread that the host gives to each subscriber.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::{Departure, Progress, Slice, Subscriber};
@@ -24,10 +25,17 @@ pub(super) struct Frames {
     broken: bool,
     /// The first frame is there.
     begun: bool,
+    /// Set when the host has ended it.
+    over: Arc<AtomicBool>,
 }
 
 impl Frames {
-    pub(super) fn new(queue: Arc<Queue>, tell: Tell, file: String) -> Frames {
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        tell: Tell,
+        file: String,
+        over: Arc<AtomicBool>,
+    ) -> Frames {
         Frames {
             queue,
             tell,
@@ -35,6 +43,7 @@ impl Frames {
             open: None,
             broken: false,
             begun: false,
+            over,
         }
     }
 
@@ -110,6 +119,9 @@ impl Subscriber for Frames {
     }
 
     fn update(&mut self, _: Instant, update: Update) {
+        if let Update::Ended(_) = update {
+            self.over.store(true, Ordering::Release);
+        }
         match update {
             Update::Ended(GoodbyeReason::Quit | GoodbyeReason::SourceEnded) => {}
             Update::Ended(why) => {
@@ -178,7 +190,7 @@ mod tests {
         let to = said.clone();
         let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
         let (queue, items) = Queue::new();
-        let mut frames = Frames::new(queue.clone(), tell, "it".to_owned());
+        let mut frames = Frames::new(queue.clone(), tell, "it".to_owned(), Arc::default());
         let left = |progress: &Progress| matches!(progress, Progress::Left(l) if l.first.is_some());
         let mut number = 1;
         while left(&give(&mut frames, number, number == 1)) {

@@ -1,6 +1,7 @@
 //! The application's end: who connects is a subscriber, a device that wants to come in, or wants the host's sound.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -70,15 +71,21 @@ impl GatewayListener {
     /// Opens one at `path`, where nobody but this user may get to.
     ///
     /// # Errors
-    /// One line: there can't be a socket, or the system gives no thread.
+    /// One line: there can't be a socket (something else is there), or the system gives no thread.
     pub fn open(
         path: &Path,
         host: &Arc<HostRuntime>,
         scheduler: &Scheduler,
     ) -> Result<GatewayListener, String> {
-        let failed = |why: &dyn std::fmt::Display| format!("no gateway reaches this host: {why}");
-        // One of a process before this one.
-        let _ = std::fs::remove_file(path);
+        let place = path.display();
+        let failed =
+            |why: &dyn std::fmt::Display| format!("no gateway reaches this host at {place}: {why}");
+        // One of a process before this one; not a file, and no socket at which somebody listens.
+        let socket = |there: std::fs::Metadata| there.file_type().is_socket();
+        let refuses = matches!(Channel::connect(path), Err(Errno::CONNREFUSED));
+        if refuses && path.symlink_metadata().is_ok_and(socket) {
+            let _ = std::fs::remove_file(path);
+        }
         let listener = listening_socket(path).map_err(|e| failed(&e))?;
         let shared = Arc::new(Shared {
             host: Arc::downgrade(host),
