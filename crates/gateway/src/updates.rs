@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
 use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::input::pad::{MAX_PADS, Rumble};
 use openuvr_proto::send::update::{CursorShape, Update};
 use openuvr_proto::wire::control::GoodbyeReason;
 
@@ -24,6 +25,8 @@ pub(crate) struct Waiting {
     pub(crate) decision: Option<String>,
     pub(crate) ways: Option<ClipboardWays>,
     pub(crate) clipboard: Option<ClipboardText>,
+    /// Of each pad, and for how many milliseconds.
+    pub(crate) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
     pub(crate) ended: Option<GoodbyeReason>,
 }
 
@@ -39,6 +42,11 @@ impl Updates {
             Update::Decision(decision) => waiting.decision = Some(decision.to_string()),
             Update::ClipboardWays(ways) => waiting.ways = Some(ways),
             Update::Clipboard(text) => waiting.clipboard = Some(text),
+            Update::Rumble {
+                pad,
+                rumble,
+                millis,
+            } => waiting.rumbles[pad.index()] = Some((rumble, millis)),
             Update::Ended(reason) => waiting.ended = Some(reason),
         }
     }

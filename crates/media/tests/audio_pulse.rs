@@ -52,11 +52,12 @@ fn play(server: &PulseServer, device: &str) -> Playback {
     Playback::open(Some(&server.address), &of(device)).unwrap()
 }
 
-/// Writes more than the socket takes at once: the rest goes in the turns that follow.
+/// Writes more than the socket takes at once: the rest goes when the level is asked for.
 fn write(playback: &mut Playback, samples: &[f32]) {
     playback.write(samples).unwrap();
-    for _ in 0..20 {
+    for _ in 0..50 {
         playback.wait(Some(Duration::from_millis(2))).unwrap();
+        playback.level().unwrap();
     }
 }
 
@@ -126,7 +127,7 @@ fn a_tone_is_recorded_as_it_was_played() {
     // Where a machine gives the server no turn for long, the tone has holes before it comes to us.
     let mut again = 0..5;
     let samples = loop {
-        let stalls = Stalls::watch();
+        let (stalls, before) = (Stalls::watch(), format!("{:?}", capture.counters()));
         let mut playback = play(&server, sink.name());
         write(&mut playback, &tone(43_200));
         let mut samples = heard(&mut capture, 200);
@@ -138,8 +139,9 @@ fn a_tone_is_recorded_as_it_was_played() {
             break samples;
         }
         let (counters, longest) = (capture.counters(), stalls.longest());
+        let excused = longest > STALLED || format!("{counters:?}") != before;
         assert!(
-            again.next().is_some() && longest > STALLED,
+            again.next().is_some() && excused,
             "{jumps} jumps, {end} of 43 200 came through: {counters:?}, stalled for {longest:?}"
         );
         drop(playback);
@@ -259,7 +261,7 @@ fn a_server_that_ends_is_an_error_and_no_hang() {
         );
     };
     let mut block = [0.0; FRAME * CHANNELS];
-    let error = (0..100).find_map(|_| capture.read(&mut block, SOON).err());
+    let error = (0..1000).find_map(|_| capture.read(&mut block, SOON).err());
     one_line(error.expect("a lost connection"));
     // Who waits is told when it asks for the level.
     let waited = playback.wait(Some(Duration::from_millis(50)));
@@ -287,7 +289,7 @@ fn a_device_that_is_removed_or_unknown_is_an_error() {
     assert!(unknown.err().unwrap().to_string().contains("gramophone"));
     drop(sink);
     let mut block = [0.0; FRAME * CHANNELS];
-    let error = (0..100).find_map(|_| capture.read(&mut block, SOON).err());
+    let error = (0..1000).find_map(|_| capture.read(&mut block, SOON).err());
     let error = error.expect("a device that is gone").to_string();
     assert!(error.contains("open sound again"), "{error}");
 }

@@ -18,7 +18,7 @@ use x11rb::protocol::xproto::{
 use xvfb::Xvfb;
 
 /// How long an event may take that must come, and how long none may come where none must.
-const SOON: Option<Duration> = Some(Duration::from_secs(5));
+const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const LATER: Option<Duration> = Some(Duration::from_secs(30));
 const SILENCE: Option<Duration> = Some(Duration::from_millis(60));
 
@@ -37,7 +37,7 @@ fn open(server: &Xvfb, what: What) -> Result<X11Capture, CaptureError> {
 fn window(id: u32) -> What {
     What::Window(WindowQuery {
         name: WindowName::Id(id),
-        wait: Duration::from_secs(5),
+        wait: Duration::from_secs(60),
     })
 }
 
@@ -562,7 +562,7 @@ fn a_client_that_grabs_the_server_is_captured() {
         let event = capture.next(SOON).unwrap();
         let _ = done.send((event, pixel(&capture, 0, 0)));
     });
-    let seen = finished.recv_timeout(Duration::from_secs(5));
+    let seen = finished.recv_timeout(Duration::from_secs(60));
     assert_eq!(seen, Ok((CaptureEvent::Frame, GREEN)));
 }
 

@@ -154,6 +154,7 @@ impl Host {
         }
         if let Some(other) = self.other(id) {
             other.due.clipboard = None;
+            other.due.rumbles = Default::default();
             other.received_text.forget();
         }
         self.events.push_back(HostEvent::ReleaseInput);

@@ -14,7 +14,7 @@ use openuvr_runtime::line::Order;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A busy machine takes its time.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a shell with this script; the first line that it says.
 fn start(script: &str) -> Result<(Application, String), LaunchError> {

@@ -400,6 +400,10 @@ fn each_codec_is_encoded_once_while_somebody_takes_it() {
     assert_eq!(rig.told.names(), [(1, "x264")]);
     let watcher = rig.client("watcher", true, Some(Codec::Jpeg));
     let second = rig.client("second", true, Some(Codec::Jpeg));
+    // The first was there before.
+    for client in [&player, &watcher] {
+        while client.seen.try_recv().is_ok() {}
+    }
     let (at_player, at_watcher) = (player.see(60), watcher.see(60));
     rig.until("three clients", |told| told.clients.len() == 3);
     assert_eq!(rig.told.names(), [(1, "x264"), (2, "jpeg")]);
@@ -414,7 +418,7 @@ fn each_codec_is_encoded_once_while_somebody_takes_it() {
     let both = numbers(&at_watcher)
         .into_iter()
         .filter(|number| both.contains(number));
-    assert!(both.count() > 30);
+    assert!(both.count() > 10);
     let captured = rig.captured.blocks.lock().unwrap();
     let newest = captured.keys().copied().max().unwrap();
     assert_eq!(captured.len(), newest as usize);

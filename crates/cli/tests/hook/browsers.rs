@@ -185,7 +185,11 @@ fn a_game_that_is_killed_is_told_to_the_page() {
 const PAD: &str = "(() => { \
     const buttons = Array.from({ length: 17 }, () => ({ pressed: false, value: 0 })); \
     const id = 'A Pad (STANDARD GAMEPAD Vendor: 045e Product: 028e)'; \
-    window.pad = { id, index: 0, connected: true, mapping: 'standard', timestamp: 0, buttons, axes: [0, 0, 0, 0] }; \
+    window.felt = []; \
+    const feel = async (...what) => { window.felt.push(what); return 'complete'; }; \
+    const vibrationActuator = { playEffect: feel, reset: () => feel('reset') }; \
+    window.pad = { id, index: 0, connected: true, mapping: 'standard', timestamp: 0, buttons, axes: [0, 0, 0, 0], \
+        vibrationActuator }; \
     navigator.getGamepads = () => [window.pad, null, null, null]; \
     return true; })()";
 
@@ -216,7 +220,7 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
     let notes = || std::fs::read_to_string(run.folder.path().join("notes")).unwrap_or_default();
     let says = |line: &str| eventually(line, || notes().contains(line).then_some(()));
     browser.run(&tab, PAD);
-    says(" 045e:028e buttons 11 axes 6 hats 1");
+    says(" 045e:028e buttons 11 axes 6 hats 1 rumble 1");
     for (done, said) in [
         ("pad.buttons[0] = { pressed: true, value: 1 }", "0 a 1"),
         ("pad.axes = [0, 1, 0, 0]", "0 lefty 32767"),
@@ -228,6 +232,16 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
         browser.run(&tab, &format!("{done}; true"));
         says(said);
     }
+    // What the game plays is felt, more than once while it lasts, and ends.
+    let folder = run.folder.path();
+    std::fs::write(folder.join("new"), "30000 500 1000").expect("a temporary folder");
+    std::fs::rename(folder.join("new"), folder.join("rumble")).expect("the same folder");
+    browser.until(
+        &tab,
+        "felt.some(([kind, e]) => kind === 'dual-rumble' \
+            && e.strongMagnitude === 30000 / 65535 && e.weakMagnitude === 500 / 65535)",
+    );
+    browser.until(&tab, "felt.at(-1)[0] === 'reset'");
     // Unplugged in mid-press: it comes up before it goes.
     browser.run(&tab, "navigator.getGamepads = () => [null]; true");
     says("0 a 0");

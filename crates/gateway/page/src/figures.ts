@@ -16,6 +16,20 @@ function milliseconds(value: number | undefined): string {
   return value === undefined ? "–" : value.toFixed(1);
 }
 
+/** A bar for each stage, from where the one before it ended to where it ended itself, in the median. */
+function bars(rows: { p50?: number; p95?: number }[]): HTMLElement[] {
+  const end = Math.max(1, ...rows.map(({ p95 }) => p95 ?? 0));
+  let before = 0;
+  return rows.map(({ p50 }) => {
+    const bar = document.createElement("span");
+    const until = Math.max(before, p50 ?? before);
+    bar.style.marginLeft = `${(100 * before) / end}%`;
+    bar.style.width = `${(100 * (until - before)) / end}%`;
+    before = until;
+    return bar;
+  });
+}
+
 export class Figures {
   private frames: Shown[] = [];
   private decisions: string[] = [];
@@ -123,13 +137,18 @@ export class Figures {
       made.append(line("th", head), ...lines.map((words) => line("td", words)));
       return made;
     };
-    const stages = rows.map(({ stage, p50, p95, p99 }) => [stage, ...[p50, p95, p99].map(milliseconds)]);
+    const stages = table(
+      ["stage", "p50", "p95", "p99", ""],
+      rows.map(({ stage, p50, p95, p99 }) => [stage, ...[p50, p95, p99].map(milliseconds), ""]),
+    );
+    stages.className = "waterfall";
+    bars(rows).forEach((bar, n) => stages.rows[n + 1].cells[4].append(bar));
     const chart = document.createElement("canvas");
     const list = document.createElement("ul");
     list.append(...this.decisions.map((words) => cell("li", words)));
     this.tab.replaceChildren(
       cell("h2", "A frame's way, in milliseconds behind Captured"),
-      table(["stage", "p50", "p95", "p99"], stages),
+      stages,
       cell("p", `The clocks of host and page agree to ±${milliseconds(bound)} ms. Submitted: handed to the compositor.`),
       cell("h2", "Rate (blue, Mb/s), loss (red, %), latency to the compositor (green, ms)"),
       chart,

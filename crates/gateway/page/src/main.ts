@@ -12,7 +12,7 @@ import { host, logIn, usualName } from "./login";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
-import { ping, pong, read, reports, type InputEvent } from "./wire";
+import { ping, pong, read, reports, type InputEvent, type Rumble } from "./wire";
 
 /** Between two attempts to connect again, in milliseconds. */
 const AGAIN = 2000;
@@ -153,6 +153,7 @@ const heard = {
   },
   cursorMoved: (serial: number, at: { x: number; y: number } | null) => cursor.moved(serial, at),
   frames: (left: Parameters<Frames["heard"]>[0]) => frames.heard(left),
+  rumble: (said: Rumble) => pads.rumble(said),
   inputNumbers(page: number, host: number) {
     hostNames.set(host, page);
     hostNames.delete(host - 1024);

@@ -1,7 +1,7 @@
 // Game pads, by the browser's Gamepad API. It says how they are held when it is asked, which is done with each
 // picture of the display; a pad that its browser does not map to the standard gamepad is not sent.
 
-import type { InputEvent, PadState } from "./wire";
+import type { InputEvent, PadState, Rumble } from "./wire";
 
 /** Pads of a player at most (crates/proto/src/input/pad.rs). */
 const MAX_PADS = 4;
@@ -44,10 +44,27 @@ export class Pads {
   /** What the host knows of each. */
   private known: ({ id: string; state: string } | null)[] = Array(MAX_PADS).fill(null);
 
+  /** The newest that was said of motors: of two messages the older may come later. */
+  private serial = 0;
+
   constructor(private readonly push: (event: InputEvent, at: number) => void) {}
+
+  /** What the application has a pad feel; it is said again while it lasts, and stops by itself. */
+  rumble({ serial, pad, strong, weak, lasts }: Rumble) {
+    if (((serial - this.serial) | 0) <= 0) return;
+    this.serial = serial;
+    const motors = this.known[pad] && navigator.getGamepads()[pad]?.vibrationActuator;
+    if (!motors) return;
+    const [strongMagnitude, weakMagnitude] = [strong / 65535, weak / 65535];
+    const effect = { duration: lasts, strongMagnitude, weakMagnitude };
+    // A pad without motors, or that was pulled out meanwhile, has nothing to feel.
+    const runs = lasts === 0 ? motors.reset() : motors.playEffect("dual-rumble", effect);
+    void runs.catch(() => undefined);
+  }
 
   /** Another session: the host knows of none. */
   forget() {
+    this.serial = 0;
     this.known = Array(MAX_PADS).fill(null);
   }
 

@@ -8,6 +8,7 @@ export const REPORT = 3;
 export const CURSOR_MOVED = 7;
 export const INPUT = 8;
 export const INPUT_SEEN = 9;
+export const RUMBLE = 22;
 /** Of the gateway: frames that left, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
@@ -256,6 +257,16 @@ export interface Handler {
   cursorMoved(serial: number, at: { x: number; y: number } | null): void;
   frames(frames: Left[]): void;
   inputNumbers(page: number, host: number): void;
+  rumble(said: Rumble): void;
+}
+
+/** How a pad's motors are to run: 0 to 65535, for so many milliseconds. */
+export interface Rumble {
+  serial: number;
+  pad: number;
+  strong: number;
+  weak: number;
+  lasts: number;
 }
 
 /** Reads a message from the gateway; kinds that this page does not know are passed over. */
@@ -300,7 +311,11 @@ export function read(message: ArrayBuffer, to: Handler) {
         d.getBigInt64(body + 16, true),
       );
     else if (kind === INPUT_SEEN && length >= 4) to.inputSeen(d.getUint32(body, true));
-    else if (kind === CURSOR_MOVED && length >= 9) {
+    else if (kind === RUMBLE && length >= 11) {
+      const number = (offset: number) => d.getUint16(body + offset, true);
+      const [strong, weak, lasts] = [number(5), number(7), number(9)];
+      to.rumble({ serial: d.getUint32(body, true), pad: d.getUint8(body + 4), strong, weak, lasts });
+    } else if (kind === CURSOR_MOVED && length >= 9) {
       const inside = d.getUint8(body + 4) !== 0;
       const place = { x: d.getUint16(body + 5, true), y: d.getUint16(body + 7, true) };
       to.cursorMoved(d.getUint32(body, true), inside ? place : null);

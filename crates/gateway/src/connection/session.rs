@@ -12,6 +12,7 @@ use openuvr_proto::host::{InputRefused, SubscribeRequest};
 use openuvr_proto::id::{FrameId, InputSeq, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::inbox::{Arrived, Inbox};
+use openuvr_proto::input::pad::PadId;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::trace::Outcome;
@@ -33,6 +34,9 @@ const CLOCK_EVERY: Duration = Duration::from_millis(500);
 
 /// One from whom nothing was heard for so long is gone.
 const SILENT: Duration = Duration::from_secs(10);
+
+/// A turn that comes so late was held up: this machine slept, or the process was stopped.
+const HELD_UP: Duration = Duration::from_millis(500);
 
 /// Input that the host has not taken yet, at most: then everything is released.
 const WAITING: usize = 1024;
@@ -75,6 +79,7 @@ pub(super) struct Session {
     /// The reliable channel is open.
     told_open: bool,
     cursor_serial: u32,
+    rumble_serial: u32,
     /// What it hears, if it takes sound.
     sound: Option<Receiver<Payload>>,
     /// Samples of sound until now: Opus counts in samples, whatever clocks say.
@@ -129,6 +134,7 @@ impl Session {
             heard: Instant::now(),
             told_open: false,
             cursor_serial: 0,
+            rumble_serial: 0,
             sound,
             samples: 0,
             wishes: (Instant::now(), 0),
@@ -153,6 +159,10 @@ impl Session {
     /// What is due; why it is over, if it is.
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
+        if now.saturating_duration_since(self.clock_at) > HELD_UP {
+            // Nothing could be heard meanwhile.
+            self.heard = now;
+        }
         self.hand_on(shared);
         self.hand_on_copied(shared);
         self.pass_sound();
@@ -427,6 +437,18 @@ impl Session {
             self.cursor_serial = self.cursor_serial.wrapping_add(1);
             let serial = self.cursor_serial;
             self.say(&[Message::CursorMoved { serial, at }]);
+        }
+        for pad in PadId::all() {
+            if let Some((rumble, millis)) = waiting.rumbles[pad.index()] {
+                self.rumble_serial = self.rumble_serial.wrapping_add(1);
+                let serial = self.rumble_serial;
+                self.say(&[Message::Rumble {
+                    serial,
+                    pad,
+                    rumble,
+                    millis,
+                }]);
+            }
         }
         if let Some(reason) = waiting.ended {
             return Some(ended(reason).to_owned());

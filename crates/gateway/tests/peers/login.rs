@@ -18,14 +18,13 @@ fn a_browser_pairs_once_and_is_a_device_like_others() {
     assert!(why.contains("a PIN is needed"), "{why}");
     assert_eq!(caller.websocket("", &caller.origin()).err(), Some(401));
     assert_eq!(caller.log_in("999999").status, 403);
-    let wait = caller.log_in(PIN).json();
-    assert!(
-        wait["refused"]
-            .as_str()
-            .unwrap()
-            .contains("try again in 1 s"),
-        "{wait}"
-    );
+    let early = caller.log_in(PIN);
+    // Unless that second has passed.
+    if early.status != 200 {
+        let wait = early.json();
+        let why = wait["refused"].as_str().unwrap();
+        assert!(why.contains("try again in 1 s"), "{wait}");
+    }
     eventually("the wait is over", || {
         (caller.log_in(PIN).status == 200).then_some(())
     });

@@ -1,10 +1,12 @@
 //! The other end of a connection: `str0m` too, in a thread of the test.
 
+use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::{CONTROL_CHANNEL, TOLD_CHANNEL};
 use openuvr_proto::wire::control::Message;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use serde_json::{Value, json};
 use str0m::change::SdpAnswer;
 use str0m::channel::{ChannelConfig, ChannelId, Reliability};
@@ -45,12 +47,15 @@ pub(crate) struct Remote {
     /// Loses each so many-th datagram of media, if it is not 0.
     pub(crate) loses_each: u32,
     count: u32,
+    /// What arrived and nobody has looked at.
+    early: VecDeque<Arrived>,
 }
 
 /// One that keeps what comes while the test has no turn.
 fn socket() -> UdpSocket {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&udp, 8 << 20);
+    let _ = set_socket_recv_buffer_size_force(&udp, 8 << 20)
+        .or_else(|_| set_socket_recv_buffer_size(&udp, 8 << 20));
     udp
 }
 
@@ -117,6 +122,7 @@ impl Remote {
             told,
             loses_each: 0,
             count: 0,
+            early: VecDeque::new(),
         })
     }
 
@@ -126,11 +132,16 @@ impl Remote {
             Ok(remote) => remote,
             Err(refused) => panic!("{}", refused.0),
         };
-        let mut open = 0;
+        let (mut open, mut early) = (0, VecDeque::new());
         remote.wait("the channels", |arrived| {
-            open += usize::from(matches!(arrived, Arrived::Open));
+            match arrived {
+                Arrived::Open => open += 1,
+                other => early.push_back(other),
+            }
             (open == 2).then_some(())
         });
+        early.append(&mut remote.early);
+        remote.early = early;
         remote
     }
 
@@ -138,6 +149,7 @@ impl Remote {
     /// port.
     pub(crate) fn restart(&mut self) {
         self.udp = socket();
+        self.early.clear();
         let here = self.udp.local_addr().unwrap();
         let mut api = self.rtc.sdp_api();
         api.ice_restart(false);
@@ -161,7 +173,9 @@ impl Remote {
     pub(crate) fn wait<T>(&mut self, what: &str, mut find: impl FnMut(Arrived) -> Option<T>) -> T {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            for arrived in self.turn() {
+            let arrived = self.turn();
+            self.early.extend(arrived);
+            while let Some(arrived) = self.early.pop_front() {
                 if let Some(found) = find(arrived) {
                     return found;
                 }
@@ -251,6 +265,7 @@ impl Remote {
 
     /// Asks for a key frame.
     pub(crate) fn wants_key_frame(&mut self, kind: KeyframeRequestKind) {
+        self.early.clear();
         let mut api = self.rtc.direct_api();
         let stream = api.stream_rx_by_mid(self.video, None).unwrap();
         stream.request_keyframe(kind);

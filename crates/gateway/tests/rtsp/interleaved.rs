@@ -8,6 +8,8 @@ use rtp_types::RtpPacket;
 use crate::Players;
 use crate::beside::{assert_is_part_of, write_down};
 use crate::player::{AUDIO, Player, VIDEO, VIDEO_RTCP};
+use crate::support::STALLED;
+use crate::support::stalls::Stalls;
 
 /// NAL unit types of ITU-T H.264 table 7-1, and a fragment (RFC 6184).
 const IDR: u8 = 5;
@@ -79,8 +81,12 @@ fn a_player_gets_what_the_encoder_made_from_a_key_frame_on() {
 fn sound_and_picture_are_on_one_clock() {
     let players = Players::new("rtsp-clock");
     let mut player = Player::that_plays(players.server.address(), &players.url());
+    let stalls = Stalls::watch();
     let (mut reports, mut sound) = (Vec::new(), Vec::new());
-    while reports.len() < 4 || sound.len() < 100 {
+    let both = |reports: &[(u8, u64, u32)]| {
+        [VIDEO_RTCP, AUDIO + 1].map(|channel| reports.iter().filter(|r| r.0 == channel).count())
+    };
+    while both(&reports).iter().any(|count| *count < 2) || sound.len() < 100 {
         let (channel, bytes) = player.packet();
         match channel {
             AUDIO => {
@@ -97,17 +103,17 @@ fn sound_and_picture_are_on_one_clock() {
             }
         }
     }
-    // Payloads of 5 ms, one behind the other.
+    // Payloads of 5 ms, one behind the other; where this machine stood still for long, the tone goes on later.
     for pair in sound.windows(2) {
-        assert_eq!(pair[1].0, pair[0].0.wrapping_add(1));
+        let payloads = pair[1].0.wrapping_sub(pair[0].0);
+        let samples = pair[1].1.wrapping_sub(pair[0].1);
+        let whole = payloads == 1 && samples == 240;
+        assert!(whole || stalls.longest() > STALLED, "{payloads}: {samples}");
+        assert!(
+            samples >= 240 * u32::from(payloads),
+            "{payloads}: {samples}"
+        );
     }
-    let (first, last) = (sound[0], sound[sound.len() - 1]);
-    let samples = last.1.wrapping_sub(first.1);
-    let expected = 240 * (u32::try_from(sound.len()).unwrap() - 1);
-    assert!(
-        samples.abs_diff(expected) <= 240,
-        "{samples} instead of {expected}"
-    );
     // Both tracks, and each track's clock goes at its rate by the time of day.
     for (channel, rate) in [(VIDEO_RTCP, 90_000.0), (AUDIO + 1, 48_000.0)] {
         let mine: Vec<_> = reports
@@ -134,8 +140,10 @@ fn a_player_that_lost_its_picture_gets_a_key_frame() {
         let keys = units.whole.iter().filter(|unit| unit[0] & 0x1f == SPS);
         keys.count()
     };
+    let stalls = Stalls::watch();
     let units = Units::of(&mut player, 90);
-    assert_eq!(key_frames(&units), 1, "none comes by itself");
+    let stalled = stalls.longest() > STALLED;
+    assert!(key_frames(&units) == 1 || stalled, "none comes by itself");
     assert!(units.whole.iter().any(|unit| unit[0] & 0x1f == IDR));
     let pli = Pli::builder();
     let lost = PayloadFeedback::builder(&pli).sender_ssrc(1).media_ssrc(2);

@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+#[path = "../../../media/tests/stalls/mod.rs"]
+pub(crate) mod stalls;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +27,9 @@ use openuvr_runtime::sched::Scheduler;
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A thread that gets no turn for so long may miss frames: two of 60 a second.
+pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
 /// More input than a test makes.
 const MOST: usize = 65_536;

@@ -17,6 +17,7 @@ use crate::decision::Decision;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::inbox::Arrived;
+use crate::input::pad::{MAX_PADS, PadId, Rumble};
 use crate::pose::Pose;
 use crate::send::rendition::FrameOutcome;
 use crate::send::subscriber::{Departure, Feedback};
@@ -51,6 +52,8 @@ pub(super) struct Due {
     pub(super) decision: Option<Decision>,
     pub(super) ways: bool,
     pub(super) clipboard: Option<ClipboardText>,
+    /// What each pad is to feel, and for how many milliseconds.
+    pub(super) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
     pub(super) ended: Option<GoodbyeReason>,
 }
 
@@ -58,7 +61,20 @@ impl Due {
     fn is_anything(&self) -> bool {
         let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
         let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
-        state || said || self.ended.is_some()
+        let feels = self.rumbles.iter().any(Option::is_some);
+        state || said || feels || self.ended.is_some()
+    }
+}
+
+impl Due {
+    fn rumble(&mut self) -> Option<Update> {
+        let pad = PadId::all().find(|pad| self.rumbles[pad.index()].is_some())?;
+        let (rumble, millis) = self.rumbles[pad.index()].take()?;
+        Some(Update::Rumble {
+            pad,
+            rumble,
+            millis,
+        })
     }
 }
 
@@ -331,6 +347,8 @@ impl Host {
             Update::Decision(decision)
         } else if take(&mut due.ways) {
             Update::ClipboardWays(self.clipboard_ways)
+        } else if let Some(rumble) = due.rumble() {
+            rumble
         } else if let Some(text) = due.clipboard.take() {
             Update::Clipboard(text)
         } else if let Some(reason) = due.ended {

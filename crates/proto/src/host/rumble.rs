@@ -32,6 +32,26 @@ struct Motors {
     stops: u8,
 }
 
+/// What is said of a pad.
+pub(super) struct Said {
+    serial: u32,
+    pub(super) pad: PadId,
+    pub(super) rumble: Rumble,
+    pub(super) millis: u16,
+}
+
+impl Said {
+    /// To a client of our own.
+    pub(super) fn message(&self) -> Message<'static> {
+        Message::Rumble {
+            serial: self.serial,
+            pad: self.pad,
+            rumble: self.rumble,
+            millis: self.millis,
+        }
+    }
+}
+
 /// Of all pads.
 #[derive(Default)]
 pub(super) struct Rumbles {
@@ -50,8 +70,8 @@ impl Rumbles {
         motors.due = Some(motors.said.map_or(now, |said| now.max(said + SPACING)));
     }
 
-    /// The next message, if one is due.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<Message<'static>> {
+    /// What is to be said next, if it is due.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<Said> {
         let is_due = |motors: &Motors| motors.due.is_some_and(|due| due <= now);
         let pad = PadId::all().find(|pad| is_due(&self.pads[pad.index()]))?;
         let motors = &mut self.pads[pad.index()];
@@ -65,7 +85,7 @@ impl Rumbles {
         };
         motors.due = after.map(|after| now + after);
         self.serial = self.serial.wrapping_add(1);
-        Some(Message::Rumble {
+        Some(Said {
             serial: self.serial,
             pad,
             rumble: motors.rumble,
@@ -101,17 +121,8 @@ mod tests {
     fn said(rumbles: &mut Rumbles, end: u32) -> Vec<(u32, u8, Rumble, u16)> {
         let mut all = Vec::new();
         for now in 0..=end {
-            while let Some(message) = rumbles.poll(at(now)) {
-                let Message::Rumble {
-                    pad,
-                    rumble,
-                    millis,
-                    ..
-                } = message
-                else {
-                    panic!("{message:?}");
-                };
-                all.push((now, pad.number(), rumble, millis));
+            while let Some(said) = rumbles.poll(at(now)) {
+                all.push((now, said.pad.number(), said.rumble, said.millis));
             }
         }
         all
@@ -144,9 +155,7 @@ mod tests {
             }
         }
         assert_eq!(heard, 200);
-        let Some(Message::Rumble { rumble, .. }) = rumbles.poll(at(1000)) else {
-            panic!("the latest is said");
-        };
+        let rumble = rumbles.poll(at(1000)).expect("the latest is said").rumble;
         assert_eq!(rumble.weak, 10_000);
         // What does not change is not said because it is set.
         rumbles.set(at(1001), PadId(0), rumble);

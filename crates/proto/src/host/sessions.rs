@@ -319,11 +319,20 @@ impl Host {
         let player = self.roles.player();
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|s| Some(s.member.id) == player && s.is_active());
-        let Some(session) = session else {
+        let mut others = self.others.iter_mut();
+        let other = others.find(|o| Some(o.member.id) == player && !o.member.is_over());
+        if session.is_none() && other.is_none() {
             return self.rumbles.forget();
-        };
-        while let Some(message) = self.rumbles.poll(now) {
-            session.plane.queue(&message);
+        }
+        let mut due = other.map(|other| &mut other.due.rumbles);
+        let mut plane = session.map(|session| &mut session.plane);
+        while let Some(said) = self.rumbles.poll(now) {
+            if let Some(plane) = &mut plane {
+                plane.queue(&said.message());
+            }
+            if let Some(due) = &mut due {
+                due[said.pad.index()] = Some((said.rumble, said.millis));
+            }
         }
     }
 

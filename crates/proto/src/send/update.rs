@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::control::clipboard::{ClipboardText, ClipboardWays};
 use crate::control::negotiate::{Role, WatchReason};
 use crate::decision::Decision;
+use crate::input::pad::{PadId, Rumble};
 use crate::units::Size;
 use crate::wire::control::GoodbyeReason;
 
@@ -35,6 +36,15 @@ pub enum Update {
     Decision(Decision),
     /// Clipboard text goes these ways between the host and whoever plays; at first none.
     ClipboardWays(ClipboardWays),
+    /// A pad's motors run like this for so many milliseconds, unless it is said again; said to the player.
+    Rumble {
+        /// The pad.
+        pad: PadId,
+        /// How hard; [`Rumble::OFF`] stops them.
+        rumble: Rumble,
+        /// 0 with [`Rumble::OFF`].
+        millis: u16,
+    },
     /// This was copied at the host; said to the player.
     Clipboard(ClipboardText),
     /// It is over: the host stops, or has no place for it any more. Nothing follows.

@@ -9,7 +9,8 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_runtime::host::Notice;
 
-use super::support::{MOST, TIMEOUT};
+use super::support::stalls::Stalls;
+use super::support::{MOST, STALLED, TIMEOUT};
 use super::{Bad, SIZE, Streaming, Writer, Written, start, watch};
 
 /// What a decoder sees in the stream: the number that the pattern drew into each picture.
@@ -35,6 +36,7 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
     let Streaming { host, player, .. } = &start("stranger");
     let (writer, written) = Writer::new();
     player.see(10);
+    let stalls = Stalls::watch();
     let id = watch(host, writer);
     let take = |n| -> Vec<Written> {
         let next = || written.recv_timeout(TIMEOUT).expect("a frame");
@@ -51,10 +53,8 @@ fn a_stranger_gets_the_frames_that_a_player_gets() {
         .iter()
         .map(|(frame, _)| frame.header.frame.0)
         .collect();
-    assert!(
-        names.windows(2).all(|pair| pair[1] == pair[0] + 1),
-        "{names:?}"
-    );
+    let follow = names.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    assert!(follow || stalls.longest() > STALLED, "{names:?}");
     let numbers = decoded(&frames);
     assert!(
         numbers.windows(2).all(|pair| pair[1] > pair[0]),

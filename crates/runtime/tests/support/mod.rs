@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+#[path = "../../../media/tests/stalls/mod.rs"]
+pub(crate) mod stalls;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,7 +16,10 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 
 /// Longer than anything takes on a busy machine.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A thread that gets no turn for so long may miss frames: two of 60 a second.
+pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
 /// More pictures and notices than a test makes.
 pub(crate) const MOST: usize = 65_536;

@@ -11,7 +11,7 @@ mod xvfb;
 
 use xvfb::Xvfb;
 
-const SOON: Option<Duration> = Some(Duration::from_secs(5));
+const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const NOW: Option<Duration> = Some(Duration::ZERO);
 const RED: u32 = 0xff_00_00;
 const GREEN: u32 = 0x00_ff_00;

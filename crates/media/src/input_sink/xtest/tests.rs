@@ -512,7 +512,7 @@ fn a_grabbing_window_manager_sees_the_button_go_up() {
         let _ = done.send(moved.and_then(|()| sink.apply(&drag(false))));
         sink
     });
-    let dragged = finished.recv_timeout(Duration::from_secs(5));
+    let dragged = finished.recv_timeout(Duration::from_secs(60));
     assert!(dragged.is_ok_and(|dragged| dragged.is_ok()), "it hangs");
     let sink = dragging.join().unwrap();
     let events = listener.all(&sink);

@@ -10,6 +10,7 @@ use openuvr_proto::control::negotiate::{MAX_CURSOR_SIDE, Refusal};
 use openuvr_proto::host::Grant;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
+use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::send::subscriber::Frame;
 use openuvr_proto::send::update::{CursorShape, Update};
 use openuvr_proto::time::Instant;
@@ -69,6 +70,7 @@ mod kind {
     pub(super) const ENDED: u8 = 17;
     pub(super) const CLIPBOARD_WAYS: u8 = 18;
     pub(super) const CLIPBOARD: u8 = 19;
+    pub(super) const RUMBLE: u8 = 20;
 }
 
 const CAUSES: [DropCause; 9] = [
@@ -335,6 +337,17 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
             let (to_host, to_client) = (u8::from(ways.to_host), u8::from(ways.to_client));
             w.u8(kind::CLIPBOARD_WAYS).u8(to_host).u8(to_client);
         }
+        Update::Rumble {
+            pad,
+            rumble,
+            millis,
+        } => {
+            w.u8(kind::RUMBLE)
+                .u8(pad.number())
+                .u16(rumble.strong)
+                .u16(rumble.weak)
+                .u16(*millis);
+        }
         Update::Clipboard(text) => {
             w.u8(kind::CLIPBOARD).bytes(text.0.as_bytes());
         }
@@ -368,6 +381,14 @@ fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
             to_host: flag(r)?,
             to_client: flag(r)?,
         }),
+        kind::RUMBLE => Update::Rumble {
+            pad: PadId::new(r.u8()?).ok_or(refused("pad"))?,
+            rumble: Rumble {
+                strong: r.u16()?,
+                weak: r.u16()?,
+            },
+            millis: r.u16()?,
+        },
         kind::CLIPBOARD => {
             let text = std::str::from_utf8(r.bytes(r.remaining())?);
             let text = ClipboardText::from(text.map_err(|_| refused("text"))?);

@@ -11,6 +11,7 @@ use openuvr_proto::host::{Grant, SubscribeRequest};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::{Feedback, Frame};
 use openuvr_proto::send::update::{CursorShape, Update};
@@ -177,6 +178,14 @@ fn told() -> Vec<HostMessage> {
             to_client: false,
         }),
         Update::Clipboard("Füße".into()),
+        Update::Rumble {
+            pad: PadId::new(3).unwrap(),
+            rumble: Rumble {
+                strong: 65_535,
+                weak: 1,
+            },
+            millis: 350,
+        },
         Update::Ended(GoodbyeReason::SourceEnded),
     ] {
         all.push(HostMessage::Update(update));
