@@ -454,7 +454,8 @@ struct openuvr_config {
     // 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
     uint32_t sound;
     // The path of a socket, which is made, by which the program `openuvr gateway` lets browsers and video
-    // players in, or records: none of that runs in this process. NULL: none. Others of this user may connect.
+    // players in, or records: none of that runs in this process. NULL: none. Any program of this user may
+    // connect.
     const char *gateway;
 };
 

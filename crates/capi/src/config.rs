@@ -79,7 +79,8 @@ pub struct openuvr_config {
     /// 1: MUDs hear what `openuvr_send_sound` gives, which needs libopus; 0: nothing, the default.
     pub sound: u32,
     /// The path of a socket, which is made, by which the program `openuvr gateway` lets browsers and video
-    /// players in, or records: none of that runs in this process. NULL: none. Others of this user may connect.
+    /// players in, or records: none of that runs in this process. NULL: none. Any program of this user may
+    /// connect.
     pub gateway: *const c_char,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ArgMatches;
+use openuvr_runtime::clock;
 
 use crate::config::GatewayConfig;
 use crate::gateways::Gateways;
@@ -14,8 +15,11 @@ use crate::gateways::Gateways;
 /// The subcommand, as it begins each line.
 const WHO: &str = "gateway";
 
-/// How often the application is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How soon a signal is noticed.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How often an application that is to be recorded is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (effective, socket) = GatewayConfig::with_socket(matches)?;
@@ -29,16 +33,28 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Some(gateways) = Gateways::outside(WHO, &config, socket.clone())? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let mut told = false;
+    if !gateways.host_is_there() {
+        waits_for(&socket);
+    }
+    let mut look_at = clock::now();
+    let mut told = None;
     while !stop.load(Ordering::Relaxed) {
-        if !gateways.is_following() {
-            // Whoever is not there yet, or no more, may come.
-            let _ = gateways.follow();
+        std::thread::sleep(TURN);
+        if gateways.is_recording() || clock::now() < look_at {
+            continue;
         }
-        if !socket.exists() && !std::mem::replace(&mut told, true) {
-            waits_for(&socket);
+        look_at = clock::now() + LOOK_EVERY;
+        // Whoever is not there yet, or no more, may come.
+        if !gateways.host_is_there() {
+            continue;
         }
-        std::thread::sleep(LOOK_EVERY);
+        let why = gateways.follow().err().map(|why| why.to_string());
+        if let Some(why) = &why
+            && told.as_ref() != Some(why)
+        {
+            eprintln!("openuvr {WHO}: {why}");
+        }
+        told = why;
     }
     gateways.finish(&config);
     Ok(ExitCode::SUCCESS)

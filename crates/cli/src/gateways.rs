@@ -104,9 +104,14 @@ impl Gateways {
         followed.map_err(|e| anyhow!("--record: {e}"))
     }
 
-    /// Whether the host is there as far as anybody here needs it to be.
-    pub(crate) fn is_following(&self) -> bool {
+    /// Whether nothing is to be recorded that is not.
+    pub(crate) fn is_recording(&self) -> bool {
         (self.recorder.as_ref()).is_none_or(Recorder::is_following)
+    }
+
+    /// Whether the host listens.
+    pub(crate) fn host_is_there(&self) -> bool {
+        self.host.is_there()
     }
 
     /// Says where they are reached.

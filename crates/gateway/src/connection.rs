@@ -149,7 +149,7 @@ impl Connection {
         let mut why = None;
         for event in events {
             match &mut offered.session {
-                Some(session) => session.event(&self.shared, event).await,
+                Some(session) => session.event(&self.shared, event),
                 None if matches!(event, crate::peer::PeerEvent::Connected) => {
                     let (shared, peer) = (self.shared.clone(), offered.peer.clone());
                     let (visitor, wants) = (self.visitor.clone(), self.wants);
@@ -163,6 +163,9 @@ impl Connection {
                 // Messages of a data channel come behind it.
                 None => {}
             }
+        }
+        if let Some(session) = &mut offered.session {
+            session.ask_role().await;
         }
         let late = offered.session.is_none() && offered.since.elapsed() > CONNECTED_WITHIN;
         if late {
@@ -300,9 +303,7 @@ impl Connection {
         let Some(offered) = self.offered.take() else {
             return;
         };
-        if let Some(session) = offered.session {
-            session.end(&self.shared);
-        }
+        drop(offered.session);
         offered.peer.close();
         self.shared.remove(&offered.peer);
     }

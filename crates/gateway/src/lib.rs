@@ -150,7 +150,8 @@ impl Gateway {
                 // A browser that does not take its goodbye goes without.
                 let _ = timeout(GOODBYE, shared.stopping.closed()).await;
             });
-            drop(runtime);
+            // What still waits for the host waits alone.
+            runtime.shutdown_background();
         };
         let thread = scheduler
             .spawn(ThreadRole::Background, "ouvr-gateway", run)

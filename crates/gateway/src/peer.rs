@@ -28,6 +28,9 @@ const STATS_EVERY: Duration = Duration::from_millis(500);
 /// What happened that nobody has taken yet, at most; more is lost, as in a full socket.
 const EVENTS: usize = 512;
 
+/// Bytes of a message of the page at most: more than it says at once.
+const LONGEST: usize = 16 << 10;
+
 /// Bytes that may wait for the browser in the reliable channel: it has gone where more wait.
 const UNREAD: usize = 1 << 20;
 
@@ -131,6 +134,7 @@ impl Peer {
             .enable_h264(true)
             .set_extension(PLAYOUT_DELAY_ID, Extension::PlayoutDelay)
             .set_stats_interval(Some(STATS_EVERY))
+            .set_sctp_max_buffered_amount(UNREAD)
             .build(now);
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let candidate = Candidate::host(local, Protocol::Udp).map_err(|e| words(&e))?;
@@ -358,6 +362,12 @@ impl State {
     }
 
     fn event(&mut self, event: Event) {
+        if let Event::ChannelData(data) = &event
+            && data.data.len() > LONGEST
+        {
+            self.counters.events_lost += 1;
+            return;
+        }
         let told = match event {
             Event::Connected => PeerEvent::Connected,
             Event::MediaAdded(added) => {

@@ -30,11 +30,24 @@ pub(crate) struct Waiting {
     pub(crate) ended: Option<GoodbyeReason>,
 }
 
+impl Waiting {
+    /// What is the player's concern alone.
+    fn forget_players(&mut self) {
+        self.clipboard = None;
+        self.rumbles = Default::default();
+    }
+}
+
 impl Updates {
     pub(crate) fn put(&self, update: Update) {
         let mut waiting = self.lock();
         match update {
-            Update::Role { role, watching } => waiting.role = Some((role, watching)),
+            Update::Role { role, watching } => {
+                if role != Role::Player {
+                    waiting.forget_players();
+                }
+                waiting.role = Some((role, watching));
+            }
             Update::SourceShown(shown) => waiting.shown = Some(shown),
             Update::RelativeMouse(wanted) => waiting.relative = Some(wanted),
             Update::CursorShape(shape) => waiting.shape = Some(shape),
@@ -47,7 +60,10 @@ impl Updates {
                 rumble,
                 millis,
             } => waiting.rumbles[pad.index()] = Some((rumble, millis)),
-            Update::Ended(reason) => waiting.ended = Some(reason),
+            Update::Ended(reason) => {
+                waiting.forget_players();
+                waiting.ended = Some(reason);
+            }
         }
     }
 

@@ -141,7 +141,7 @@ impl Host {
         self.pads_taken = most;
     }
 
-    /// What a pad of the player is to feel from now on. Its client is told if it is a session.
+    /// What a pad of the player is to feel from now on; its client is told.
     pub fn rumble(&mut self, now: Instant, pad: PadId, rumble: Rumble) {
         self.rumbles.set(now, pad, rumble);
     }

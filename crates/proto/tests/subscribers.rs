@@ -12,6 +12,7 @@ use openuvr_proto::host::{
 use openuvr_proto::id::{FrameId, InputSeq, SubscriberId, ViewId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
+use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::rendition::FrameOutcome;
 use openuvr_proto::send::subscriber::{Departure, Feedback};
@@ -24,6 +25,7 @@ use proptest::prelude::*;
 const START: Instant = Instant(1_000_000_000);
 const PLAYER: SubscriberId = SubscriberId::Other(1);
 const OTHER: SubscriberId = SubscriberId::Other(2);
+const PLAYER_AGAIN: SubscriberId = SubscriberId::Other(3);
 
 fn host() -> Host {
     Host::new(HostPolicy {
@@ -149,6 +151,12 @@ fn pieces(text: &str) -> [ClipboardPiece; 2] {
     })
 }
 
+fn says(host: &mut Host, id: SubscriberId, text: &str) {
+    for piece in pieces(text) {
+        host.clipboard_piece_from(id, &piece);
+    }
+}
+
 fn copied(host: &mut Host) -> Vec<(SubscriberId, ClipboardText)> {
     let copied = |event| match event {
         HostEvent::Clipboard(from, text) => Some((from, text)),
@@ -176,9 +184,7 @@ fn what_is_copied_is_the_players_concern_alone() {
     // The newest counts.
     assert_eq!(updates(&mut host, OTHER), [Update::Clipboard("two".into())]);
     for id in [PLAYER, OTHER] {
-        pieces("here")
-            .iter()
-            .for_each(|piece| host.clipboard_piece_from(id, piece));
+        says(&mut host, id, "here");
     }
     assert_eq!(copied(&mut host), [(OTHER, "here".into())]);
     // What a player was to hear and has begun to say goes with its role.
@@ -187,11 +193,75 @@ fn what_is_copied_is_the_players_concern_alone() {
     host.clipboard_piece_from(OTHER, &first);
     let taken = host.request_role(PLAYER, Role::Player, true);
     assert_eq!(taken.map(|grant| grant.role), Ok(Role::Player));
-    let told = updates(&mut host, OTHER);
-    assert!(matches!(told[..], [Update::Role { .. }]), "{told:?}");
+    for (id, plays) in [(OTHER, Role::Observer), (PLAYER, Role::Player)] {
+        let told = updates(&mut host, id);
+        assert!(
+            matches!(told[..], [Update::Role { role, .. }] if role == plays),
+            "{told:?}"
+        );
+    }
     let _ = host.request_role(OTHER, Role::Player, true);
     host.clipboard_piece_from(OTHER, &last);
     assert_eq!(copied(&mut host), []);
+}
+
+#[test]
+fn who_is_put_out_hears_nothing_that_was_the_players() {
+    let mut host = host();
+    host.clipboard_ways(ClipboardWays {
+        to_host: true,
+        to_client: true,
+    });
+    join(&mut host, PLAYER);
+    let _ = updates(&mut host, PLAYER);
+    assert!(host.clipboard("secret".into()));
+    let ends = GoodbyeReason::Forbidden;
+    host.close(ends);
+    assert_eq!(updates(&mut host, PLAYER), [Update::Ended(ends)]);
+}
+
+#[test]
+fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    let _ = updates(&mut host, PLAYER);
+    let (pad, hard) = (
+        PadId::new(1).expect("a pad"),
+        Rumble {
+            strong: 9,
+            weak: 65_535,
+        },
+    );
+    let mut out = Vec::new();
+    host.rumble(at(0), pad, hard);
+    assert!(host.poll_transmit(at(0), &mut out).is_none());
+    assert_eq!(host.poll_updated(), Some(PLAYER));
+    let runs = |rumble, millis| Update::Rumble {
+        pad,
+        rumble,
+        millis,
+    };
+    assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
+    // Again while it lasts, and its end.
+    assert!(host.poll_transmit(at(100), &mut out).is_none());
+    assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
+    host.rumble(at(150), pad, Rumble::OFF);
+    assert!(host.poll_transmit(at(150), &mut out).is_none());
+    assert_eq!(updates(&mut host, PLAYER), [runs(Rumble::OFF, 0)]);
+    // It is due, and another plays: nobody feels it.
+    host.rumble(at(300), pad, hard);
+    assert!(host.poll_transmit(at(300), &mut out).is_none());
+    join(&mut host, OTHER);
+    let felt = |update: &Update| matches!(update, Update::Rumble { .. });
+    assert!(!updates(&mut host, PLAYER).iter().any(felt));
+    assert!(host.poll_transmit(at(900), &mut out).is_none());
+    assert!(!updates(&mut host, OTHER).iter().any(felt));
+    // Nor who follows one that has left.
+    host.rumble(at(1000), pad, hard);
+    host.unsubscribe(OTHER, Ending::Silent);
+    join(&mut host, PLAYER_AGAIN);
+    assert!(host.poll_transmit(at(1100), &mut out).is_none());
+    assert!(!updates(&mut host, PLAYER_AGAIN).iter().any(felt));
 }
 
 #[test]
@@ -205,9 +275,7 @@ fn clipboard_text_goes_the_ways_that_the_host_allows() {
     });
     assert!(!host.clipboard("".into()));
     assert!(host.clipboard("open".into()));
-    pieces("here")
-        .iter()
-        .for_each(|piece| host.clipboard_piece_from(PLAYER, piece));
+    says(&mut host, PLAYER, "here");
     assert_eq!(copied(&mut host), []);
     assert_eq!(
         updates(&mut host, PLAYER),

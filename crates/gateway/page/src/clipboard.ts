@@ -23,9 +23,13 @@ export class Clipboard {
   constructor(
     private readonly button: HTMLElement,
     private readonly plays: () => boolean,
-    private readonly tell: (message: Uint8Array<ArrayBuffer>) => void,
+    private readonly tell: (message: Uint8Array<ArrayBuffer>) => Promise<void>,
+    private readonly say: (words: string) => void,
   ) {
-    button.addEventListener("click", () => void this.share());
+    button.addEventListener("click", () => {
+      this.known = "";
+      void this.share();
+    });
     addEventListener("focus", () => void this.look());
     for (const gesture of ["keydown", "pointerdown"] as const)
       addEventListener(gesture, () => void this.write(), { capture: true });
@@ -35,14 +39,22 @@ export class Clipboard {
   forget() {
     this.toHost = false;
     this.offset = 0;
+    this.unwritten = null;
+    this.known = "";
     this.button.hidden = true;
+  }
+
+  /** Only who plays shares anything. */
+  roleChanged() {
+    if (!this.plays()) this.unwritten = null;
+    this.button.hidden = !this.toHost || !this.plays();
+    void this.look();
   }
 
   /** Bit 0: what is copied here goes there. */
   ways(message: DataView) {
     this.toHost = (message.getUint8(1) & 1) !== 0;
-    this.button.hidden = !this.toHost;
-    void this.look();
+    this.roleChanged();
   }
 
   /** A piece of what was copied at the host. */
@@ -58,7 +70,7 @@ export class Clipboard {
     this.received.set(new Uint8Array(message.buffer, message.byteOffset + HEAD, length), offset);
     this.offset = end;
     if (end < this.received.length) return;
-    this.unwritten = new TextDecoder().decode(this.received);
+    this.unwritten = new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.received);
     this.received = new Uint8Array(0);
     void this.write();
   }
@@ -74,11 +86,17 @@ export class Clipboard {
 
   /** The same, after a question of the browser's if it has one. */
   private async share() {
+    if (!this.toHost || !this.plays()) return;
     const text = await navigator.clipboard.readText().catch(() => "");
     if (text === "" || text === this.known || !this.toHost || !this.plays()) return;
     this.known = text;
+    // What the host copied is older.
+    this.unwritten = null;
     const bytes = new TextEncoder().encode(text);
-    if (bytes.length > MAX_TEXT) return;
+    if (bytes.length > MAX_TEXT) {
+      this.say("what was copied is too long for the host: over 1 MB");
+      return;
+    }
     for (let offset = 0; offset < bytes.length; offset += PIECE) {
       const piece = bytes.subarray(offset, offset + PIECE);
       const message = new Uint8Array(HEAD + piece.length);
@@ -88,7 +106,9 @@ export class Clipboard {
       d.setUint32(5, offset, true);
       d.setUint16(9, piece.length, true);
       message.set(piece, HEAD);
-      this.tell(message);
+      await this.tell(message);
+      // Something else was copied meanwhile.
+      if (this.known !== text) return;
     }
   }
 

@@ -50,9 +50,12 @@ export class Link {
     if (this.toldChannel?.readyState === "open") this.toldChannel.send(JSON.stringify(message));
   }
 
-  /** The same in bytes. */
-  tellBytes(message: Uint8Array<ArrayBuffer>) {
-    if (this.toldChannel?.readyState === "open") this.toldChannel.send(message);
+  /** The same in bytes, when what was told before has left. */
+  async tellBytes(message: Uint8Array<ArrayBuffer>) {
+    const channel = this.toldChannel;
+    while (channel?.readyState === "open" && channel.bufferedAmount > 0)
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    if (channel?.readyState === "open") channel.send(message);
   }
 
   statistics(): Promise<RTCStatsReport> | null {

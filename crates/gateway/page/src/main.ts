@@ -64,7 +64,8 @@ const cursor = new Cursor(byId<HTMLCanvasElement>("cursor"), picture, input);
 const clipboard = new Clipboard(
   byId("clipboard"),
   () => plays,
-  (message) => link?.tellBytes(message),
+  (message) => link?.tellBytes(message) ?? Promise.resolve(),
+  say,
 );
 let frames = newFrames();
 
@@ -96,6 +97,7 @@ function sendInput() {
 }
 
 function connect() {
+  link?.close("another connection begins", false);
   roleWords = "";
   clipboard.forget();
   outbox = newOutbox();
@@ -130,7 +132,7 @@ function connect() {
         link = null;
         plays = false;
         say(why);
-        if (again) setTimeout(begin, AGAIN, "");
+        if (again) beginLater("");
       },
     },
     watch,
@@ -170,7 +172,7 @@ function told(message: string | ArrayBuffer) {
     case "role":
       if (news.plays && !plays) pads.forget();
       plays = news.plays;
-      void clipboard.look();
+      clipboard.roleChanged();
       roleButton.hidden = false;
       roleButton.textContent = plays ? "Only watch" : "Play";
       roleWords = plays ? "you play" : (news.why ?? "you watch");
@@ -205,7 +207,30 @@ function toldBytes(message: DataView) {
   }
 }
 
+/** The next attempt, of which there is one at a time. */
+let next: number | null = null;
+
+function beginLater(pin: string) {
+  if (next !== null) clearTimeout(next);
+  next = window.setTimeout(() => void begin(pin), AGAIN);
+}
+
+/** An attempt is under way. */
+let begins = false;
+
 async function begin(pin: string) {
+  if (next !== null) clearTimeout(next);
+  next = null;
+  if (begins) return;
+  begins = true;
+  try {
+    await beginOnce(pin);
+  } finally {
+    begins = false;
+  }
+}
+
+async function beginOnce(pin: string) {
   const name = byId<HTMLInputElement>("name");
   if (name.value === "") name.value = localStorage.getItem("name") ?? usualName();
   let answer: Awaited<ReturnType<typeof logIn>>;
@@ -213,14 +238,15 @@ async function begin(pin: string) {
     answer = await logIn(name.value, pin);
   } catch {
     say("the host does not answer");
-    setTimeout(begin, AGAIN, "");
+    beginLater("");
     return;
   }
   byId("host").textContent = host;
   document.title = `${host} – OpenUVR`;
   if ("later" in answer) {
     say(answer.later);
-    setTimeout(begin, AGAIN, pin);
+    // The host may have taken the PIN: a second time it would be a wrong one.
+    beginLater("");
     return;
   }
   if ("refused" in answer) {

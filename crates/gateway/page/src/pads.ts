@@ -44,15 +44,15 @@ export class Pads {
   /** What the host knows of each. */
   private known: ({ id: string; state: string } | null)[] = Array(MAX_PADS).fill(null);
 
-  /** The newest that was said of motors: of two messages the older may come later. */
-  private serial = 0;
+  /** The newest that was said of each pad's motors: of two messages the older may come later. */
+  private serials: number[] = Array(MAX_PADS).fill(0);
 
   constructor(private readonly push: (event: InputEvent, at: number) => void) {}
 
   /** What the application has a pad feel; it is said again while it lasts, and stops by itself. */
   rumble({ serial, pad, strong, weak, lasts }: Rumble) {
-    if (((serial - this.serial) | 0) <= 0) return;
-    this.serial = serial;
+    if (!(((serial - this.serials[pad]) | 0) > 0)) return;
+    this.serials[pad] = serial;
     const motors = this.known[pad] && navigator.getGamepads()[pad]?.vibrationActuator;
     if (!motors) return;
     const [strongMagnitude, weakMagnitude] = [strong / 65535, weak / 65535];
@@ -64,7 +64,7 @@ export class Pads {
 
   /** Another session: the host knows of none. */
   forget() {
-    this.serial = 0;
+    this.serials.fill(0);
     this.known = Array(MAX_PADS).fill(null);
   }
 
@@ -91,7 +91,8 @@ export class Pads {
       this.known[n] = known;
       const count = Math.min(BUTTONS, pad.buttons.length);
       const sticks: [boolean, boolean] = [pad.axes.length >= 2, pad.axes.length >= 4];
-      const identity = { ...called(pad.id), buttons: 2 ** count - 1, sticks };
+      const rumbles = !!pad.vibrationActuator;
+      const identity = { ...called(pad.id), buttons: 2 ** count - 1, sticks, rumbles };
       this.push({ kind: "padConnected", pad: n, identity }, now);
     }
     const state = focused ? stateOf(pad) : NEUTRAL;

@@ -40,6 +40,7 @@ export interface PadIdentity {
   /** Bit n: it has button n of the standard gamepad. */
   buttons: number;
   sticks: [boolean, boolean];
+  rumbles: boolean;
 }
 
 /** How everything on a pad is held. */
@@ -143,6 +144,7 @@ export function pong(asked: bigint, received: number, answered: number) {
 
 const LEFT_STICK = 1;
 const RIGHT_STICK = 2;
+const RUMBLES = 4;
 
 /** Bytes of a pad's name at most. */
 const MAX_PAD_NAME = 64;
@@ -185,8 +187,9 @@ export function input(first: number, events: Sampled[], held: number[] | null) {
           w.u8(8);
           break;
         case "padConnected": {
-          const { vendor, product, buttons, sticks, name } = event.identity;
-          const has = (sticks[0] ? LEFT_STICK : 0) | (sticks[1] ? RIGHT_STICK : 0);
+          const { vendor, product, buttons, sticks, rumbles, name } = event.identity;
+          const has =
+            (sticks[0] ? LEFT_STICK : 0) | (sticks[1] ? RIGHT_STICK : 0) | (rumbles ? RUMBLES : 0);
           w.u8(10).u8(event.pad).u16(vendor).u16(product).u32(buttons).u8(has);
           w.text(padName(name));
           break;

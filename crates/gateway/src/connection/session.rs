@@ -66,6 +66,7 @@ enum Told {
 }
 
 pub(super) struct Session {
+    shared: Arc<Shared>,
     id: SubscriberId,
     peer: Arc<Peer>,
     updates: Arc<Updates>,
@@ -86,6 +87,8 @@ pub(super) struct Session {
     samples: u64,
     /// The second that is counted, and the wishes in it.
     wishes: (Instant, u32),
+    /// Whether it wants to play, also from who does; asked when what came with it was dealt with.
+    wish: Option<(bool, bool)>,
     /// What was copied at the host, on its way to the page.
     copied_there: SentText,
     /// What was copied at the page, on its way to the host.
@@ -123,6 +126,7 @@ impl Session {
         })?;
         let sound = peer.takes_sound().then(|| listen(shared, peer));
         Ok(Session {
+            shared: shared.clone(),
             id,
             peer: peer.clone(),
             updates,
@@ -138,13 +142,10 @@ impl Session {
             sound,
             samples: 0,
             wishes: (Instant::now(), 0),
+            wish: None,
             copied_there: SentText::default(),
             copied_here: VecDeque::new(),
         })
-    }
-
-    pub(super) fn end(self, shared: &Shared) {
-        shared.host.unsubscribe(self.id);
     }
 
     /// When [`Session::turn`] is due at the latest.
@@ -177,7 +178,7 @@ impl Session {
         self.pass_on()
     }
 
-    pub(super) async fn event(&mut self, shared: &Arc<Shared>, event: PeerEvent) {
+    pub(super) fn event(&mut self, shared: &Shared, event: PeerEvent) {
         match event {
             PeerEvent::Connected => {}
             PeerEvent::ToldOpen => {
@@ -208,9 +209,7 @@ impl Session {
             PeerEvent::Control(body) => self.control(shared, &body),
             PeerEvent::Told(_) if !self.may_wish() => shared.counters.bad_input.add(1),
             PeerEvent::Told(text) => match serde_json::from_slice(&text) {
-                Ok(Told::Role { play, take_over }) => {
-                    self.ask_role(shared, play, take_over).await;
-                }
+                Ok(Told::Role { play, take_over }) => self.wish = Some((play, take_over)),
                 Err(_) => shared.counters.bad_input.add(1),
             },
             PeerEvent::ToldBytes(bytes) => match Negotiation::parse(&bytes) {
@@ -225,7 +224,7 @@ impl Session {
         if piece.offset == 0 {
             self.copied_here.clear();
         }
-        if self.copied_here.len() * PIECE >= MAX_TEXT {
+        if self.role.0 != Role::Player || self.copied_here.len() * PIECE >= MAX_TEXT {
             return shared.counters.bad_input.add(1);
         }
         self.copied_here.push_back(piece);
@@ -357,12 +356,16 @@ impl Session {
         *count <= WISHES
     }
 
-    async fn ask_role(&mut self, shared: &Arc<Shared>, play: bool, take_over: bool) {
+    /// Asks for the role that was wished for last. A host in another process may take a while to answer.
+    pub(super) async fn ask_role(&mut self) {
+        let Some((play, take_over)) = self.wish.take() else {
+            return;
+        };
         let role = match play {
             true => Role::Player,
             false => Role::Observer,
         };
-        let (shared, id) = (shared.clone(), self.id);
+        let (shared, id) = (self.shared.clone(), self.id);
         let ask = move || shared.host.request_role(id, role, take_over);
         match blocking(ask).await {
             Ok(grant) => self.plays_or_watches(grant.role, grant.watching),
@@ -399,7 +402,10 @@ impl Session {
             return None;
         }
         let waiting = self.updates.take();
-        if let Some((role, watching)) = waiting.role {
+        // What it asked for it was told.
+        if let Some((role, watching)) = waiting.role
+            && (role, watching) != self.role
+        {
             self.plays_or_watches(role, watching);
             self.tell_role();
         }
@@ -423,7 +429,9 @@ impl Session {
             let ways = Negotiation::ClipboardWays(ways).to_bytes();
             reads &= self.peer.tell_bytes(&ways);
         }
-        if let Some(text) = waiting.clipboard {
+        if let Some(text) = waiting.clipboard
+            && self.role.0 == Role::Player
+        {
             self.copied_there.begin(text);
         }
         while let Some(piece) = self.copied_there.piece()
@@ -460,6 +468,12 @@ impl Session {
         let mut body = Vec::new();
         messages.iter().for_each(|message| message.write(&mut body));
         self.peer.say(&body);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.host.unsubscribe(self.id);
     }
 }
 

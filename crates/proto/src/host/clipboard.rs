@@ -33,16 +33,18 @@ impl Host {
         session.is_some_and(|session| session.sent_text.begin(text))
     }
 
-    /// A piece of a text came from a subscriber that is no session. Who does not play shares nothing.
-    pub fn clipboard_piece_from(&mut self, id: SubscriberId, piece: &ClipboardPiece) {
+    /// A piece of a text came from a subscriber that is no session; whether a text is whole with it. Who does not
+    /// play shares nothing.
+    pub fn clipboard_piece_from(&mut self, id: SubscriberId, piece: &ClipboardPiece) -> bool {
         let plays = self.roles.player() == Some(id);
         let goes = plays && self.clipboard_ways.to_host;
         let Some(other) = self.other(id).filter(|_| goes) else {
-            return;
+            return false;
         };
-        if let Some(text) = other.received_text.take(piece) {
-            self.copied(id, text);
-        }
+        let whole = other.received_text.take(piece);
+        let is_whole = whole.is_some();
+        whole.into_iter().for_each(|text| self.copied(id, text));
+        is_whole
     }
 
     /// A piece of a text came from a session.

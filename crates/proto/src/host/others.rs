@@ -58,15 +58,6 @@ pub(super) struct Due {
 }
 
 impl Due {
-    fn is_anything(&self) -> bool {
-        let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
-        let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
-        let feels = self.rumbles.iter().any(Option::is_some);
-        state || said || feels || self.ended.is_some()
-    }
-}
-
-impl Due {
     fn rumble(&mut self) -> Option<Update> {
         let pad = PadId::all().find(|pad| self.rumbles[pad.index()].is_some())?;
         let (rumble, millis) = self.rumbles[pad.index()].take()?;
@@ -75,6 +66,13 @@ impl Due {
             rumble,
             millis,
         })
+    }
+
+    fn is_anything(&self) -> bool {
+        let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
+        let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
+        let feels = self.rumbles.iter().any(Option::is_some);
+        state || said || feels || self.ended.is_some()
     }
 }
 
@@ -157,6 +155,10 @@ impl Host {
             let changed = HostEvent::RoleChanged(id, grant.role);
             self.events.push_back(changed);
         }
+        // In place of an older one that it has not heard of.
+        if let Some(other) = self.other(id) {
+            other.due.role = Some(grant);
+        }
         self.settle_roles();
         Ok(grant)
     }
@@ -173,7 +175,11 @@ impl Host {
     /// The host ends its subscription, and tells it why. Who plays then [`Host::settle_roles`] says.
     pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
-            self.others[place].due.ended = Some(reason);
+            // Whatever else it was to be told is nobody's concern.
+            self.others[place].due = Due {
+                ended: Some(reason),
+                ..Due::default()
+            };
             self.leave(place, Ending::Closed);
         }
     }
@@ -210,6 +216,7 @@ impl Host {
         }
         let id = member.id;
         if self.roles.leave(id) {
+            self.rumbles.forget();
             self.events.push_back(HostEvent::ReleaseInput);
         }
         self.events.push_back(HostEvent::Ended(id, ending));

@@ -23,6 +23,9 @@ pub type Listener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 /// A host as its subscribers' gateways see it: one in this process ([`HostRuntime`]) or in an application's
 /// ([`RemoteHost`](crate::remote::RemoteHost)). All of it may be called from any thread.
 pub trait GatewayHost: Send + Sync {
+    /// Whether it takes subscribers: one in another process may not have begun, or be over.
+    fn is_there(&self) -> bool;
+
     /// See [`HostRuntime::subscribe`].
     ///
     /// # Errors
@@ -82,6 +85,10 @@ pub trait GatewayHost: Send + Sync {
 }
 
 impl GatewayHost for HostRuntime {
+    fn is_there(&self) -> bool {
+        !self.shared.stopping()
+    }
+
     fn subscribe(
         &self,
         request: SubscribeRequest,

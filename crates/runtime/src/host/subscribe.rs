@@ -142,7 +142,12 @@ impl HostRuntime {
     /// was not whole. An observer's is nobody's concern, nor where
     /// [`Config::clipboard`](super::config::Config::clipboard) does not let it in.
     pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
-        (self.shared).tell(|host| host.clipboard_piece_from(subscriber, piece));
+        let mut host = self.shared.sessions();
+        let whole = host.clipboard_piece_from(subscriber, piece);
+        drop(host);
+        if whole {
+            self.shared.wake_control();
+        }
     }
 
     /// Where the head of the player's person is, sampled then on its own clock. An observer's is nobody's

@@ -11,11 +11,14 @@ use openuvr_proto::time::Instant;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use rustix::net::sockopt::{
+    set_socket_recv_buffer_size, set_socket_send_buffer_size, socket_peercred,
+};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
     SocketFlags, SocketType, connect, recv, sendmsg, shutdown, socket_with,
 };
+use rustix::process::getuid;
 
 use super::wire::LONGEST;
 use crate::clock;
@@ -71,6 +74,10 @@ impl Channel {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(family, kind, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
+        // Whoever else listens there would hear PINs.
+        if socket_peercred(&socket)?.uid != getuid() {
+            return Err(Errno::PERM);
+        }
         ioctl_fionbio(&socket, false)?;
         Ok(Channel::new(socket))
     }

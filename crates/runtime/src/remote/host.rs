@@ -71,6 +71,10 @@ impl RemoteHost {
 }
 
 impl GatewayHost for RemoteHost {
+    fn is_there(&self) -> bool {
+        Channel::connect(&self.path).is_ok()
+    }
+
     fn subscribe(
         &self,
         request: SubscribeRequest,

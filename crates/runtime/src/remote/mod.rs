@@ -2,7 +2,7 @@
 //! takes leaves the application by a socket, so that none of their code runs in a game.
 //!
 //! ```text
-//!  application's process                                      `openuvr run`
+//!  application's process                       `openuvr run`, `xr` or `gateway`
 //!  HostRuntime ── frames ──► listener ══ a connection for each ══► host: RemoteHost ──► subscriber (gateway)
 //!              ◄─ input, feedback ─         subscription         ◄── input, feedback ──
 //! ```

@@ -24,6 +24,9 @@ use crate::lock::lock;
 /// How long the application may take to answer: its threads do no more than look, but they may get no turn.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
+/// How soon something is said again that found no room.
+const AGAIN: Duration = Duration::from_millis(5);
+
 /// What its caller and its thread share.
 pub(super) struct Subscription {
     channel: Arc<Channel>,
@@ -116,7 +119,12 @@ impl Subscription {
         let answers = lock(&self.answers);
         // One that came too late for the question before.
         while answers.try_recv().is_ok() {}
-        self.tell(&GatewayMessage::Role { role, take_over });
+        let asked = GatewayMessage::Role { role, take_over }.to_bytes();
+        let until = clock::now() + ANSWER;
+        // It finds room behind what fills the connection; `send` would have the others wait meanwhile.
+        while self.channel.offer(&asked) == Err(NotSent::Full) && clock::now() < until {
+            std::thread::sleep(AGAIN);
+        }
         let answer = answers.recv_timeout(ANSWER);
         // An application that is stopped has no place for anybody.
         let grant = answer.unwrap_or(Err(Refusal::Full))?;

@@ -1,7 +1,8 @@
 //! The messages between a host in an application's process and its gateways outside: each kind (u8) and its
 //! fields, little-endian.
 //!
-//! Both ends are of one build and one user. Each takes the other for hostile nonetheless: whoever can write into a
+//! Both ends are one user's, and, but for applications of the C API, of one build: a message that one of them does not
+//! know ends the connection. Each takes the other for hostile nonetheless: whoever can write into a
 //! game's memory must not get hold of the program that started it.
 
 mod gateway_message;
