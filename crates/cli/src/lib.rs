@@ -83,6 +83,7 @@ fn command() -> Command {
              openuvr client HOST     on the machine that shows it; without HOST it looks for one\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr xr -- APP       the same for an OpenXR application\n  \
+             openuvr gateway SOCKET  browsers and video players for one that links the library\n  \
              openuvr demo            both on this machine, on virtual displays",
         )
         .subcommand_required(true)

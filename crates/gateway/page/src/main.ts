@@ -5,6 +5,7 @@ import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
 import { Figures } from "./figures";
 import { Frames } from "./frames";
+import { Head } from "./head";
 import { Input } from "./input";
 import { Link } from "./link";
 import { StatisticsLog } from "./log";
@@ -66,6 +67,11 @@ const clipboard = new Clipboard(
   () => plays,
   (message) => link?.tellBytes(message) ?? Promise.resolve(),
   say,
+);
+const head = new Head(
+  byId("look"),
+  () => plays,
+  (message) => link?.say(message),
 );
 let frames = newFrames();
 
@@ -173,6 +179,7 @@ function told(message: string | ArrayBuffer) {
       if (news.plays && !plays) pads.forget();
       plays = news.plays;
       clipboard.roleChanged();
+      head.roleChanged();
       roleButton.hidden = false;
       roleButton.textContent = plays ? "Only watch" : "Play";
       roleWords = plays ? "you play" : (news.why ?? "you watch");

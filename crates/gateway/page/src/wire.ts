@@ -9,6 +9,7 @@ export const CURSOR_MOVED = 7;
 export const INPUT = 8;
 export const INPUT_SEEN = 9;
 export const RUMBLE = 22;
+export const POSE = 17;
 /** Of the gateway: frames that left, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
@@ -99,6 +100,11 @@ class Writer {
     this.at += 4;
     return this;
   }
+  f32(value: number) {
+    this.bytes.setFloat32(this.at, value, true);
+    this.at += 4;
+    return this;
+  }
   i64(value: bigint) {
     this.bytes.setBigInt64(this.at, value, true);
     this.at += 8;
@@ -140,6 +146,16 @@ export function pong(asked: bigint, received: number, answered: number) {
   const write = (w: Writer) =>
     w.i64(asked).i64(nanoseconds(received)).i64(nanoseconds(answered));
   return new Writer().message(PONG, write).done();
+}
+
+/** Where the person's head is turned to, as a quaternion x, y, z, w; it stands still at the origin. */
+export function pose(number: number, at: number, orientation: number[]) {
+  const write = (w: Writer) => {
+    w.u32(number).i64(nanoseconds(at));
+    for (const value of [0, 0, 0, ...orientation]) w.f32(value);
+    w.u8(0);
+  };
+  return new Writer().message(POSE, write).done();
 }
 
 const LEFT_STICK = 1;

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use openuvr_proto::control::clipboard::{ClipboardPiece, MAX_TEXT, PIECE, SentText};
 use openuvr_proto::control::negotiate::{Negotiation, Role, WatchReason};
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
-use openuvr_proto::id::{FrameId, InputSeq, SubscriberId};
+use openuvr_proto::id::{FrameId, InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::inbox::{Arrived, Inbox};
 use openuvr_proto::input::pad::PadId;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::seq;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::{Message, Messages, Report};
 use openuvr_runtime::clock;
@@ -73,6 +74,8 @@ pub(super) struct Session {
     role: (Role, Option<WatchReason>),
     inbox: Inbox,
     waiting: VecDeque<Arrived>,
+    /// The page's newest pose.
+    posed: PoseId,
     /// The newest frame that the page reported on.
     reported: FrameId,
     clock_at: Instant,
@@ -133,6 +136,7 @@ impl Session {
             role: (grant.role, grant.watching),
             inbox: Inbox::default(),
             waiting: VecDeque::new(),
+            posed: PoseId::default(),
             reported: FrameId::NONE,
             clock_at: Instant::now(),
             heard: Instant::now(),
@@ -260,6 +264,13 @@ impl Session {
                     self.hand_on(shared);
                     let through = self.inbox.through();
                     self.say(&[Message::InputSeen { through }]);
+                }
+                Ok(Message::Pose { id, pose, sampled }) => {
+                    // Of two that come in another order the newer counts.
+                    if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
+                        self.posed = id;
+                        shared.host.submit_pose(self.id, pose, sampled);
+                    }
                 }
                 Ok(Message::Report(report)) => self.report(shared, &report),
                 Ok(Message::Ping { asked }) => {

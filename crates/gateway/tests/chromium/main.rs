@@ -152,6 +152,43 @@ fn the_mouse_points_clicks_and_turns_its_wheel() {
 }
 
 #[test]
+fn a_phone_that_is_turned_looks_around() {
+    let rig = Rig::new("look", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    let touched = json!({ "enabled": true, "maxTouchPoints": 1 });
+    browser.call(Some(&tab), "Emulation.setTouchEmulationEnabled", &touched);
+    browser.log_in(&tab, PIN);
+    browser.until(&tab, "!document.querySelector('#look').hidden");
+    let mut turn = |browser: &mut Browser, alpha: f64, beta: f64| {
+        let angles = json!({ "alpha": alpha, "beta": beta, "gamma": 0.0 });
+        let method = "DeviceOrientation.setDeviceOrientationOverride";
+        browser.call(Some(&tab), method, &angles);
+    };
+    turn(&mut browser, 100.0, 80.0);
+    browser.run(&tab, "document.querySelector('#look').click()");
+    let half = |degrees: f64| (degrees / 2.0).to_radians();
+    // Ahead is where it looked at first, whatever that is by the compass; then 30 degrees to the left and level,
+    // then as far to the right.
+    for (alpha, beta, expected) in [
+        (100.0, 90.0, [0.0, 0.0, 0.0, 1.0]),
+        (130.0, 90.0, [0.0, half(30.0).sin(), 0.0, half(30.0).cos()]),
+        (70.0, 90.0, [0.0, -half(30.0).sin(), 0.0, half(30.0).cos()]),
+        // Its back to the sky.
+        (100.0, 180.0, [half(90.0).sin(), 0.0, 0.0, half(90.0).cos()]),
+    ] {
+        support::eventually("the head is turned", || {
+            turn(&mut browser, alpha, beta);
+            let posed = rig.host.pose()?.pose.orientation();
+            let near = |(is, wanted): (&f32, &f64)| (f64::from(*is) - wanted).abs() < 0.01;
+            posed.iter().zip(&expected).all(near).then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_tab_that_is_closed_in_mid_press_holds_nothing() {
     let rig = Rig::new("tab", SIZE);
     let Some((mut browser, _turn)) = start(&rig) else {

@@ -5,6 +5,7 @@ use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
@@ -71,6 +72,9 @@ pub trait GatewayHost: Send + Sync {
         piece: &ClipboardPiece,
     ) -> Result<(), InputRefused>;
 
+    /// See [`HostRuntime::submit_pose`].
+    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant);
+
     /// See [`HostRuntime::heard_from`].
     fn heard_from(&self, subscriber: SubscriberId);
 
@@ -126,6 +130,10 @@ impl GatewayHost for HostRuntime {
     ) -> Result<(), InputRefused> {
         HostRuntime::clipboard_piece(self, subscriber, piece);
         Ok(())
+    }
+
+    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+        HostRuntime::submit_pose(self, subscriber, pose, sampled);
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -10,6 +10,7 @@ use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
@@ -139,6 +140,10 @@ impl GatewayHost for RemoteHost {
         let subscription = self.subscription(subscriber);
         let subscription = subscription.ok_or(InputRefused::NotPlayer)?;
         subscription.clipboard_piece(piece)
+    }
+
+    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+        self.tell(subscriber, &GatewayMessage::Pose(pose, sampled));
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -9,9 +9,10 @@ use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::decision::Loss;
 use openuvr_proto::host::SubscribeRequest;
-use openuvr_proto::id::FrameId;
+use openuvr_proto::id::{FrameId, PoseId};
 use openuvr_proto::input::batch::InputBatch;
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -38,6 +39,8 @@ pub enum GatewayMessage {
     },
     /// Its person did something.
     Input(InputEvent, PeerInstant),
+    /// Where its person's head is.
+    Pose(Pose, PeerInstant),
     /// A piece of what its person copied.
     ClipboardPiece(ClipboardPiece),
     /// Its client was heard from.
@@ -58,6 +61,7 @@ mod kind {
     pub(super) const KEY_FRAME: u8 = 9;
     pub(super) const CLOCK: u8 = 10;
     pub(super) const CLIPBOARD: u8 = 11;
+    pub(super) const POSE: u8 = 12;
 }
 
 impl GatewayMessage {
@@ -90,6 +94,11 @@ impl GatewayMessage {
                 };
                 Message::Input(batch).write(&mut bytes);
             }
+            GatewayMessage::Pose(pose, sampled) => {
+                w.u8(kind::POSE);
+                let (id, pose, sampled) = (PoseId::default(), *pose, *sampled);
+                Message::Pose { id, sampled, pose }.write(&mut bytes);
+            }
             GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
             GatewayMessage::HeardFrom => {
                 w.u8(kind::HEARD_FROM);
@@ -118,6 +127,10 @@ impl GatewayMessage {
                     [(event, sampled)] => GatewayMessage::Input(event, sampled),
                     _ => return Err(refused("number of events")),
                 },
+                _ => return Err(refused("message")),
+            },
+            kind::POSE => match message(&mut r)? {
+                Message::Pose { pose, sampled, .. } => GatewayMessage::Pose(pose, sampled),
                 _ => return Err(refused("message")),
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),

@@ -12,6 +12,7 @@ use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadId, Rumble};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::{Feedback, Frame};
 use openuvr_proto::send::update::{CursorShape, Update};
@@ -41,6 +42,10 @@ fn asked() -> Vec<GatewayMessage> {
             take_over: true,
         },
         GatewayMessage::HeardFrom,
+        GatewayMessage::Pose(
+            Pose::new([0.5, 1.5, -2.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
+            PeerInstant(7),
+        ),
         GatewayMessage::ClipboardPiece(ClipboardPiece {
             total: 9_000,
             offset: 8_192,
