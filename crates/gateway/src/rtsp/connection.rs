@@ -2,8 +2,8 @@
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand;
@@ -50,6 +50,8 @@ struct Connection<'a> {
     tracks: [Option<Arc<Delivery>>; 2],
     subscribed: Option<SubscriberId>,
     ended: Arc<AtomicBool>,
+    /// Locked while a request is answered.
+    answering: Arc<Mutex<()>>,
     /// What the player says that it is.
     software: String,
     heard: Instant,
@@ -84,6 +86,7 @@ pub(super) fn serve(served: &Served, stream: TcpStream, from: SocketAddr) -> io:
         tracks: [None, None],
         subscribed: None,
         ended: Arc::new(AtomicBool::new(false)),
+        answering: Arc::default(),
         software: UNNAMED.to_owned(),
         heard: Instant::now(),
         report_at: Instant::now(),
@@ -216,6 +219,9 @@ impl Connection<'_> {
                 }
             };
         let (mut response, act) = self.session.answer(request, &mut open);
+        // Nothing of the stream stands in front of the answer.
+        let answering = self.answering.clone();
+        let _answering = answering.lock().unwrap_or_else(PoisonError::into_inner);
         if act == Act::Play
             && let Err(why) = self.play()
         {
@@ -248,8 +254,11 @@ impl Connection<'_> {
             track.closed.store(false, Ordering::Relaxed);
         }
         if let Some(sound) = &self.tracks[Track::Audio as usize] {
-            let sound = sound.clone();
+            let (sound, answering) = (sound.clone(), self.answering.clone());
             self.served.host.listen(Box::new(move |payload| {
+                if let Err(TryLockError::WouldBlock) = answering.try_lock() {
+                    return true;
+                }
                 let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
                 sent != super::outlet::Sent::Gone
             }));
@@ -267,7 +276,8 @@ impl Connection<'_> {
             ..SubscribeRequest::new(Role::Observer, &title)
         };
         self.ended.store(false, Ordering::Relaxed);
-        let slices = Slices::new(video.clone(), self.ended.clone());
+        let (video, ended) = (video.clone(), self.ended.clone());
+        let slices = Slices::new(video, ended, self.answering.clone());
         let subscribed = self.served.host.subscribe(request, Box::new(slices));
         let (id, _) = subscribed.map_err(|why| why.to_string())?;
         self.subscribed = Some(id);

@@ -66,6 +66,8 @@ pub(super) struct Slices {
     video: Arc<Delivery>,
     /// The host has ended it.
     ended: Arc<AtomicBool>,
+    /// Locked until the player was told that it plays: what comes before that ffmpeg throws away.
+    answering: Arc<Mutex<()>>,
     open: Option<Open>,
 }
 
@@ -78,10 +80,15 @@ struct Open {
 }
 
 impl Slices {
-    pub(super) fn new(video: Arc<Delivery>, ended: Arc<AtomicBool>) -> Slices {
+    pub(super) fn new(
+        video: Arc<Delivery>,
+        ended: Arc<AtomicBool>,
+        answering: Arc<Mutex<()>>,
+    ) -> Slices {
         Slices {
             video,
             ended,
+            answering,
             open: None,
         }
     }
@@ -89,6 +96,7 @@ impl Slices {
 
 impl Subscriber for Slices {
     fn begin(&mut self, _: Instant, frame: &Frame) {
+        drop((self.answering.lock()).unwrap_or_else(PoisonError::into_inner));
         let newest = frame.header.frame.0;
         self.video.newest.store(newest, Ordering::Relaxed);
         self.open = Some(Open {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod beside;
+mod ffmpeg;
 mod gstreamer;
 mod hostile;
 mod interleaved;

@@ -18,6 +18,8 @@ pub(crate) struct Player {
     url: String,
     number: u32,
     session: Option<String>,
+    /// It was told that it plays.
+    plays: bool,
 }
 
 impl Player {
@@ -30,6 +32,7 @@ impl Player {
             url: url.to_owned(),
             number: 0,
             session: None,
+            plays: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl Player {
         }
         let (status, text) = player.ask("PLAY", "/", "Range: npt=0.000-\r\n");
         assert_eq!(status, 200, "{text}");
+        player.plays = true;
         player
     }
 
@@ -62,6 +66,7 @@ impl Player {
         loop {
             self.more();
             if self.bytes[0] == b'$' {
+                assert!(self.plays, "a packet in front of the first answer to PLAY");
                 self.packet();
                 continue;
             }

@@ -139,6 +139,8 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
         // It would look at seconds of the stream before it takes any. Not with -fflags nobuffer, which throws away
         // what was looked at: the only key frame.
         .args(["-probesize", "32", "-analyzeduration", "0"])
+        // That is one packet: of sound it would tell nothing of the picture.
+        .args(["-allowed_media_types", "video"])
         .args(["-rtsp_transport", "tcp", "-i", url])
         .args([
             "-map",
