@@ -42,10 +42,10 @@ Examples:
   openuvr gateway game.sock --rtsp --record play.mp4
                                             video players, and a recording
 
-SOCKET is what the application has named in its configuration (`gateway` of struct openuvr_config): none
-of this runs in the application's process. It need not be there yet, and may come again. Ctrl-C ends it.
---FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice the last
-counts. --help says more on each than -h.";
+SOCKET is what the application has named in its configuration (`gateway` of struct
+openuvr_config): none of this runs in the application's process. It need not be there yet, and may
+come again. Ctrl-C ends it. --FLAG=false turns a flag off, --OPTION '' unsets an option that was
+saved; of an option given twice the last counts. --help says more on each than -h.";
 
     fn table() -> Vec<Setting> {
         let host = HostConfig::table().into_iter();
@@ -88,7 +88,9 @@ impl GatewayConfig {
             .help("Where the application's host listens")
             .value_parser(value_parser!(PathBuf))
             .required_unless_present_any(["print-config", "save"]);
-        <GatewayConfig as Settings>::command().arg(socket)
+        <GatewayConfig as Settings>::command()
+            .override_usage("openuvr gateway [OPTIONS] SOCKET")
+            .arg(socket)
     }
 
     /// The configuration, and the socket; without one settings are only printed or saved.
