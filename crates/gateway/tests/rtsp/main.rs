@@ -8,6 +8,7 @@ mod gstreamer;
 mod hostile;
 mod interleaved;
 mod player;
+mod retina;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,0 +1,57 @@
+//! retina, a client of RTSP that takes no packet out of order and no frame that is not whole.
+
+use futures_util::StreamExt as _;
+use retina::client::{PlayOptions, Session, SessionOptions, SetupOptions, Transport};
+use retina::codec::{CodecItem, ParametersRef};
+
+use crate::support::STALLED;
+use crate::support::stalls::Stalls;
+use crate::{Players, SIZE};
+
+/// Frames that are taken: two seconds.
+const FRAMES: usize = 120;
+
+/// The frames of a stream until there are enough: whether each stands for itself, and how many packets were lost
+/// before it.
+async fn frames(url: &str, transport: Transport) -> Vec<(bool, u16)> {
+    let url = url.parse().unwrap();
+    let session = Session::describe(url, SessionOptions::default()).await;
+    let mut session = session.unwrap();
+    let video = session.streams().iter().position(|s| s.media() == "video");
+    let video = video.unwrap();
+    let setup = SetupOptions::default().transport(transport);
+    session.setup(video, setup).await.unwrap();
+    let playing = session.play(PlayOptions::default()).await.unwrap();
+    let mut items = playing.demuxed().unwrap();
+    let mut frames = Vec::new();
+    while frames.len() < FRAMES {
+        if let CodecItem::VideoFrame(frame) = items.next().await.unwrap().unwrap() {
+            frames.push((frame.is_random_access_point(), frame.loss()));
+        }
+    }
+    let Some(ParametersRef::Video(parameters)) = items.streams()[video].parameters() else {
+        panic!("it knows no size");
+    };
+    assert_eq!(parameters.pixel_dimensions(), (SIZE.width, SIZE.height));
+    frames
+}
+
+#[test]
+fn retina_takes_whole_frames_from_a_key_frame_on() {
+    let players = Players::new("retina");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    for transport in [
+        Transport::Tcp(Default::default()),
+        Transport::Udp(Default::default()),
+    ] {
+        let stalls = Stalls::watch();
+        let by_udp = matches!(transport, Transport::Udp(_));
+        let frames = runtime.block_on(frames(&players.url(), transport));
+        assert!(frames[0].0, "{frames:?}");
+        // A socket that nobody has a turn to read loses datagrams.
+        let stalled = by_udp && stalls.longest() > STALLED;
+        let whole = frames.iter().all(|(_, lost)| *lost == 0);
+        assert!(whole || stalled, "{frames:?}");
+    }
+}
