@@ -138,6 +138,21 @@ pub enum DropCause {
     Unreported,
 }
 
+impl DropCause {
+    /// All, in the order of their numbers on the wire, from 0 on.
+    pub const ALL: [DropCause; 9] = [
+        DropCause::Superseded,
+        DropCause::HeldBack,
+        DropCause::EncodeFailed,
+        DropCause::SendBufferFull,
+        DropCause::Lost,
+        DropCause::DecodeFailed,
+        DropCause::AwaitingKeyFrame,
+        DropCause::SessionEnded,
+        DropCause::Unreported,
+    ];
+}
+
 /// The one end of a captured frame, per subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {

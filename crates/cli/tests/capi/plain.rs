@@ -1,12 +1,12 @@
 //! A host that draws into plain memory.
 
 use crate::build::{command, program};
+use crate::support::recording::ffprobe_reads;
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
+    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of,
 };
 use openuvr_proto::units::Size;
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 
 const SIZE: Size = Size::new(640, 368);
 
@@ -93,22 +93,7 @@ fn a_gateway_outside_records_an_application_that_comes_twice() {
         text.contains("recorded in") && !text.contains("missing"),
         "{text}"
     );
-    let words = [
-        "-v",
-        "error",
-        "-count_frames",
-        "-show_entries",
-        "stream=nb_read_frames",
-    ];
-    let Ok(out) = Command::new("ffprobe").args(words).arg(&file).output() else {
-        skip("ffmpeg is not installed");
-        return;
-    };
-    let complaints = String::from_utf8_lossy(&out.stderr);
-    assert!(
-        out.status.success() && complaints.is_empty(),
-        "{complaints}"
-    );
+    ffprobe_reads(&file);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::browser::{self, Browser, Tab};
 use crate::pads;
 use crate::rig::{Run, displays};
 use crate::support::clipboard::{can_copy, copy_text, pasted};
+use crate::support::recording::ffprobe_reads;
 use crate::support::{Folder, PIN, eventually, skip};
 
 /// The browser in which the page is tried, unless there is none.
@@ -101,17 +102,7 @@ fn a_browser_plays_a_game_that_knows_nothing_of_it() {
     assert!(text.contains("recorded in"), "{text}");
     assert!(!text.contains("missing"), "{text}");
     browser.until(&tab, ENDED);
-    // It decodes all of it.
-    let words = ["-v", "error", "-count_frames", "-show_streams", &file];
-    let Ok(out) = Command::new("ffprobe").args(words).output() else {
-        skip("ffmpeg is not installed");
-        return;
-    };
-    let complaints = String::from_utf8_lossy(&out.stderr);
-    assert!(
-        out.status.success() && complaints.is_empty(),
-        "{complaints}"
-    );
+    ffprobe_reads(&file);
 }
 
 #[test]

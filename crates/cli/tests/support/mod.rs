@@ -22,6 +22,7 @@ pub(crate) mod pipewire;
 pub(crate) mod process;
 #[path = "../../../media/tests/pulse_server/mod.rs"]
 pub(crate) mod pulse_server;
+pub(crate) mod recording;
 pub(crate) mod screen;
 pub(crate) mod sound;
 #[path = "../../../media/tests/stalls/mod.rs"]

@@ -104,18 +104,6 @@ const NO_INSTANT: i64 = i64::MIN;
 /// Taken by a receiver that shows nothing.
 const LEFT: u8 = 3;
 
-const CAUSES: [DropCause; 9] = [
-    DropCause::Superseded,
-    DropCause::HeldBack,
-    DropCause::EncodeFailed,
-    DropCause::SendBufferFull,
-    DropCause::Lost,
-    DropCause::DecodeFailed,
-    DropCause::AwaitingKeyFrame,
-    DropCause::SessionEnded,
-    DropCause::Unreported,
-];
-
 pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
     view::write(w, report.view).u32(report.frame.0);
     match report.outcome {
@@ -131,7 +119,7 @@ pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
             w.u8(LEFT).u8(0);
         }
         Outcome::Dropped { stage, why } => {
-            let cause = CAUSES.iter().position(|c| *c == why).unwrap_or(0);
+            let cause = DropCause::ALL.iter().position(|c| *c == why).unwrap_or(0);
             w.u8(16 + u8::try_from(cause).unwrap_or(0)).u8(stage as u8);
         }
     }
@@ -166,7 +154,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
         LEFT => Outcome::Left,
         16.. => Outcome::Dropped {
             stage: *Stage::ALL.get(stage).ok_or(Reject::Range("stage"))?,
-            why: *CAUSES
+            why: *DropCause::ALL
                 .get(usize::from(how - 16))
                 .ok_or(Reject::Range("drop cause"))?,
         },

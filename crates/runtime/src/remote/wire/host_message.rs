@@ -73,18 +73,6 @@ mod kind {
     pub(super) const RUMBLE: u8 = 20;
 }
 
-const CAUSES: [DropCause; 9] = [
-    DropCause::Superseded,
-    DropCause::HeldBack,
-    DropCause::EncodeFailed,
-    DropCause::SendBufferFull,
-    DropCause::Lost,
-    DropCause::DecodeFailed,
-    DropCause::AwaitingKeyFrame,
-    DropCause::SessionEnded,
-    DropCause::Unreported,
-];
-
 const GOODBYES: [GoodbyeReason; 5] = [
     GoodbyeReason::Quit,
     GoodbyeReason::SourceEnded,
@@ -128,7 +116,7 @@ impl HostMessage {
                     .i64(now.0)
                     .u32(frame.0)
                     .u8(place_in(Stage::ALL, stage))
-                    .u8(place_in(&CAUSES, why));
+                    .u8(place_in(&DropCause::ALL, why));
             }
             HostMessage::Sound(captured, samples, packet) => {
                 w.u8(kind::SOUND)
@@ -188,7 +176,7 @@ impl HostMessage {
                 Instant(r.i64()?),
                 FrameId(r.u32()?),
                 one_of(Stage::ALL, r.u8()?, "stage")?,
-                one_of(&CAUSES, r.u8()?, "cause")?,
+                one_of(&DropCause::ALL, r.u8()?, "cause")?,
             ),
             kind::SOUND => {
                 let (captured, samples) = (Instant(r.i64()?), r.u16()?);
