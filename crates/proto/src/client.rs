@@ -46,6 +46,9 @@ const INPUT_AGAIN: Duration = Duration::from_millis(5);
 /// nothing of now (guess).
 const INPUT_LATEST: Duration = Duration::from_millis(250);
 
+/// Poses of which it is known when they were sampled: half a second of the most that leave.
+const REMEMBERED_POSES: usize = 1024;
+
 /// Challenges that wait for their answer at most: a host asks about two ways at a time.
 const MAX_CHALLENGES: usize = 4;
 
@@ -117,6 +120,8 @@ pub struct ClientSession {
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
     poses: pose::Sending<Pose>,
+    /// The newest poses that left, and when they were sampled.
+    posed: VecDeque<(PoseId, Instant)>,
     controllers: pose::Sending<Controllers>,
     /// What is said of each view; the first one is always there.
     views: Vec<View>,
@@ -158,6 +163,7 @@ impl ClientSession {
             epoch: ConfigEpoch(0),
             input_again: None,
             poses: pose::Sending::default(),
+            posed: VecDeque::new(),
             controllers: pose::Sending::default(),
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
@@ -388,9 +394,20 @@ impl ClientSession {
 
     fn send_pose(&mut self, now: Instant) {
         if let Some((id, sampled, pose)) = self.poses.poll(now) {
+            if self.posed.len() == REMEMBERED_POSES {
+                self.posed.pop_front();
+            }
+            self.posed.push_back((id, sampled));
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
         }
+    }
+
+    /// When a pose was sampled that left not long ago.
+    #[must_use]
+    pub fn pose_sampled(&self, pose: PoseId) -> Option<Instant> {
+        let mut newest = self.posed.iter().rev();
+        newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
     /// The person holds these, at `sampled`; they leave as poses do. Their number.

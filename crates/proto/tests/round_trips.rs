@@ -28,8 +28,9 @@ use openuvr_proto::wire::media::{Owner, StreamId, StreamKind};
 use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::timed::{MAX_BLOCKS, MAX_TIMED_BODY, Payload, Timed, TimedWriter};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment, FragmentPlace,
-    FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace, View, Views,
+    Configuration, DrawingTimes, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment,
+    FragmentPlace, FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace, View,
+    Views,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -343,6 +344,9 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         at,
         display: display.map(PeerInstant),
     });
+    let instant = || prop::option::of((i64::MIN + 1..).prop_map(PeerInstant));
+    let times = (instant(), instant());
+    let times = times.prop_map(|(predicted, begun)| DrawingTimes { predicted, begun });
     let views = prop_oneof![
         eye().prop_map(Views::one),
         (eye(), eye()).prop_map(|(left, right)| Views::two(left, right)),
@@ -352,13 +356,17 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         any::<Option<u16>>(),
         prop::option::of(echo),
         prop::option::of(views),
+        times,
     )
-        .prop_map(|(configuration, clean_after, pose, views)| Extensions {
-            configuration,
-            clean_after,
-            pose,
-            views,
-        })
+        .prop_map(
+            |(configuration, clean_after, pose, views, times)| Extensions {
+                configuration,
+                clean_after,
+                pose,
+                views,
+                times,
+            },
+        )
 }
 
 /// Events in the order of their sampling, within the 4.29 s that the wire carries.

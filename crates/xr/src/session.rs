@@ -65,7 +65,7 @@ struct State {
     head: HeadTracker,
     newest_pose: Option<Posed>,
     /// What views were located with, by the time that they were located for.
-    located: VecDeque<(Instant, Head, Option<Posed>)>,
+    located: VecDeque<Located>,
     begun: Option<Instant>,
     /// Pictures a second that the application was told of.
     refresh: f32,
@@ -74,6 +74,19 @@ struct State {
     /// Of an eye's picture, in the newest frame that had one.
     eye: Size,
     gone: bool,
+}
+
+/// Views that were located.
+#[derive(Clone, Copy)]
+struct Located {
+    /// For this time …
+    display: Instant,
+    /// … they are those of this head …
+    head: Head,
+    /// … which was carried on from this pose …
+    posed: Option<Posed>,
+    /// … at this time.
+    predicted: Instant,
 }
 
 impl Session {
@@ -275,12 +288,13 @@ impl Session {
         let wanted = self.stream.as_ref()?.wanted()?;
         let mut state = self.state();
         let begun = state.begun.take();
-        let found = state.located.iter().find(|(at, ..)| *at == display);
+        let found = state.located.iter().find(|at| at.display == display);
         let drawn = Drawn {
             input: None,
-            pose: found.and_then(|(.., posed)| *posed),
+            pose: found.and_then(|found| found.posed),
             begun,
-            head: found.and_then(|(_, head, _)| head.pose.to_wire()),
+            head: found.and_then(|found| found.head.pose.to_wire()),
+            predicted: found.map(|found| found.predicted),
             display: Some(display),
             views: Views::from_views(eyes.iter().map_while(Eye::to_wire))
                 .filter(|views| views.count() == eyes.len()),
@@ -309,8 +323,13 @@ impl Session {
         let head = self.head(at);
         let mut state = self.state();
         let newest = state.newest_pose;
-        state.located.retain(|(of, ..)| *of != at);
-        state.located.push_back((at, head, newest));
+        state.located.retain(|located| located.display != at);
+        state.located.push_back(Located {
+            display: at,
+            head,
+            posed: newest,
+            predicted: clock::now(),
+        });
         if state.located.len() > UNDER_WAY {
             state.located.pop_front();
         }
@@ -323,9 +342,9 @@ impl Session {
             .state()
             .located
             .iter()
-            .find(|(of, ..)| *of == at)
+            .find(|located| located.display == at)
             .copied();
-        located.map_or_else(|| self.head(at), |(_, head, _)| head)
+        located.map_or_else(|| self.head(at), |located| located.head)
     }
 
     /// `xrAttachSessionActionSets`, once.
