@@ -18,6 +18,7 @@ pub mod client;
 pub mod control;
 pub mod controller;
 pub mod decision;
+pub mod display;
 pub mod host;
 pub mod id;
 pub mod input;

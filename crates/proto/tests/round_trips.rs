@@ -10,6 +10,7 @@ use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Watch
 use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
+use openuvr_proto::display::{Display, Eyes, Refresh};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -316,6 +317,23 @@ fn controllers() -> impl Strategy<Value = Message<'static>> {
     })
 }
 
+fn display() -> impl Strategy<Value = Message<'static>> {
+    let refresh = (any::<i64>(), 1_000_000..=100_000_000_u64);
+    let refresh = refresh.prop_map(|(phase, nanos)| Refresh {
+        phase: PeerInstant(phase),
+        period: Duration::from_nanos(nanos),
+    });
+    let eyes = (eye(), eye(), 0.0..=0.2_f32).prop_map(|(left, right, between)| Eyes {
+        fov: [left.fov, right.fov],
+        between,
+    });
+    let display = (prop::option::of(refresh), prop::option::of(eyes));
+    (any::<u32>(), display).prop_map(|(number, (refresh, eyes))| Message::Display {
+        number,
+        display: Display { refresh, eyes },
+    })
+}
+
 fn haptic() -> impl Strategy<Value = Message<'static>> {
     let numbers = (any::<(u32, u16, u16)>(), 0..60_000_000_u64);
     (select(&Hand::ALL), numbers).prop_map(|(hand, ((serial, amplitude, frequency), micros))| {
@@ -446,6 +464,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         pose(),
         controllers(),
         haptic(),
+        display(),
         any::<u32>().prop_map(|seq| Message::InputSeen {
             through: InputSeq(seq)
         }),
@@ -622,7 +641,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 25_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 26_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

@@ -44,6 +44,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controllers, Haptic};
+use openuvr_proto::display::Display;
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -450,6 +451,16 @@ impl ClientRuntime {
         let number = session.controllers(clock::now(), states, sampled);
         self.shared.flush(session);
         Some(number)
+    }
+
+    /// The display that shows the pictures is like this: the host's application draws what its eyes see, and for
+    /// the moments at which it shows pictures. Said again when it changes, and in each session. From any thread.
+    pub fn set_display(&self, display: Display) {
+        let mut session = self.shared.session();
+        if let Some(session) = session.as_mut() {
+            session.display(clock::now(), display);
+            self.shared.flush(session);
+        }
     }
 
     /// Notices that found no room because nobody read them.
