@@ -21,14 +21,16 @@ use crate::handles::Object;
 use crate::instance::{Instance, Newest};
 use crate::logic::actions::{ActionId, SetId};
 use crate::logic::composition::Eye;
+use crate::logic::delay::Delay;
 use crate::logic::events::Event;
-use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
+use crate::logic::frame_loop::{Frame, FrameLoop, Rhythm, Wait};
 use crate::logic::hands::Hands;
 use crate::logic::head::{Head, HeadTracker};
 use crate::logic::input::{ActiveSet, Input};
 use crate::logic::life::{Audience, Life};
 use crate::logic::pose::Pose;
 use crate::logic::spaces::{self, Whereabouts};
+use crate::logic::views::Headset;
 use crate::settings::{self, USUAL_FPS};
 use crate::stream::{Stream, Wanted};
 
@@ -192,9 +194,15 @@ impl Session {
     pub(crate) fn wait_frame(&self) -> Outcome<(Frame, bool)> {
         self.look();
         let period = self.period();
+        let delay = self.delay(period);
+        let rhythm = Rhythm {
+            period,
+            phase: self.phase(period),
+            delay,
+        };
         let mut state = self.running()?;
         let slot = loop {
-            match state.frames.wait(clock::now(), period) {
+            match state.frames.wait(clock::now(), rhythm) {
                 Wait::Until(slot) => break slot,
                 Wait::ForBegin => {
                     let waited = self.changed.wait_timeout(state, TURN);
@@ -212,8 +220,7 @@ impl Session {
             state.frames.give_up();
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
         }
-        let delay = self.delay(period);
-        let frame = state.frames.take(clock::now(), period, delay);
+        let frame = state.frames.take(clock::now(), rhythm);
         state.worth_drawing = state.life.is_visible();
         Ok((frame, state.worth_drawing))
     }
@@ -242,9 +249,25 @@ impl Session {
         self.fps() as f32
     }
 
-    fn delay(&self, period: Duration) -> Duration {
+    fn delay(&self, period: Duration) -> Delay {
         let measured = self.stream.as_ref().and_then(Stream::delay);
-        measured.unwrap_or(period * USUAL_DELAY)
+        measured.unwrap_or(Delay::guess(period * USUAL_DELAY))
+    }
+
+    /// A moment at which the player's display shows a picture, if that is known well enough to wait for it.
+    fn phase(&self, period: Duration) -> Option<Instant> {
+        let refresh = self.stream.as_ref()?.display()?.refresh?;
+        // A clock that is not known to a quarter of a refresh says nothing of its phase.
+        let known = refresh.phase.bound <= period / 4;
+        // As many pictures as it shows: at another rate there is no moment for each.
+        let apart = refresh.period.abs_diff(period);
+        (known && apart < period / 50).then_some(refresh.phase.at)
+    }
+
+    /// What the player's display is like for its eyes.
+    pub(crate) fn headset(&self) -> Headset {
+        let display = self.stream.as_ref().and_then(Stream::display);
+        Headset::of(display.and_then(|display| display.eyes))
     }
 
     /// `xrBeginFrame`.
