@@ -23,6 +23,7 @@ pub mod host;
 pub mod id;
 pub mod input;
 pub mod ledger;
+pub mod motion;
 pub mod pose;
 pub mod printable;
 pub mod recv;
