@@ -216,6 +216,8 @@ struct Shared {
     keys: AtomicU8,
     /// The size of the window that shows the pictures, as the host is to hear it.
     window_size: Mutex<Option<Size>>,
+    /// What the display is like that shows the pictures, if that was said.
+    display: Mutex<Option<Display>>,
     clipboard: clipboard::Desk,
     pads: pads::PadDesk,
     media_sleeps_until: AtomicI64,
@@ -369,6 +371,7 @@ impl ClientRuntime {
             volume: setup.audio.as_ref().map(|sink| sink.volume.clone()),
             keys: AtomicU8::default(),
             window_size: Mutex::default(),
+            display: Mutex::default(),
             clipboard: clipboard::Desk::default(),
             pads: pads::PadDesk::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
@@ -457,6 +460,7 @@ impl ClientRuntime {
     /// the moments at which it shows pictures. Said again when it changes, and in each session. From any thread.
     pub fn set_display(&self, display: Display) {
         let mut session = self.shared.session();
+        *lock(&self.shared.display) = Some(display);
         if let Some(session) = session.as_mut() {
             session.display(clock::now(), display);
             self.shared.flush(session);
