@@ -8,9 +8,10 @@ use openxr_sys as xr;
 use super::time;
 use crate::border::{DONE, Outcome, call};
 use crate::handles;
+use crate::logic::devices::Profile;
 use crate::logic::input::{Input, Value};
 use crate::logic::pose::Pose;
-use crate::logic::profiles::{Profile, USERS};
+use crate::logic::profiles::USERS;
 use crate::session::{Player, Session, Space};
 
 /// Tells the session's input something of a place, which is split into the person's and what is behind it.
@@ -38,7 +39,7 @@ pub(crate) unsafe extern "system" fn set_active(
     user: xr::Path,
     is_active: xr::Bool32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceActiveEXT", || {
         let session = handles::get::<Session>(session)?;
         let paths = lock(&session.instance.paths);
         let (profile, user) = (paths.text(profile)?, paths.text(user)?);
@@ -56,7 +57,7 @@ pub(crate) unsafe extern "system" fn set_bool(
     source: xr::Path,
     state: xr::Bool32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceStateBoolEXT", || {
         tell(session, user, source, |input, user, place| {
             input.says(user, place, Value::Bool(state.into()));
         })
@@ -69,7 +70,7 @@ pub(crate) unsafe extern "system" fn set_float(
     source: xr::Path,
     state: f32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceStateFloatEXT", || {
         tell(session, user, source, |input, user, place| {
             input.says(user, place, Value::Number(state));
         })
@@ -82,7 +83,7 @@ pub(crate) unsafe extern "system" fn set_vector(
     source: xr::Path,
     state: xr::Vector2f,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceStateVector2fEXT", || {
         tell(session, user, source, |input, user, place| {
             input.says(user, place, Value::Pair([state.x, state.y]));
             input.says(user, &format!("{place}/x"), Value::Number(state.x));
@@ -98,7 +99,7 @@ pub(crate) unsafe extern "system" fn set_location(
     space: xr::Space,
     pose: xr::Posef,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceLocationEXT", || {
         let space = handles::get::<Space>(space)?;
         let pose = Pose::read(&pose)?;
         let of = &space.session;

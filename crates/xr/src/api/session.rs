@@ -23,7 +23,7 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::SessionCreateInfo,
     session: *mut xr::Session,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateSession", || {
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let parent = instance.into_raw();
@@ -109,14 +109,14 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
 }
 
 pub(crate) unsafe extern "system" fn destroy(session: xr::Session) -> xr::Result {
-    call(|| handles::destroy::<Session>(session))
+    call(c"xrDestroySession", || handles::destroy::<Session>(session))
 }
 
 pub(crate) unsafe extern "system" fn begin(
     session: xr::Session,
     info: *const xr::SessionBeginInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrBeginSession", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -133,14 +133,14 @@ pub(crate) unsafe extern "system" fn begin(
 }
 
 pub(crate) unsafe extern "system" fn end(session: xr::Session) -> xr::Result {
-    call(|| {
+    call(c"xrEndSession", || {
         handles::get::<Session>(session)?.end()?;
         DONE
     })
 }
 
 pub(crate) unsafe extern "system" fn request_exit(session: xr::Session) -> xr::Result {
-    call(|| {
+    call(c"xrRequestExitSession", || {
         handles::get::<Session>(session)?.request_exit()?;
         DONE
     })

@@ -18,7 +18,7 @@ pub(crate) unsafe extern "system" fn formats(
     count: *mut u32,
     out: *mut i64,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateSwapchainFormats", || {
         let session = handles::get::<Session>(session)?;
         let graphics = session.graphics.as_ref();
         let all = graphics.map_or(Vec::new(), Graphics::formats);
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::SwapchainCreateInfo,
     out: *mut xr::Swapchain,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateSwapchain", || {
         let session = handles::get::<Session>(handle)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -61,7 +61,9 @@ pub(crate) unsafe extern "system" fn create(
 }
 
 pub(crate) unsafe extern "system" fn destroy(swapchain: xr::Swapchain) -> xr::Result {
-    call(|| handles::destroy::<Swapchain>(swapchain))
+    call(c"xrDestroySwapchain", || {
+        handles::destroy::<Swapchain>(swapchain)
+    })
 }
 
 pub(crate) unsafe extern "system" fn images(
@@ -70,7 +72,7 @@ pub(crate) unsafe extern "system" fn images(
     count: *mut u32,
     out: *mut xr::SwapchainImageBaseHeader,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateSwapchainImages", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         let pictures = &swapchain.pictures;
         let all: Vec<usize> = (0..pictures.count()).collect();
@@ -89,7 +91,7 @@ pub(crate) unsafe extern "system" fn acquire(
     info: *const xr::SwapchainImageAcquireInfo,
     index: *mut u32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrAcquireSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { optional(info)? };
@@ -108,7 +110,7 @@ pub(crate) unsafe extern "system" fn wait(
     swapchain: xr::Swapchain,
     info: *const xr::SwapchainImageWaitInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrWaitSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { input(info)? };
@@ -125,7 +127,7 @@ pub(crate) unsafe extern "system" fn release(
     swapchain: xr::Swapchain,
     info: *const xr::SwapchainImageReleaseInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrReleaseSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { optional(info)? };

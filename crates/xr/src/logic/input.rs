@@ -17,9 +17,10 @@ use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
 use super::actions::{ActionId, Actions, SetId};
+use super::devices::Profile;
 use super::paths::Paths;
 use super::pose::Pose;
-use super::profiles::{Profile, Reading};
+use super::profiles::Reading;
 
 /// A number from which on a trigger counts as pulled, and below which as let go of again (guess: as most runtimes
 /// have it; between the two it stays what it was).

@@ -10,6 +10,10 @@ use crate::border::Outcome;
 /// that some devices could make are memory, not sharpness).
 pub(crate) const LARGEST_IMAGE: u32 = 8192;
 
+/// The largest side of the part of an image that is one eye's picture: two of 4096x4096 side by side are as much as
+/// H.264 codes in one picture (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
+pub(crate) const LARGEST_VIEW: u32 = 4096;
+
 /// Layers of an image at most (guess: two eyes, or a stack of pages).
 const MOST_LAYERS: u32 = 256;
 
