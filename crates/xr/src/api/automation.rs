@@ -14,6 +14,13 @@ use crate::logic::pose::Pose;
 use crate::logic::profiles::USERS;
 use crate::session::{Player, Session, Space};
 
+/// What of a device has a place in the world.
+const POSES: [&str; 3] = [
+    "/input/grip/pose",
+    "/input/aim/pose",
+    "/input/grip_surface/pose",
+];
+
 /// Tells the session's input something of a place, which is split into the person's and what is behind it.
 fn tell(
     session: xr::Session,
@@ -46,7 +53,18 @@ pub(crate) unsafe extern "system" fn set_active(
         if Profile::find(profile).is_none() || !USERS.contains(&user) {
             return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
         }
-        lock(&session.input).holds(user, profile, is_active.into());
+        let mut input = lock(&session.input);
+        input.holds(user, profile, is_active.into());
+        if is_active.into() {
+            // The suite expects a device that it has switched on to be somewhere, and each hand at its own place.
+            let aside = match user {
+                "/user/hand/left" => -0.2,
+                _ => 0.2,
+            };
+            for place in POSES {
+                input.lies_at_first(user, place, Pose::moved([aside, 0.0, 0.0]));
+            }
+        }
         DONE
     })
 }

@@ -9,6 +9,7 @@ use openxr_sys::Handle as _;
 
 use super::system::{self, count_views};
 use crate::border::{DONE, Outcome, answer, call, chained, input};
+use crate::debug::because;
 use crate::extensions::Extension;
 use crate::graphics::Graphics;
 use crate::handles;
@@ -33,8 +34,8 @@ pub(crate) unsafe extern "system" fn create(
         }
         let mut newest = lock(&instance.session);
         if newest.upgrade().is_some_and(|session| !session.is_gone()) {
-            // One headset shows one.
-            return Err(xr::Result::ERROR_LIMIT_REACHED);
+            let words = c"one headset shows one session: destroy the other";
+            return Err(because(xr::Result::ERROR_LIMIT_REACHED, words));
         }
         // SAFETY: the application's.
         let graphics = unsafe { graphics(&instance, info)? };
@@ -104,7 +105,10 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
     }
     match has(&[Extension::Headless]) && vulkan.is_none() && glx.is_none() && egl.is_none() {
         true => Ok(None),
-        false => Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID),
+        false => Err(because(
+            xr::Result::ERROR_GRAPHICS_DEVICE_INVALID,
+            c"XrSessionCreateInfo::next has no graphics binding that the instance's extensions allow",
+        )),
     }
 }
 

@@ -7,6 +7,7 @@ use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
 use crate::border::{self, DONE, answer, call, input, optional};
+use crate::debug::because;
 use crate::graphics::Graphics;
 use crate::handles;
 use crate::session::Session;
@@ -38,7 +39,10 @@ pub(crate) unsafe extern "system" fn create(
         let info = unsafe { input(info)? };
         let graphics = session.graphics.as_ref();
         // A session without pictures has no format that is right.
-        let graphics = graphics.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
+        let graphics = graphics.ok_or_else(|| {
+            let words = c"a session without graphics has no swapchains";
+            because(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED, words)
+        })?;
         if out.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }

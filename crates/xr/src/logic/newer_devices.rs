@@ -8,6 +8,7 @@ pub(super) const NEWER: [Profile; 13] = [
         name: "bytedance/pico4_controller",
         users: HANDS,
         both: &[
+            "input/system/click",
             "input/squeeze/click",
             "input/squeeze/value",
             "input/trigger/click",
@@ -54,6 +55,7 @@ pub(super) const NEWER: [Profile; 13] = [
         name: "bytedance/pico_neo3_controller",
         users: HANDS,
         both: &[
+            "input/system/click",
             "input/menu/click",
             "input/squeeze/click",
             "input/squeeze/value",
@@ -115,7 +117,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "output/haptic",
         ],
         left: &["input/x/click", "input/y/click", "input/menu/click"],
-        right: &["input/a/click", "input/b/click"],
+        right: &["input/a/click", "input/b/click", "input/system/click"],
     },
     Profile {
         name: "htc/vive_focus3_controller",
@@ -137,7 +139,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "output/haptic",
         ],
         left: &["input/x/click", "input/y/click", "input/menu/click"],
-        right: &["input/a/click", "input/b/click"],
+        right: &["input/a/click", "input/b/click", "input/system/click"],
     },
     Profile {
         name: "meta/touch_controller_quest_1_rift_s",
@@ -168,6 +170,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "input/a/touch",
             "input/b/click",
             "input/b/touch",
+            "input/system/click",
         ],
     },
     Profile {
@@ -200,6 +203,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "input/a/touch",
             "input/b/click",
             "input/b/touch",
+            "input/system/click",
         ],
     },
     Profile {
@@ -232,6 +236,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "input/a/touch",
             "input/b/click",
             "input/b/touch",
+            "input/system/click",
         ],
     },
     Profile {
@@ -267,6 +272,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "input/a/touch",
             "input/b/click",
             "input/b/touch",
+            "input/system/click",
         ],
     },
     Profile {
@@ -305,6 +311,7 @@ pub(super) const NEWER: [Profile; 13] = [
             "input/a/touch",
             "input/b/click",
             "input/b/touch",
+            "input/system/click",
         ],
     },
     Profile {
@@ -312,6 +319,7 @@ pub(super) const NEWER: [Profile; 13] = [
         users: HANDS,
         both: &[
             "input/menu/click",
+            "input/home/click",
             "input/trigger/click",
             "input/trigger/value",
             "input/trackpad/x",
