@@ -115,20 +115,30 @@ impl Profile {
         let there = |ends: &[&str]| {
             let exact = self.components(user).find(|c| *c == rest);
             let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
+            let has = |place: &str| self.components(user).any(|c| c == place);
+            // A stick as a whole is two numbers, and no single one.
+            let is_single = !has(&format!("{rest}/x"));
             let named = || {
-                let of = |end: &&str| {
+                let mut ends = ends.iter().filter(|_| is_single);
+                ends.find_map(|end| {
                     let whole = format!("{rest}{end}");
                     self.components(user).find(|c| *c == whole)
-                };
-                ends.iter().find_map(of)
+                })
             };
             let found = exact.filter(fits).or_else(named)?;
             Some(format!("/{found}"))
         };
         match kind {
-            xr::ActionType::BOOLEAN_INPUT => {
-                there(&["/click", "/value", "/force", "/touch", "/proximity"]).map(Reading::Bool)
-            }
+            xr::ActionType::BOOLEAN_INPUT => there(&[
+                "/click",
+                "/value",
+                "/force",
+                "/touch",
+                "/proximity",
+                "/x",
+                "/y",
+            ])
+            .map(Reading::Bool),
             xr::ActionType::FLOAT_INPUT => there(&[
                 "/value",
                 "/force",
@@ -143,7 +153,8 @@ impl Profile {
                 let axes = [format!("{rest}/x"), format!("{rest}/y")];
                 // One device of OpenXR 1.1 has a stick without axes of its own.
                 let has = |place: &str| self.components(user).any(|c| c == place);
-                (has(rest) || axes.iter().all(|axis| has(axis)))
+                let whole = rest.starts_with("input/") && rest.split('/').count() == 2;
+                (whole && has(rest) || axes.iter().all(|axis| has(axis)))
                     .then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
             }
             xr::ActionType::POSE_INPUT => there(&["/pose"]).map(Reading::Pose),
@@ -206,6 +217,11 @@ mod tests {
         let vector = xr::ActionType::VECTOR2F_INPUT;
         assert_eq!(read("input/thumbstick", vector), pair);
         assert_eq!(read("input/trigger", vector), None);
+        assert_eq!(read("input/x/click", vector), None);
+        assert_eq!(read("input/thumbstick", float), None);
+        assert_eq!(read("input/thumbstick", boolean), None);
+        let aside = Some(Reading::Bool(text("/input/thumbstick/x")));
+        assert_eq!(read("input/thumbstick/x", boolean), aside);
         let haptic = Some(Reading::Haptic(text("/output/haptic")));
         let vibration = xr::ActionType::VIBRATION_OUTPUT;
         assert_eq!(read("output/haptic", vibration), haptic);
