@@ -152,7 +152,6 @@ impl Profile {
             xr::ActionType::VECTOR2F_INPUT => {
                 let axes = [format!("{rest}/x"), format!("{rest}/y")];
                 // One device of OpenXR 1.1 has a stick without axes of its own.
-                let has = |place: &str| self.components(user).any(|c| c == place);
                 let whole = rest.starts_with("input/") && rest.split('/').count() == 2;
                 (whole && has(rest) || axes.iter().all(|axis| has(axis)))
                     .then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
