@@ -11,4 +11,6 @@ mod conformance;
 mod debug;
 mod life;
 mod misuse;
+mod streamed;
+mod viewer;
 mod vulkan;
