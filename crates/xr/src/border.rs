@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use openxr_sys as xr;
 
+use crate::debug;
+
 /// What a function of OpenXR answers: a success code, or an error.
 pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
 
@@ -22,21 +24,25 @@ const LONGEST_CHAIN: usize = 64;
 /// The process that loaded the runtime.
 static HOME: OnceLock<u32> = OnceLock::new();
 
-/// The body of each function that the application calls.
-pub(crate) fn call(body: impl FnOnce() -> Outcome) -> xr::Result {
+/// The body of each function that the application calls, and its name.
+pub(crate) fn call(name: &CStr, body: impl FnOnce() -> Outcome) -> xr::Result {
     let here = std::process::id();
     if *HOME.get_or_init(|| here) != here {
         // A forked child: our locks may be held by threads that are not there.
         return xr::Result::ERROR_RUNTIME_FAILURE;
     }
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(code) | Err(code)) => code,
+    debug::begin();
+    let code = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(code)) => return code,
+        Ok(Err(code)) => code,
         Err(payload) => {
             // Its drop may panic, too.
             std::mem::forget(payload);
             xr::Result::ERROR_RUNTIME_FAILURE
         }
-    }
+    };
+    debug::tell(name, code);
+    code
 }
 
 /// A structure that begins with its kind and the next one.
@@ -73,7 +79,10 @@ structures!(
     CompositionLayerProjection,
     CompositionLayerProjectionView,
     CompositionLayerQuad,
+    DebugUtilsLabelEXT,
+    DebugUtilsMessengerCallbackDataEXT,
     DebugUtilsMessengerCreateInfoEXT,
+    DebugUtilsObjectNameInfoEXT,
     EventDataBuffer,
     ExtensionProperties,
     FrameBeginInfo,
@@ -357,7 +366,7 @@ mod tests {
     fn a_panic_is_an_error_of_the_runtime() {
         std::panic::set_hook(Box::new(|_| {}));
         let failure = xr::Result::ERROR_RUNTIME_FAILURE;
-        assert_eq!(call(|| panic!("as a bug would")), failure);
+        assert_eq!(call(c"xrTest", || panic!("as a bug would")), failure);
         let _ = std::panic::take_hook();
     }
 

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 use openxr_sys::{self as xr, Handle as _, pfn};
 
 use crate::api::{
-    action, automation, event, frame, gl, instance, mask, path, refresh, session, source, space,
-    swapchain, system, time, vulkan,
+    action, automation, debug, event, frame, gl, instance, mask, path, refresh, session, source,
+    space, swapchain, system, time, vulkan,
 };
 use crate::border::{Outcome, call};
 use crate::extensions::{Enabled, Extension};
@@ -22,10 +22,12 @@ enum Needs {
     Instance,
     /// One that asked for one of these.
     Any(&'static [Extension]),
+    /// One of OpenXR 1.1.
+    Newer,
 }
 
 macro_rules! table {
-    ($($name:literal $needs:expr => $function:path as $kind:ident;)*) => {
+    ($($name:literal $needs:path => $function:path as $kind:ident;)*) => {
         /// The function with this name, without its type.
         fn find(name: &CStr) -> Option<(Needs, pfn::VoidFunction)> {
             match name.to_bytes() {
@@ -46,6 +48,7 @@ const NOTHING: Needs = Needs::Nothing;
 const USUAL: Needs = Needs::Instance;
 const TIMESPEC: Needs = Needs::Any(&[Extension::ConvertTimespecTime]);
 const AUTOMATION: Needs = Needs::Any(&[Extension::ConformanceAutomation]);
+const DEBUG: Needs = Needs::Any(&[Extension::DebugUtils]);
 const MASK: Needs = Needs::Any(&[Extension::VisibilityMask]);
 const REFRESH: Needs = Needs::Any(&[Extension::DisplayRefreshRate]);
 const SPACES: Needs = Needs::Any(&[Extension::LocateSpaces]);
@@ -115,10 +118,18 @@ table! {
     b"xrSetInputDeviceStateFloatEXT" AUTOMATION => automation::set_float as SetInputDeviceStateFloatEXT;
     b"xrSetInputDeviceStateVector2fEXT" AUTOMATION => automation::set_vector as SetInputDeviceStateVector2fEXT;
     b"xrSetInputDeviceLocationEXT" AUTOMATION => automation::set_location as SetInputDeviceLocationEXT;
+    b"xrCreateDebugUtilsMessengerEXT" DEBUG => debug::create_messenger as CreateDebugUtilsMessengerEXT;
+    b"xrDestroyDebugUtilsMessengerEXT" DEBUG => debug::destroy_messenger as DestroyDebugUtilsMessengerEXT;
+    b"xrSetDebugUtilsObjectNameEXT" DEBUG => debug::set_name as SetDebugUtilsObjectNameEXT;
+    b"xrSubmitDebugUtilsMessageEXT" DEBUG => debug::submit as SubmitDebugUtilsMessageEXT;
+    b"xrSessionBeginDebugUtilsLabelRegionEXT" DEBUG => debug::begin_region as SessionBeginDebugUtilsLabelRegionEXT;
+    b"xrSessionEndDebugUtilsLabelRegionEXT" DEBUG => debug::end_region as SessionEndDebugUtilsLabelRegionEXT;
+    b"xrSessionInsertDebugUtilsLabelEXT" DEBUG => debug::insert_label as SessionInsertDebugUtilsLabelEXT;
     b"xrGetVisibilityMaskKHR" MASK => mask::get as GetVisibilityMaskKHR;
     b"xrEnumerateDisplayRefreshRatesFB" REFRESH => refresh::enumerate as EnumerateDisplayRefreshRatesFB;
     b"xrGetDisplayRefreshRateFB" REFRESH => refresh::get as GetDisplayRefreshRateFB;
     b"xrRequestDisplayRefreshRateFB" REFRESH => refresh::request as RequestDisplayRefreshRateFB;
+    b"xrLocateSpaces" Needs::Newer => space::locate_all as LocateSpaces;
     b"xrLocateSpacesKHR" SPACES => space::locate_all as LocateSpacesKHR;
     b"xrGetOpenGLGraphicsRequirementsKHR" OPENGL => gl::requirements as GetOpenGLGraphicsRequirementsKHR;
     b"xrGetVulkanInstanceExtensionsKHR" VULKAN => vulkan::instance_extensions as GetVulkanInstanceExtensionsKHR;
@@ -137,7 +148,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     name: *const c_char,
     function: *mut Option<pfn::VoidFunction>,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetInstanceProcAddr", || {
         if name.is_null() || function.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
@@ -173,6 +184,7 @@ impl Needs {
     fn met_by(self, enabled: Enabled) -> bool {
         match self {
             Needs::Nothing | Needs::Instance => true,
+            Needs::Newer => enabled.is_1_1(),
             Needs::Any(extensions) => extensions.iter().any(|e| enabled.has(*e)),
         }
     }

@@ -2,12 +2,14 @@
 
 use openxr_sys as xr;
 
+use crate::border::Outcome;
+
 /// Set to `1`, this variable of the environment makes `XR_EXT_conformance_automation` be there: for Khronos'
 /// conformance suite, in which the application itself says what its player holds.
 const AUTOMATION: &str = "OPENUVR_XR_AUTOMATION";
 
 /// The newest version of OpenXR that instances may have.
-pub(crate) const API: xr::Version = xr::Version::new(1, 0, 34);
+pub(crate) const API: xr::Version = xr::Version::new(1, 1, 41);
 
 /// An extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +17,7 @@ pub(crate) enum Extension {
     CompositionLayerDepth,
     ConformanceAutomation,
     ConvertTimespecTime,
+    DebugUtils,
     DisplayRefreshRate,
     EglEnable,
     Headless,
@@ -36,7 +39,7 @@ pub(crate) fn all() -> Vec<(Extension, &'static [u8], u32)> {
         .collect()
 }
 
-const ALL: [(Extension, &[u8], u32); 12] = [
+const ALL: [(Extension, &[u8], u32); 13] = [
     (
         Extension::CompositionLayerDepth,
         xr::KHR_COMPOSITION_LAYER_DEPTH_EXTENSION_NAME,
@@ -51,6 +54,11 @@ const ALL: [(Extension, &[u8], u32); 12] = [
         Extension::ConvertTimespecTime,
         xr::KHR_CONVERT_TIMESPEC_TIME_EXTENSION_NAME,
         xr::KHR_convert_timespec_time_SPEC_VERSION,
+    ),
+    (
+        Extension::DebugUtils,
+        xr::EXT_DEBUG_UTILS_EXTENSION_NAME,
+        xr::EXT_debug_utils_SPEC_VERSION,
     ),
     (
         Extension::DisplayRefreshRate,
@@ -105,23 +113,50 @@ pub(crate) fn name(with_end: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The extensions of an instance.
+/// The version of an instance, and its extensions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Enabled(u32);
+pub(crate) struct Enabled {
+    extensions: u32,
+    is_1_1: bool,
+}
 
 impl Enabled {
+    /// Those of an instance of this version that asks for none.
+    ///
+    /// # Errors
+    /// This runtime does not have that version.
+    pub(crate) fn of(version: xr::Version) -> Outcome<Enabled> {
+        let is_1_1 = match (version.major(), version.minor()) {
+            (1, 0) => false,
+            (1, 1) => true,
+            _ => return Err(xr::Result::ERROR_API_VERSION_UNSUPPORTED),
+        };
+        Ok(Enabled {
+            extensions: 0,
+            is_1_1,
+        })
+    }
+
+    /// OpenXR 1.1, whose core has what extensions of 1.0 had.
+    pub(crate) fn is_1_1(self) -> bool {
+        self.is_1_1
+    }
+
     /// With one more.
     ///
     /// # Errors
     /// This runtime does not have it.
-    pub(crate) fn with(self, wanted: &str) -> crate::border::Outcome<Enabled> {
+    pub(crate) fn with(self, wanted: &str) -> Outcome<Enabled> {
         let found = all().into_iter().find(|(_, its, _)| name(its) == wanted);
         let (extension, ..) = found.ok_or(xr::Result::ERROR_EXTENSION_NOT_PRESENT)?;
-        Ok(Enabled(self.0 | 1 << extension as u32))
+        Ok(Enabled {
+            extensions: self.extensions | 1 << extension as u32,
+            ..self
+        })
     }
 
     pub(crate) fn has(self, extension: Extension) -> bool {
-        self.0 & 1 << extension as u32 != 0
+        self.extensions & 1 << extension as u32 != 0
     }
 }
 
@@ -135,5 +170,9 @@ mod tests {
         assert!(enabled.has(Extension::Headless) && !enabled.has(Extension::VulkanEnable));
         let unknown = enabled.with("XR_ACME_glove");
         assert_eq!(unknown, Err(xr::Result::ERROR_EXTENSION_NOT_PRESENT));
+        let of = |major, minor| Enabled::of(xr::Version::new(major, minor, 99));
+        assert!(of(1, 1).unwrap().is_1_1() && !of(1, 0).unwrap().is_1_1());
+        let unsupported = Err(xr::Result::ERROR_API_VERSION_UNSUPPORTED);
+        assert!(of(1, 2) == unsupported && of(0, 9) == unsupported);
     }
 }

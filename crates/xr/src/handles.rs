@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openxr_sys::{self as xr, Handle as _};
 
 use crate::border::Outcome;
+use crate::debug;
 
 /// Handles that live at once (guess: an application with leaks is stopped before memory is).
 const MOST: usize = 1 << 16;
@@ -24,17 +25,25 @@ pub(crate) trait Object: Any + Send + Sync {
     /// The handle's type.
     type Handle: xr::Handle;
 
+    /// The same as a number.
+    const KIND: xr::ObjectType;
+
     /// The handle is gone, and no function will find it; whoever is in one now may still use it.
     fn destroyed(&self) {}
 }
 
 /// The same without its type.
 trait Kept: Any + Send + Sync {
+    fn kind(&self) -> xr::ObjectType;
     fn destroyed(&self);
     fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl<T: Object> Kept for T {
+    fn kind(&self) -> xr::ObjectType {
+        T::KIND
+    }
+
     fn destroyed(&self) {
         Object::destroyed(self);
     }
@@ -71,6 +80,17 @@ impl Handles {
         (place.generation == generation && place.kept.is_some()).then_some(index)
     }
 
+    /// What a handle hangs on in the end: an instance.
+    fn root(&self, mut handle: u64) -> u64 {
+        while let Some(index) = self.place(handle) {
+            match self.places[index].parent {
+                0 => break,
+                parent => handle = parent,
+            }
+        }
+        handle
+    }
+
     fn add(&mut self, parent: u64, kept: Arc<dyn Kept>) -> Option<u64> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -90,7 +110,7 @@ impl Handles {
     }
 
     /// Takes out a handle and all below it, those before their parents.
-    fn remove(&mut self, handle: u64, gone: &mut Vec<Arc<dyn Kept>>) {
+    fn remove(&mut self, handle: u64, gone: &mut Vec<(u64, Arc<dyn Kept>)>) {
         let Some(index) = self.place(handle) else {
             return;
         };
@@ -105,7 +125,7 @@ impl Handles {
         for child in children {
             self.remove(child, gone);
         }
-        gone.extend(kept);
+        gone.extend(kept.map(|kept| (handle, kept)));
         self.free.extend(u32::try_from(index));
     }
 }
@@ -138,8 +158,12 @@ pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
     let handles = handles();
     let place = handles.place(handle.into_raw());
     let kept = place.and_then(|index| handles.places[index].kept.clone());
-    kept.and_then(|kept| kept.any().downcast().ok())
-        .ok_or(xr::Result::ERROR_HANDLE_INVALID)
+    let found = kept.and_then(|kept| kept.any().downcast().ok());
+    if found.is_some() {
+        let raw = handle.into_raw();
+        debug::about(T::KIND, raw, handles.root(raw));
+    }
+    found.ok_or(xr::Result::ERROR_HANDLE_INVALID)
 }
 
 /// Destroys a handle and all that hang on it.
@@ -151,7 +175,8 @@ pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     let mut gone = Vec::new();
     handles().remove(handle.into_raw(), &mut gone);
     // Without the lock: they may wait for threads that look up handles.
-    for object in &gone {
+    for (handle, object) in &gone {
+        debug::note(|notes| notes.forget(object.kind(), *handle));
         object.destroyed();
     }
     Ok(xr::Result::SUCCESS)
@@ -165,12 +190,14 @@ mod tests {
 
     impl Object for Thing {
         type Handle = xr::Space;
+        const KIND: xr::ObjectType = xr::ObjectType::SPACE;
     }
 
     struct Other;
 
     impl Object for Other {
         type Handle = xr::Space;
+        const KIND: xr::ObjectType = xr::ObjectType::SPACE;
     }
 
     const INVALID: Option<xr::Result> = Some(xr::Result::ERROR_HANDLE_INVALID);

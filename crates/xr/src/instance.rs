@@ -6,6 +6,7 @@ use std::sync::{Mutex, Weak};
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
+use crate::debug;
 use crate::extensions::Enabled;
 use crate::handles::Object;
 use crate::logic::actions::{ActionId, Actions, SetId};
@@ -32,7 +33,7 @@ impl Instance {
         Instance {
             extensions,
             paths: Mutex::default(),
-            actions: Mutex::default(),
+            actions: Mutex::new(Actions::new(extensions.is_1_1())),
             events: Mutex::default(),
             session: Mutex::new(Weak::<Nobody>::new()),
             vulkan: Mutex::default(),
@@ -63,6 +64,7 @@ impl Newest for Nobody {
 
 impl Object for Instance {
     type Handle = xr::Instance;
+    const KIND: xr::ObjectType = xr::ObjectType::INSTANCE;
 }
 
 /// What an `XrActionSet` stands for.
@@ -73,6 +75,7 @@ pub(crate) struct ActionSet {
 
 impl Object for ActionSet {
     type Handle = xr::ActionSet;
+    const KIND: xr::ObjectType = xr::ObjectType::ACTION_SET;
 
     fn destroyed(&self) {
         if let Some(instance) = self.instance.upgrade() {
@@ -89,10 +92,25 @@ pub(crate) struct Action {
 
 impl Object for Action {
     type Handle = xr::Action;
+    const KIND: xr::ObjectType = xr::ObjectType::ACTION;
 
     fn destroyed(&self) {
         if let Some(instance) = self.instance.upgrade() {
             lock(&instance.actions).destroy(self.id);
         }
+    }
+}
+
+/// What an `XrDebugUtilsMessengerEXT` stands for.
+pub(crate) struct Messenger {
+    pub(crate) number: u64,
+}
+
+impl Object for Messenger {
+    type Handle = xr::DebugUtilsMessengerEXT;
+    const KIND: xr::ObjectType = xr::ObjectType::DEBUG_UTILS_MESSENGER_EXT;
+
+    fn destroyed(&self) {
+        debug::remove(self.number);
     }
 }

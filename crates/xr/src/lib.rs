@@ -19,6 +19,7 @@
 
 mod api;
 mod border;
+mod debug;
 mod dispatch;
 mod extensions;
 mod gl;

@@ -22,7 +22,7 @@ pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
     // standard library in this library; an application in Rust has its own.
     #[cfg(not(test))]
     std::panic::set_hook(Box::new(|_| {}));
-    call(|| {
+    call(c"xrNegotiateLoaderRuntimeInterface", || {
         let failed = xr::Result::ERROR_INITIALIZATION_FAILED;
         if loader.is_null() || request.is_null() {
             return Err(failed);

@@ -15,6 +15,7 @@ use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
 use crate::border::Outcome;
+use crate::debug;
 use crate::extensions::Extension;
 use crate::graphics::Graphics;
 use crate::handles::Object;
@@ -440,6 +441,7 @@ impl Session {
 
     /// Says what does not work.
     pub(crate) fn say(&self, why: &str) {
+        debug::warn(why);
         if let Some(stream) = &self.stream {
             stream.say(why);
         }
@@ -469,6 +471,7 @@ impl Newest for Session {
 
 impl Object for Session {
     type Handle = xr::Session;
+    const KIND: xr::ObjectType = xr::ObjectType::SESSION;
 
     fn destroyed(&self) {
         self.state().gone = true;
@@ -514,4 +517,5 @@ pub(crate) struct Space {
 
 impl Object for Space {
     type Handle = xr::Space;
+    const KIND: xr::ObjectType = xr::ObjectType::SPACE;
 }

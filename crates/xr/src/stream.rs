@@ -294,7 +294,7 @@ fn remember(shared: &Arc<Shared>) {
 }
 
 extern "C" fn at_exit() {
-    crate::border::call(|| {
+    crate::border::call(c"exit", || {
         let live = std::mem::take(&mut *lock(&LIVE));
         for stream in live.iter().filter_map(Weak::upgrade) {
             stream.end();

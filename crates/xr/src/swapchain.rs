@@ -32,6 +32,7 @@ impl Swapchain {
 
 impl Object for Swapchain {
     type Handle = xr::Swapchain;
+    const KIND: xr::ObjectType = xr::ObjectType::SWAPCHAIN;
 
     fn destroyed(&self) {
         if let Some(graphics) = &self.session.graphics {

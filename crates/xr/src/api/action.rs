@@ -25,7 +25,7 @@ pub(crate) unsafe extern "system" fn create_set(
     info: *const xr::ActionSetCreateInfo,
     out: *mut xr::ActionSet,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateActionSet", || {
         let instance = handles::get::<Instance>(handle)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "system" fn create_set(
 }
 
 pub(crate) unsafe extern "system" fn destroy_set(set: xr::ActionSet) -> xr::Result {
-    call(|| handles::destroy::<ActionSet>(set))
+    call(c"xrDestroyActionSet", || handles::destroy::<ActionSet>(set))
 }
 
 pub(crate) unsafe extern "system" fn create(
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::ActionCreateInfo,
     out: *mut xr::Action,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateAction", || {
         let set = handles::get::<ActionSet>(handle)?;
         let instance = of(&set)?;
         // SAFETY: the application's.
@@ -100,14 +100,14 @@ fn of(set: &ActionSet) -> Outcome<Arc<Instance>> {
 }
 
 pub(crate) unsafe extern "system" fn destroy(action: xr::Action) -> xr::Result {
-    call(|| handles::destroy::<Action>(action))
+    call(c"xrDestroyAction", || handles::destroy::<Action>(action))
 }
 
 pub(crate) unsafe extern "system" fn suggest(
     instance: xr::Instance,
     info: *const xr::InteractionProfileSuggestedBinding,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSuggestInteractionProfileBindings", || {
         let instance = handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
         let (info, given) = unsafe {
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "system" fn attach(
     session: xr::Session,
     info: *const xr::SessionActionSetsAttachInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrAttachSessionActionSets", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let given = unsafe {
@@ -158,7 +158,7 @@ pub(crate) unsafe extern "system" fn current_profile(
     user: xr::Path,
     state: *mut xr::InteractionProfileState,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetCurrentInteractionProfile", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let state = unsafe { output(state)? };
@@ -181,7 +181,7 @@ pub(crate) unsafe extern "system" fn sync(
     session: xr::Session,
     info: *const xr::ActionsSyncInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSyncActions", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let given = unsafe {
@@ -264,7 +264,7 @@ pub(crate) unsafe extern "system" fn boolean(
     info: *const xr::ActionStateGetInfo,
     out: *mut xr::ActionStateBoolean,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetActionStateBoolean", || {
         // SAFETY: the application's.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::BOOLEAN_INPUT)? };
         let value = state.map(|state| state.value);
@@ -283,7 +283,7 @@ pub(crate) unsafe extern "system" fn float(
     info: *const xr::ActionStateGetInfo,
     out: *mut xr::ActionStateFloat,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetActionStateFloat", || {
         // SAFETY: the application's.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::FLOAT_INPUT)? };
         to.current_state = match state.map(|state| state.value) {
@@ -304,7 +304,7 @@ pub(crate) unsafe extern "system" fn vector(
     info: *const xr::ActionStateGetInfo,
     out: *mut xr::ActionStateVector2f,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetActionStateVector2f", || {
         // SAFETY: the application's.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::VECTOR2F_INPUT)? };
         to.current_state = match state.map(|state| state.value) {
@@ -325,7 +325,7 @@ pub(crate) unsafe extern "system" fn pose(
     info: *const xr::ActionStateGetInfo,
     to: *mut xr::ActionStatePose,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetActionStatePose", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let (info, to) = unsafe { (input(info)?, output(to)?) };
@@ -385,7 +385,7 @@ pub(crate) unsafe extern "system" fn apply_haptic(
     info: *const xr::HapticActionInfo,
     feedback: *const xr::HapticBaseHeader,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrApplyHapticFeedback", || {
         // SAFETY: the application's.
         unsafe {
             let vibration = input::<xr::HapticVibration>(feedback.cast())?;
@@ -399,5 +399,7 @@ pub(crate) unsafe extern "system" fn stop_haptic(
     info: *const xr::HapticActionInfo,
 ) -> xr::Result {
     // SAFETY: the application's.
-    call(|| unsafe { vibrate(session, info, Haptic::stop) })
+    call(c"xrStopHapticFeedback", || unsafe {
+        vibrate(session, info, Haptic::stop)
+    })
 }

@@ -7,10 +7,18 @@ use openxr_sys as xr;
 
 use crate::border::{DONE, Outcome, call};
 use crate::handles;
+use crate::logic::devices::Profile;
 use crate::logic::input::{Input, Value};
 use crate::logic::pose::Pose;
-use crate::logic::profiles::{Profile, USERS};
+use crate::logic::profiles::USERS;
 use crate::session::{Player, Session, Space};
+
+/// What of a device has a place in the world.
+const POSES: [&str; 3] = [
+    "/input/grip/pose",
+    "/input/aim/pose",
+    "/input/grip_surface/pose",
+];
 
 /// Tells the session's input something of a place, which is split into the person's and what is behind it.
 fn tell(
@@ -37,14 +45,25 @@ pub(crate) unsafe extern "system" fn set_active(
     user: xr::Path,
     is_active: xr::Bool32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceActiveEXT", || {
         let session = handles::get::<Session>(session)?;
         let paths = lock(&session.instance.paths);
         let (profile, user) = (paths.text(profile)?, paths.text(user)?);
         if Profile::find(profile).is_none() || !USERS.contains(&user) {
             return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
         }
-        lock(&session.input).holds(user, profile, is_active.into());
+        let mut input = lock(&session.input);
+        input.holds(user, profile, is_active.into());
+        if is_active.into() {
+            // The suite expects a device that it has switched on to be somewhere, and each hand at its own place.
+            let aside = match user {
+                "/user/hand/left" => -0.2,
+                _ => 0.2,
+            };
+            for place in POSES {
+                input.lies_at_first(user, place, Pose::moved([aside, 0.0, 0.0]));
+            }
+        }
         DONE
     })
 }
@@ -55,7 +74,7 @@ pub(crate) unsafe extern "system" fn set_bool(
     source: xr::Path,
     state: xr::Bool32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceStateBoolEXT", || {
         tell(session, user, source, |input, user, place| {
             input.says(user, place, Value::Bool(state.into()));
         })
@@ -68,7 +87,7 @@ pub(crate) unsafe extern "system" fn set_float(
     source: xr::Path,
     state: f32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceStateFloatEXT", || {
         tell(session, user, source, |input, user, place| {
             input.says(user, place, Value::Number(state));
         })
@@ -81,7 +100,7 @@ pub(crate) unsafe extern "system" fn set_vector(
     source: xr::Path,
     state: xr::Vector2f,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceStateVector2fEXT", || {
         tell(session, user, source, |input, user, place| {
             input.says(user, place, Value::Pair([state.x, state.y]));
             input.says(user, &format!("{place}/x"), Value::Number(state.x));
@@ -97,7 +116,7 @@ pub(crate) unsafe extern "system" fn set_location(
     space: xr::Space,
     pose: xr::Posef,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrSetInputDeviceLocationEXT", || {
         let space = handles::get::<Space>(space)?;
         let pose = Pose::read(&pose)?;
         let of = &space.session;

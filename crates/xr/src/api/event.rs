@@ -22,7 +22,7 @@ pub(crate) unsafe extern "system" fn poll(
     instance: xr::Instance,
     buffer: *mut xr::EventDataBuffer,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrPollEvent", || {
         let instance = handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
         let buffer = &raw mut *unsafe { output(buffer)? };

@@ -19,7 +19,7 @@ pub(crate) unsafe extern "system" fn wait(
     info: *const xr::FrameWaitInfo,
     state: *mut xr::FrameState,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrWaitFrame", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let state = unsafe {
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "system" fn begin(
     session: xr::Session,
     info: *const xr::FrameBeginInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrBeginFrame", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         unsafe { optional(info)? };
@@ -51,7 +51,7 @@ pub(crate) unsafe extern "system" fn end(
     handle: xr::Session,
     info: *const xr::FrameEndInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEndFrame", || {
         let session = handles::get::<Session>(handle)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -67,7 +67,11 @@ pub(crate) unsafe extern "system" fn end(
             // SAFETY: the application's.
             border::array(info.layers, info.layer_count, MOST_LAYERS)
         };
-        let given = given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?;
+        let given = match session.is_headless() {
+            // Nothing shows them, and they have no images: they are not looked at.
+            true => &[],
+            false => given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?,
+        };
         let views = count_views(session.views())?;
         let head = session.head_shown(display);
         let mut layers = Layers::new(&session, views, (head, display));
@@ -133,7 +137,7 @@ pub(crate) unsafe extern "system" fn locate_views(
     count: *mut u32,
     views: *mut xr::View,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrLocateViews", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let (info, state) = unsafe { (input(info)?, output(state)?) };

@@ -15,7 +15,7 @@ pub(crate) unsafe extern "system" fn requirements(
     system: xr::SystemId,
     requirements: *mut xr::GraphicsRequirementsOpenGLKHR,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetOpenGLGraphicsRequirementsKHR", || {
         let instance = system::of(instance, system)?;
         // SAFETY: the application's.
         let to = unsafe { output(requirements)? };

@@ -1,13 +1,14 @@
 //! Instances (OpenXR 1.0, section 4).
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
-use crate::extensions::{API, Enabled, all, name};
+use crate::border::{self, DONE, Outcome, answer, call, chained, field, input, output};
+use crate::debug;
+use crate::extensions::{Enabled, all, name};
 use crate::handles;
 use crate::instance::Instance;
 
@@ -22,7 +23,7 @@ pub(crate) unsafe extern "system" fn enumerate_extensions(
     count: *mut u32,
     properties: *mut xr::ExtensionProperties,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateInstanceExtensionProperties", || {
         if !layer.is_null() {
             // Those of layers are the loader's to tell.
             return Err(xr::Result::ERROR_API_LAYER_NOT_PRESENT);
@@ -43,40 +44,22 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::InstanceCreateInfo,
     instance: *mut xr::Instance,
 ) -> xr::Result {
-    call(|| {
+    const NAME: &CStr = c"xrCreateInstance";
+    call(NAME, || {
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
-        if info.create_flags != xr::InstanceCreateFlags::EMPTY {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
-        }
-        let application = &info.application_info;
-        let version = application.api_version;
-        let name_invalid = xr::Result::ERROR_NAME_INVALID;
-        let name = border::field_text(&application.application_name).map_err(|_| name_invalid)?;
-        border::field_text(&application.engine_name).map_err(|_| name_invalid)?;
-        if name.is_empty() {
-            return Err(name_invalid);
-        }
-        if (version.major(), version.minor()) != (API.major(), API.minor()) {
-            return Err(xr::Result::ERROR_API_VERSION_UNSUPPORTED);
-        }
         // SAFETY: the application's.
-        let names = unsafe {
-            border::array(
-                info.enabled_extension_names,
-                info.enabled_extension_count,
-                1024,
-            )?
-        };
-        let mut extensions = Enabled::default();
-        for name in names {
-            // SAFETY: the application's.
-            extensions = extensions.with(unsafe { border::string(*name)? })?;
+        let made = unsafe { make(info) };
+        // SAFETY: the application's.
+        let debugger = unsafe { debugger(info) };
+        if let (Err(code), Some(debugger)) = (&made, debugger) {
+            debug::tell_only(&debugger, NAME, *code);
         }
+        let made = made?;
         if COUNT.load(Ordering::Relaxed) >= MOST {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
-        let handle = handles::add(0, Arc::new(Instance::new(extensions)))?;
+        let handle = handles::add(0, Arc::new(made))?;
         COUNT.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the application's.
         let answered = unsafe { answer(instance, handle) };
@@ -88,6 +71,50 @@ pub(crate) unsafe extern "system" fn create(
     })
 }
 
+/// An instance as it is asked for.
+///
+/// # Safety
+/// `info` is the application's.
+unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
+    if info.create_flags != xr::InstanceCreateFlags::EMPTY {
+        return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+    }
+    let application = &info.application_info;
+    let name_invalid = xr::Result::ERROR_NAME_INVALID;
+    let name = border::field_text(&application.application_name).map_err(|_| name_invalid)?;
+    border::field_text(&application.engine_name).map_err(|_| name_invalid)?;
+    if name.is_empty() {
+        return Err(name_invalid);
+    }
+    let mut extensions = Enabled::of(application.api_version)?;
+    // SAFETY: the application's.
+    let names = unsafe {
+        border::array(
+            info.enabled_extension_names,
+            info.enabled_extension_count,
+            1024,
+        )?
+    };
+    for name in names {
+        // SAFETY: the application's.
+        extensions = extensions.with(unsafe { border::string(*name)? })?;
+    }
+    Ok(Instance::new(extensions))
+}
+
+/// The messenger that is to hear of this call, if there is one.
+///
+/// # Safety
+/// `info` is the application's.
+unsafe fn debugger(info: &xr::InstanceCreateInfo) -> Option<debug::Messenger> {
+    // SAFETY: the caller's duty.
+    let given = unsafe {
+        let given = chained::<xr::DebugUtilsMessengerCreateInfoEXT>(info.next)?;
+        input(given).ok()?
+    };
+    debug::Messenger::read(0, given).ok()
+}
+
 fn end(instance: xr::Instance) -> Outcome {
     handles::destroy::<Instance>(instance)?;
     COUNT.fetch_sub(1, Ordering::Relaxed);
@@ -95,14 +122,14 @@ fn end(instance: xr::Instance) -> Outcome {
 }
 
 pub(crate) unsafe extern "system" fn destroy(instance: xr::Instance) -> xr::Result {
-    call(|| end(instance))
+    call(c"xrDestroyInstance", || end(instance))
 }
 
 pub(crate) unsafe extern "system" fn properties(
     instance: xr::Instance,
     properties: *mut xr::InstanceProperties,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetInstanceProperties", || {
         handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
         let to = unsafe { output(properties)? };
@@ -127,7 +154,7 @@ pub(crate) unsafe extern "system" fn result_to_string(
     value: xr::Result,
     buffer: *mut c_char,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrResultToString", || {
         handles::get::<Instance>(instance)?;
         let known = format!("{value:?}");
         let text = match known.parse::<i32>() {
@@ -148,7 +175,7 @@ pub(crate) unsafe extern "system" fn structure_type_to_string(
     value: xr::StructureType,
     buffer: *mut c_char,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrStructureTypeToString", || {
         handles::get::<Instance>(instance)?;
         let known = format!("{value:?}");
         let text = match known.parse::<i32>() {

@@ -8,6 +8,7 @@ use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
 use crate::border::{Outcome, array, chained, input};
+use crate::debug::because;
 use crate::extensions::Extension;
 use crate::graphics::Image;
 use crate::handles;
@@ -16,6 +17,8 @@ use crate::logic::head::Head;
 use crate::logic::pose::Pose;
 use crate::session::{Player, Session, Space};
 use crate::swapchain::Swapchain;
+
+const WRONG: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
 
 /// What was read, for each eye from behind to the front.
 pub(super) struct Layers<'a> {
@@ -70,14 +73,20 @@ impl Layers<'_> {
         // SAFETY: the application's.
         let views = unsafe { array(layer.views, layer.view_count, 2)? };
         if views.len() != self.eyes.len() {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+            return Err(because(
+                WRONG,
+                c"a projection layer has not one view for each of the session's",
+            ));
         }
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         for (index, view) in views.iter().enumerate() {
             // SAFETY: the application's.
             let view = unsafe { input::<xr::CompositionLayerProjectionView>(view)? };
             if !is_sensible(view.fov) {
-                return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+                return Err(because(
+                    WRONG,
+                    c"a projection layer's field of view is none",
+                ));
             }
             let eye = Eye {
                 pose: base.of(Pose::read(&view.pose)?),
@@ -126,7 +135,10 @@ impl Layers<'_> {
             && info.near_z != info.far_z;
         match sensible {
             true => Ok(()),
-            false => Err(xr::Result::ERROR_VALIDATION_FAILURE),
+            false => Err(because(
+                WRONG,
+                c"a layer's depths or near and far planes are none",
+            )),
         }
     }
 
@@ -135,12 +147,12 @@ impl Layers<'_> {
             xr::EyeVisibility::BOTH => 0..2,
             xr::EyeVisibility::LEFT => 0..1,
             xr::EyeVisibility::RIGHT => 1..2,
-            _ => return Err(xr::Result::ERROR_VALIDATION_FAILURE),
+            _ => return Err(because(WRONG, c"a quad layer's eyes are none")),
         };
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         let size = [layer.size.width, layer.size.height];
         if !size.iter().all(|side| side.is_finite()) {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+            return Err(because(WRONG, c"a quad layer's size is no number"));
         }
         let pose = base.of(Pose::read(&layer.pose)?);
         let (image, part) = self.image(&layer.sub_image, Aspect::Colour)?;
@@ -173,11 +185,17 @@ impl Layers<'_> {
         let swapchain = handles::get::<Swapchain>(of.swapchain)?;
         let pictures = &swapchain.pictures;
         let fits = pictures.is_colour() == (aspect == Aspect::Colour);
-        if !Arc::ptr_eq(&swapchain.session, self.session) || !fits {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        if !Arc::ptr_eq(&swapchain.session, self.session) {
+            return Err(because(WRONG, c"a layer's swapchain is another session's"));
+        }
+        if !fits {
+            return Err(because(
+                WRONG,
+                c"a layer's swapchain has colours for depths, or depths for colours",
+            ));
         }
         if of.image_array_index >= pictures.layers() {
-            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+            return Err(because(WRONG, c"a layer's image has no such array element"));
         }
         let part = part(of.image_rect, pictures.size())?;
         let index = lock(&swapchain.images).shown()?;

@@ -15,7 +15,7 @@ pub(crate) unsafe extern "system" fn get(
     kind: xr::VisibilityMaskTypeKHR,
     mask: *mut xr::VisibilityMaskKHR,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetVisibilityMaskKHR", || {
         handles::get::<Session>(session)?;
         let views = count_views(configuration)?;
         let kinds = [

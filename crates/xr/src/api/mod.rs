@@ -4,6 +4,7 @@
 
 pub(crate) mod action;
 pub(crate) mod automation;
+pub(crate) mod debug;
 pub(crate) mod event;
 pub(crate) mod frame;
 pub(crate) mod gl;

@@ -14,7 +14,7 @@ pub(crate) unsafe extern "system" fn from_string(
     text: *const c_char,
     path: *mut xr::Path,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrStringToPath", || {
         let instance = handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
         unsafe {
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "system" fn to_string(
     count: *mut u32,
     buffer: *mut c_char,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrPathToString", || {
         let instance = handles::get::<Instance>(instance)?;
         let paths = lock(&instance.paths);
         // SAFETY: the application's.

@@ -20,7 +20,7 @@ pub(crate) unsafe extern "system" fn enumerate(
     count: *mut u32,
     rates: *mut f32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateDisplayRefreshRatesFB", || {
         let rate = rate(session)?;
         // SAFETY: the application's.
         unsafe { border::values(&[rate], capacity, count, rates) }
@@ -28,7 +28,7 @@ pub(crate) unsafe extern "system" fn enumerate(
 }
 
 pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> xr::Result {
-    call(|| {
+    call(c"xrGetDisplayRefreshRateFB", || {
         let rate = rate(session)?;
         // SAFETY: the application's.
         unsafe { answer(to, rate)? };
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> 
 }
 
 pub(crate) unsafe extern "system" fn request(session: xr::Session, wanted: f32) -> xr::Result {
-    call(|| {
+    call(c"xrRequestDisplayRefreshRateFB", || {
         let rate = rate(session)?;
         // Zero: none in particular.
         match wanted == 0.0 || (wanted - rate).abs() < SAME {

@@ -9,6 +9,7 @@ use openxr_sys::Handle as _;
 
 use super::system::{self, count_views};
 use crate::border::{DONE, Outcome, answer, call, chained, input};
+use crate::debug::because;
 use crate::extensions::Extension;
 use crate::graphics::Graphics;
 use crate::handles;
@@ -23,7 +24,7 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::SessionCreateInfo,
     session: *mut xr::Session,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateSession", || {
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let parent = instance.into_raw();
@@ -33,8 +34,8 @@ pub(crate) unsafe extern "system" fn create(
         }
         let mut newest = lock(&instance.session);
         if newest.upgrade().is_some_and(|session| !session.is_gone()) {
-            // One headset shows one.
-            return Err(xr::Result::ERROR_LIMIT_REACHED);
+            let words = c"one headset shows one session: destroy the other";
+            return Err(because(xr::Result::ERROR_LIMIT_REACHED, words));
         }
         // SAFETY: the application's.
         let graphics = unsafe { graphics(&instance, info)? };
@@ -104,19 +105,22 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
     }
     match has(&[Extension::Headless]) && vulkan.is_none() && glx.is_none() && egl.is_none() {
         true => Ok(None),
-        false => Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID),
+        false => Err(because(
+            xr::Result::ERROR_GRAPHICS_DEVICE_INVALID,
+            c"XrSessionCreateInfo::next has no graphics binding that the instance's extensions allow",
+        )),
     }
 }
 
 pub(crate) unsafe extern "system" fn destroy(session: xr::Session) -> xr::Result {
-    call(|| handles::destroy::<Session>(session))
+    call(c"xrDestroySession", || handles::destroy::<Session>(session))
 }
 
 pub(crate) unsafe extern "system" fn begin(
     session: xr::Session,
     info: *const xr::SessionBeginInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrBeginSession", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -133,14 +137,14 @@ pub(crate) unsafe extern "system" fn begin(
 }
 
 pub(crate) unsafe extern "system" fn end(session: xr::Session) -> xr::Result {
-    call(|| {
+    call(c"xrEndSession", || {
         handles::get::<Session>(session)?.end()?;
         DONE
     })
 }
 
 pub(crate) unsafe extern "system" fn request_exit(session: xr::Session) -> xr::Result {
-    call(|| {
+    call(c"xrRequestExitSession", || {
         handles::get::<Session>(session)?.request_exit()?;
         DONE
     })

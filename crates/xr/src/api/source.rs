@@ -17,7 +17,7 @@ pub(crate) unsafe extern "system" fn bound(
     count: *mut u32,
     sources: *mut xr::Path,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateBoundSourcesForAction", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "system" fn name(
     count: *mut u32,
     buffer: *mut c_char,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetInputSourceLocalizedName", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };

@@ -19,7 +19,8 @@ use crate::session::{Player, Session, Space};
 const MOST_AT_ONCE: u32 = 4096;
 
 fn has_floor(session: &Session) -> bool {
-    session.instance.extensions.has(Extension::LocalFloor)
+    let extensions = session.instance.extensions;
+    extensions.is_1_1() || extensions.has(Extension::LocalFloor)
 }
 
 pub(crate) unsafe extern "system" fn enumerate(
@@ -28,7 +29,7 @@ pub(crate) unsafe extern "system" fn enumerate(
     count: *mut u32,
     out: *mut xr::ReferenceSpaceType,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateReferenceSpaces", || {
         let session = handles::get::<Session>(session)?;
         let mut all = vec![
             xr::ReferenceSpaceType::VIEW,
@@ -69,7 +70,7 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::ReferenceSpaceCreateInfo,
     out: *mut xr::Space,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateReferenceSpace", || {
         let session = handles::get::<Session>(handle)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -83,7 +84,7 @@ pub(crate) unsafe extern "system" fn create_of_action(
     info: *const xr::ActionSpaceCreateInfo,
     out: *mut xr::Space,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateActionSpace", || {
         let session = handles::get::<Session>(handle)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -99,7 +100,7 @@ pub(crate) unsafe extern "system" fn create_of_action(
 }
 
 pub(crate) unsafe extern "system" fn destroy(space: xr::Space) -> xr::Result {
-    call(|| handles::destroy::<Space>(space))
+    call(c"xrDestroySpace", || handles::destroy::<Space>(space))
 }
 
 pub(crate) unsafe extern "system" fn bounds(
@@ -107,7 +108,7 @@ pub(crate) unsafe extern "system" fn bounds(
     kind: xr::ReferenceSpaceType,
     bounds: *mut xr::Extent2Df,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetReferenceSpaceBoundsRect", || {
         let session = handles::get::<Session>(session)?;
         Origin::of(kind, has_floor(&session))?;
         let none = xr::Extent2Df {
@@ -127,7 +128,7 @@ pub(crate) unsafe extern "system" fn locate(
     at: xr::Time,
     location: *mut xr::SpaceLocation,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrLocateSpace", || {
         let space = handles::get::<Space>(space)?;
         let base = handles::get::<Space>(base)?;
         // SAFETY: the application's.
@@ -157,7 +158,7 @@ pub(crate) unsafe extern "system" fn locate_all(
     info: *const xr::SpacesLocateInfo,
     locations: *mut xr::SpaceLocations,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrLocateSpaces", || {
         let session = handles::get::<Session>(session)?;
         // SAFETY: the application's.
         let (info, to) = unsafe { (input(info)?, output(locations)?) };

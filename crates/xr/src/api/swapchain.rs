@@ -7,6 +7,7 @@ use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
 use crate::border::{self, DONE, answer, call, input, optional};
+use crate::debug::because;
 use crate::graphics::Graphics;
 use crate::handles;
 use crate::session::Session;
@@ -18,7 +19,7 @@ pub(crate) unsafe extern "system" fn formats(
     count: *mut u32,
     out: *mut i64,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateSwapchainFormats", || {
         let session = handles::get::<Session>(session)?;
         let graphics = session.graphics.as_ref();
         let all = graphics.map_or(Vec::new(), Graphics::formats);
@@ -32,13 +33,16 @@ pub(crate) unsafe extern "system" fn create(
     info: *const xr::SwapchainCreateInfo,
     out: *mut xr::Swapchain,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateSwapchain", || {
         let session = handles::get::<Session>(handle)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let graphics = session.graphics.as_ref();
         // A session without pictures has no format that is right.
-        let graphics = graphics.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
+        let graphics = graphics.ok_or_else(|| {
+            let words = c"a session without graphics has no swapchains";
+            because(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED, words)
+        })?;
         if out.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
@@ -61,7 +65,9 @@ pub(crate) unsafe extern "system" fn create(
 }
 
 pub(crate) unsafe extern "system" fn destroy(swapchain: xr::Swapchain) -> xr::Result {
-    call(|| handles::destroy::<Swapchain>(swapchain))
+    call(c"xrDestroySwapchain", || {
+        handles::destroy::<Swapchain>(swapchain)
+    })
 }
 
 pub(crate) unsafe extern "system" fn images(
@@ -70,7 +76,7 @@ pub(crate) unsafe extern "system" fn images(
     count: *mut u32,
     out: *mut xr::SwapchainImageBaseHeader,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateSwapchainImages", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         let pictures = &swapchain.pictures;
         let all: Vec<usize> = (0..pictures.count()).collect();
@@ -89,7 +95,7 @@ pub(crate) unsafe extern "system" fn acquire(
     info: *const xr::SwapchainImageAcquireInfo,
     index: *mut u32,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrAcquireSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { optional(info)? };
@@ -108,7 +114,7 @@ pub(crate) unsafe extern "system" fn wait(
     swapchain: xr::Swapchain,
     info: *const xr::SwapchainImageWaitInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrWaitSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { input(info)? };
@@ -125,7 +131,7 @@ pub(crate) unsafe extern "system" fn release(
     swapchain: xr::Swapchain,
     info: *const xr::SwapchainImageReleaseInfo,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrReleaseSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { optional(info)? };

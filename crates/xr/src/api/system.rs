@@ -9,7 +9,7 @@ use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
 use crate::handles;
 use crate::instance::Instance;
 use crate::logic::views::MOST_LAYERS;
-use crate::logic::wish::LARGEST_IMAGE;
+use crate::logic::wish::{LARGEST_IMAGE, LARGEST_VIEW};
 use crate::settings;
 
 /// Its number; the only one.
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "system" fn get(
     info: *const xr::SystemGetInfo,
     system: *mut xr::SystemId,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetSystem", || {
         handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
@@ -69,7 +69,7 @@ pub(crate) unsafe extern "system" fn properties(
     system: xr::SystemId,
     properties: *mut xr::SystemProperties,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetSystemProperties", || {
         of(instance, system)?;
         // SAFETY: the application's.
         let to = unsafe { output(properties)? };
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "system" fn view_configurations(
     count: *mut u32,
     configurations: *mut xr::ViewConfigurationType,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateViewConfigurations", || {
         of(instance, system)?;
         // SAFETY: the application's.
         unsafe { border::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
@@ -109,7 +109,7 @@ pub(crate) unsafe extern "system" fn view_configuration(
     configuration: xr::ViewConfigurationType,
     properties: *mut xr::ViewConfigurationProperties,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetViewConfigurationProperties", || {
         of(instance, system)?;
         count_views(configuration)?;
         // SAFETY: the application's.
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "system" fn views(
     count: *mut u32,
     views: *mut xr::ViewConfigurationView,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateViewConfigurationViews", || {
         of(instance, system)?;
         let eye = settings::eye();
         let put = |_: &(), place| {
@@ -137,8 +137,8 @@ pub(crate) unsafe extern "system" fn views(
             let to = unsafe { output::<xr::ViewConfigurationView>(place)? };
             to.recommended_image_rect_width = eye.width;
             to.recommended_image_rect_height = eye.height;
-            to.max_image_rect_width = LARGEST_IMAGE;
-            to.max_image_rect_height = LARGEST_IMAGE;
+            to.max_image_rect_width = LARGEST_VIEW;
+            to.max_image_rect_height = LARGEST_VIEW;
             to.recommended_swapchain_sample_count = 1;
             to.max_swapchain_sample_count = SAMPLES;
             Ok(())
@@ -157,7 +157,7 @@ pub(crate) unsafe extern "system" fn blend_modes(
     count: *mut u32,
     modes: *mut xr::EnvironmentBlendMode,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrEnumerateEnvironmentBlendModes", || {
         of(instance, system)?;
         count_views(configuration)?;
         // SAFETY: the application's.

@@ -14,7 +14,7 @@ pub(crate) unsafe extern "system" fn from_timespec(
     from: *const libc::timespec,
     to: *mut xr::Time,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrConvertTimespecTimeToTimeKHR", || {
         handles::get::<Instance>(instance)?;
         if from.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "system" fn to_timespec(
     from: xr::Time,
     to: *mut libc::timespec,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrConvertTimeToTimespecTimeKHR", || {
         handles::get::<Instance>(instance)?;
         let nanos = checked(from)?.0;
         let time = libc::timespec {

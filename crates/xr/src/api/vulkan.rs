@@ -19,7 +19,7 @@ pub(crate) unsafe extern "system" fn requirements(
     system: xr::SystemId,
     requirements: *mut xr::GraphicsRequirementsVulkanKHR,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetVulkanGraphicsRequirementsKHR", || {
         let instance = system::of(instance, system)?;
         // SAFETY: the application's.
         let to = unsafe { output(requirements)? };
@@ -40,7 +40,7 @@ unsafe fn extensions(
     count: *mut u32,
     buffer: *mut c_char,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetVulkanGraphicsRequirementsKHR", || {
         system::of(instance, system)?;
         // SAFETY: the application's.
         unsafe { border::text("", capacity, count, buffer) }
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "system" fn graphics_device(
     vk_instance: VkInstance,
     device: *mut VkPhysicalDevice,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrGetVulkanGraphicsDeviceKHR", || {
         let instance = system::of(instance, system)?;
         let mut known = lock(&instance.vulkan);
         // SAFETY: the application's.
@@ -109,7 +109,7 @@ pub(crate) unsafe extern "system" fn create_instance(
     made: *mut VkInstance,
     result: *mut VkResult,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateVulkanInstanceKHR", || {
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let instance = system::of(instance, info.system_id)?;
@@ -145,7 +145,7 @@ pub(crate) unsafe extern "system" fn create_device(
     made: *mut VkDevice,
     result: *mut VkResult,
 ) -> xr::Result {
-    call(|| {
+    call(c"xrCreateVulkanDeviceKHR", || {
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let instance = system::of(instance, info.system_id)?;

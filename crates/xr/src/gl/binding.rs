@@ -8,6 +8,7 @@ use openxr_sys as xr;
 use openxr_sys::platform::EglGetProcAddressMNDX;
 
 use crate::border::Outcome;
+use crate::debug::because;
 
 /// What is loaded already, and what it is called otherwise.
 const GLX: [&str; 3] = ["libGLX.so.0", "libGL.so.1", "libGL.so"];
@@ -45,9 +46,13 @@ impl Binding {
     pub(crate) fn glx(binding: &xr::GraphicsBindingOpenGLXlibKHR) -> Outcome<Binding> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
         if binding.x_display.is_null() || binding.glx_context.is_null() {
-            return Err(invalid);
+            return Err(because(
+                invalid,
+                c"there is no display or no context of OpenGL",
+            ));
         }
-        let library = loaded(&GLX).ok_or(invalid)?;
+        let library = loaded(&GLX);
+        let library = library.ok_or_else(|| because(invalid, c"this process has no GLX loaded"))?;
         // SAFETY: the function has this type.
         let find = unsafe { library.get::<GlxGetProcAddress>(b"glXGetProcAddressARB\0") };
         let find = *find.map_err(|_| invalid)?;
@@ -72,7 +77,8 @@ impl Binding {
         let find = binding.get_proc_address;
         let find = find.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
         if binding.display.is_null() || binding.context.is_null() {
-            return Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+            let words = c"there is no display or no context of EGL";
+            return Err(because(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, words));
         }
         Ok(Binding {
             native: Native {

@@ -11,11 +11,13 @@ use crate::logic::wish;
 
 /// Formats that applications may draw in, the best first: colours in sRGB are copied as they are; of all others
 /// the colours are linear.
-pub(super) const COLOURS: [u32; 4] = [
+pub(super) const COLOURS: [u32; 5] = [
     glow::SRGB8_ALPHA8,
     glow::RGBA16F,
     glow::RGB10_A2,
     glow::RGBA8,
+    // Panda3D's; most drivers give it an alpha that nobody sees.
+    glow::SRGB8,
 ];
 
 /// Formats of depth. They can be drawn into, and no layer shows them.

@@ -300,6 +300,7 @@ fn samples_are_joined_and_linear_colours_converted() {
         (glow::SRGB8_ALPHA8, 4, 2),
         (glow::RGBA16F, 1, 1),
         (glow::RGBA8, 1, 2),
+        (glow::SRGB8, 1, 1),
         (glow::RGB10_A2, 4, 1),
     ] {
         let Some(mut stage) = Stage::open() else {

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use openxr_sys as xr;
 
+use super::devices::Profile;
 use super::paths::{Paths, is_name};
-use super::profiles::{Profile, USERS};
+use super::profiles::USERS;
 use crate::border::Outcome;
 
 /// Sets of one instance, and actions of one set, at most (guess: engines have some dozens).
@@ -46,6 +47,8 @@ struct Set {
 /// The actions of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
+    /// Of OpenXR 1.1, with its devices.
+    is_1_1: bool,
     newest: u64,
     sets: BTreeMap<SetId, Set>,
     /// For each profile, by its path.
@@ -63,6 +66,14 @@ fn check_names(name: &str, localized: &str) -> Outcome<()> {
 }
 
 impl Actions {
+    /// Those of an instance of OpenXR 1.1 or of 1.0.
+    pub(crate) fn new(is_1_1: bool) -> Actions {
+        Actions {
+            is_1_1,
+            ..Actions::default()
+        }
+    }
+
     fn number(&mut self) -> u64 {
         self.newest += 1;
         self.newest
@@ -161,12 +172,13 @@ impl Actions {
         paths: &Paths,
     ) -> Outcome<()> {
         let found = Profile::find(paths.text(profile)?);
+        let found = found.filter(|profile| self.is_1_1 || !profile.is_newer());
         let found = found.ok_or(xr::Result::ERROR_PATH_UNSUPPORTED)?;
         for (action, path) in &bindings {
             self.action(*action)?;
             // A place that gives or takes something else than the action is for is a wish that nobody
             // fulfils, not an error: the conformance suite suggests such bindings.
-            if !found.has(paths.text(*path)?) {
+            if !found.has(paths.text(*path)?, self.is_1_1) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
             if self.sets.get(&action.0).is_some_and(|set| set.attached) {

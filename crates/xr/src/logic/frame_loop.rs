@@ -14,6 +14,7 @@ use openxr_sys as xr;
 
 use super::delay::Delay;
 use crate::border::Outcome;
+use crate::debug::because;
 
 /// A frame as `xrWaitFrame` hands it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +124,8 @@ impl FrameLoop {
     /// `xrBeginFrame`.
     pub(crate) fn begin(&mut self) -> Outcome {
         if !std::mem::take(&mut self.waited) {
-            return Err(xr::Result::ERROR_CALL_ORDER_INVALID);
+            let words = c"xrWaitFrame comes before each xrBeginFrame";
+            return Err(because(xr::Result::ERROR_CALL_ORDER_INVALID, words));
         }
         match std::mem::replace(&mut self.begun, true) {
             false => Ok(xr::Result::SUCCESS),
@@ -136,7 +138,10 @@ impl FrameLoop {
     pub(crate) fn may_end(&self) -> Outcome<()> {
         match self.begun {
             true => Ok(()),
-            false => Err(xr::Result::ERROR_CALL_ORDER_INVALID),
+            false => {
+                let words = c"no frame was begun: xrBeginFrame comes before xrEndFrame";
+                Err(because(xr::Result::ERROR_CALL_ORDER_INVALID, words))
+            }
         }
     }
 

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use openxr_sys as xr;
 
 use crate::border::Outcome;
+use crate::debug::because;
+
+const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 
 /// The images of one swapchain.
 #[derive(Debug)]
@@ -35,10 +38,10 @@ impl Images {
     /// `xrAcquireSwapchainImage`.
     pub(crate) fn acquire(&mut self) -> Outcome<u32> {
         if self.is_static && self.newest.is_some() {
-            return Err(xr::Result::ERROR_CALL_ORDER_INVALID);
+            return Err(because(ORDER, c"a static image is acquired once"));
         }
         let index = self.free.pop_front();
-        let index = index.ok_or(xr::Result::ERROR_CALL_ORDER_INVALID)?;
+        let index = index.ok_or_else(|| because(ORDER, c"all images are acquired: release one"))?;
         self.acquired.push_back(index);
         Ok(index)
     }
@@ -46,7 +49,10 @@ impl Images {
     /// The image that `xrWaitSwapchainImage` is about: the one that was acquired first.
     pub(crate) fn to_wait_for(&self) -> Outcome<u32> {
         let first = self.acquired.front().filter(|_| !self.waited);
-        first.copied().ok_or(xr::Result::ERROR_CALL_ORDER_INVALID)
+        first.copied().ok_or_else(|| {
+            let words = c"no image is acquired, or the one that was acquired first was waited for";
+            because(ORDER, words)
+        })
     }
 
     /// It was waited for.
@@ -57,10 +63,9 @@ impl Images {
     /// `xrReleaseSwapchainImage`.
     pub(crate) fn release(&mut self) -> Outcome<()> {
         if !std::mem::take(&mut self.waited) {
-            return Err(xr::Result::ERROR_CALL_ORDER_INVALID);
+            return Err(because(ORDER, c"xrWaitSwapchainImage comes first"));
         }
-        let index = self.acquired.pop_front();
-        let index = index.ok_or(xr::Result::ERROR_CALL_ORDER_INVALID)?;
+        let index = self.acquired.pop_front().ok_or(ORDER)?;
         // The last one that was released may be shown again; it is acquired last.
         self.free.push_back(index);
         self.newest = Some(index);
@@ -72,15 +77,14 @@ impl Images {
     /// # Errors
     /// None was released yet.
     pub(crate) fn shown(&self) -> Outcome<u32> {
-        self.newest.ok_or(xr::Result::ERROR_LAYER_INVALID)
+        let none = xr::Result::ERROR_LAYER_INVALID;
+        (self.newest).ok_or_else(|| because(none, c"no image of a layer's swapchain was released"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 
     #[test]
     fn images_go_round() {

@@ -17,9 +17,10 @@ use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
 use super::actions::{ActionId, Actions, SetId};
+use super::devices::Profile;
 use super::paths::Paths;
 use super::pose::Pose;
-use super::profiles::{Profile, Reading};
+use super::profiles::Reading;
 
 /// A number from which on a trigger counts as pulled, and below which as let go of again (guess: as most runtimes
 /// have it; between the two it stays what it was).
@@ -65,6 +66,14 @@ pub(crate) struct ActiveSet {
     pub(crate) user: xr::Path,
 }
 
+/// A device that an action stays with, whether it is there or not, until there is another one in its place.
+#[derive(Clone, PartialEq, Debug)]
+struct Chosen {
+    user: &'static str,
+    profile: String,
+    place: String,
+}
+
 /// What an application is told of an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct State {
@@ -82,6 +91,8 @@ pub(crate) struct Input {
     states: HashMap<(ActionId, xr::Path), State>,
     /// Places whose pose, and whose haptics, belong to an action that is synchronised.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
+    /// Of an action for poses that several devices have: the one that it was first, which it stays with.
+    chosen: HashMap<ActionId, Chosen>,
     /// The profiles that bindings were taken from at the last synchronisation.
     profiles: BTreeMap<&'static str, String>,
 }
@@ -117,6 +128,14 @@ impl Input {
         }
     }
 
+    /// A place of a device is there, if nobody has said yet where.
+    pub(crate) fn lies_at_first(&mut self, user: &str, place: &str, pose: Pose) {
+        let known = |held: &Held| held.poses.contains_key(place);
+        if !self.held.get(user).is_some_and(known) {
+            self.lies(user, place, Some(pose));
+        }
+    }
+
     /// `xrSyncActions`. Whether a place of the person's has bindings of another profile now.
     pub(crate) fn sync(
         &mut self,
@@ -135,6 +154,11 @@ impl Input {
             let user = paths.number(binding.user).unwrap_or(xr::Path::NULL);
             for key in [(action, user), (action, xr::Path::NULL)] {
                 match &binding.reading {
+                    Reading::Pose(place) if key.1 == xr::Path::NULL => {
+                        if self.stays_with(action, binding.user, place) {
+                            poses.insert(key, (binding.user, place.clone()));
+                        }
+                    }
                     Reading::Pose(place) | Reading::Haptic(place) => {
                         poses.entry(key).or_insert((binding.user, place.clone()));
                     }
@@ -155,6 +179,27 @@ impl Input {
             .collect();
         self.poses = poses;
         before != self.profiles
+    }
+
+    /// Whether an action for poses, where it is not asked of one place of the person's, is of this one: of all that
+    /// it is bound to it stays with the first.
+    fn stays_with(&mut self, action: ActionId, user: &'static str, place: &str) -> bool {
+        let profile = |user: &str| {
+            let held = self.held.get(user).filter(|held| held.is_active);
+            held.map(|held| held.profile.clone())
+        };
+        let is_there =
+            |chosen: &Chosen| profile(chosen.user).is_none_or(|its| its == chosen.profile);
+        if !self.chosen.get(&action).is_some_and(is_there) {
+            let chosen = Chosen {
+                user,
+                profile: profile(user).unwrap_or_default(),
+                place: place.to_owned(),
+            };
+            self.chosen.insert(action, chosen);
+        }
+        let chosen = self.chosen.get(&action);
+        chosen.is_some_and(|chosen| chosen.user == user && chosen.place == place)
     }
 
     /// What was suggested for what is held now.
@@ -263,7 +308,8 @@ impl Input {
     /// Where that place is.
     pub(crate) fn pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
         let (user, place) = self.place(action, user)?;
-        self.held.get(user)?.poses.get(place).copied()
+        let held = self.held.get(user).filter(|held| held.is_active)?;
+        held.poses.get(place).copied()
     }
 
     /// The places that an action is bound to.
@@ -508,6 +554,42 @@ mod tests {
     }
 
     #[test]
+    fn a_pose_of_several_hands_stays_with_one() {
+        let mut game = Game::default();
+        let set = game.set("game", 0);
+        let hand = game.action(set, "hand", xr::ActionType::POSE_INPUT);
+        let grips = [
+            (hand, "/user/hand/left/input/grip/pose"),
+            (hand, "/user/hand/right/input/grip/pose"),
+        ];
+        game.suggest(SIMPLE, &grips);
+        game.suggest(TOUCH, &grips[1..]);
+        let places = [(LEFT, -1.0), (RIGHT, 1.0)].map(|(user, x)| {
+            let pose = Pose::moved([x, 0.0, 0.0]);
+            game.input.holds(user, SIMPLE, true);
+            game.input.lies(user, "/input/grip/pose", Some(pose));
+            pose
+        });
+        let whole = xr::Path::NULL;
+        game.sync(&[set]);
+        assert_eq!(game.input.pose(hand, whole), Some(places[0]));
+        game.input.holds(LEFT, SIMPLE, false);
+        for _ in 0..2 {
+            assert_eq!(game.input.pose(hand, whole), None, "not the other");
+            let right = game.path(RIGHT);
+            assert_eq!(game.input.pose(hand, right), Some(places[1]));
+            game.sync(&[set]);
+        }
+        game.input.holds(LEFT, SIMPLE, true);
+        game.sync(&[set]);
+        assert_eq!(game.input.pose(hand, whole), Some(places[0]));
+        // Another device in its place, for which nothing was suggested.
+        game.input.holds(LEFT, TOUCH, true);
+        game.sync(&[set]);
+        assert_eq!(game.input.pose(hand, whole), Some(places[1]));
+    }
+
+    #[test]
     fn sticks_and_hands_say_where_they_are() {
         let mut game = Game::default();
         let set = game.set("game", 0);
@@ -533,6 +615,14 @@ mod tests {
         let right = game.path(RIGHT);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
         assert_eq!(game.input.pose(hand, xr::Path::NULL), Some(ahead));
+        let elsewhere = Pose::moved([0.0, 1.0, 0.0]);
+        game.input
+            .lies_at_first(RIGHT, "/input/aim/pose", elsewhere);
+        assert_eq!(game.input.pose(hand, right), Some(ahead));
+        game.input.holds(RIGHT, TOUCH, false);
+        assert_eq!(game.input.pose(hand, right), None, "it is put away");
+        game.input.holds(RIGHT, TOUCH, true);
+        assert_eq!(game.input.pose(hand, right), Some(ahead));
         game.input.lies(RIGHT, "/input/aim/pose", None);
         assert_eq!(
             game.input.pose(hand, right),

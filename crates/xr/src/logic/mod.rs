@@ -4,6 +4,7 @@
 pub(crate) mod actions;
 pub(crate) mod composition;
 pub(crate) mod delay;
+pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod frame_loop;
 pub(crate) mod hands;
@@ -11,6 +12,7 @@ pub(crate) mod head;
 pub(crate) mod images;
 pub(crate) mod input;
 pub(crate) mod life;
+pub(crate) mod newer_devices;
 pub(crate) mod paths;
 pub(crate) mod pose;
 pub(crate) mod profiles;

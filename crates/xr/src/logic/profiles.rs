@@ -1,7 +1,21 @@
-//! The interaction profiles that bindings may be suggested for: those of OpenXR 1.0, section 6.4, all of
+//! The interaction profiles that bindings may be suggested for: those of the instance's version of OpenXR, all of
 //! which a runtime has to take, whatever its player holds; and what actions read of them.
 
 use openxr_sys as xr;
+
+use super::devices::{NONE, OLDER, Profile};
+use super::newer_devices::NEWER;
+
+/// What each hand has since OpenXR 1.1, whatever it holds.
+const OF_HANDS: &[&str] = &["input/grip_surface/pose"];
+
+/// What this controller has more since OpenXR 1.1.
+const TOUCH: &str = "oculus/touch_controller";
+const OF_TOUCH: &[&str] = &[
+    "input/grip_surface/pose",
+    "input/trigger/proximity",
+    "input/thumb_resting_surfaces/proximity",
+];
 
 /// What an action reads of a device, or tells it. Places are named behind the person's, as `/input/trigger/value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,20 +42,6 @@ impl Reading {
     }
 }
 
-/// A device, or a pair of them.
-pub(crate) struct Profile {
-    /// Behind `/interaction_profiles/`.
-    name: &'static str,
-    /// The places of the person that have all of `both`.
-    users: &'static [&'static str],
-    both: &'static [&'static str],
-    /// What only one of the two places has.
-    left: &'static [&'static str],
-    right: &'static [&'static str],
-}
-
-const HANDS: &[&str] = &["/user/hand/left", "/user/hand/right"];
-
 /// The places of a person that have devices.
 pub(crate) const USERS: [&str; 5] = [
     "/user/hand/left",
@@ -51,207 +51,26 @@ pub(crate) const USERS: [&str; 5] = [
     "/user/treadmill",
 ];
 
-const NONE: &[&str] = &[];
-
-const PROFILES: [Profile; 9] = [
-    Profile {
-        name: "khr/simple_controller",
-        users: HANDS,
-        both: &[
-            "input/select/click",
-            "input/menu/click",
-            "input/grip/pose",
-            "input/aim/pose",
-            "output/haptic",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "google/daydream_controller",
-        users: HANDS,
-        both: &[
-            "input/select/click",
-            "input/trackpad/x",
-            "input/trackpad/y",
-            "input/trackpad/click",
-            "input/trackpad/touch",
-            "input/grip/pose",
-            "input/aim/pose",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "htc/vive_controller",
-        users: HANDS,
-        both: &[
-            "input/system/click",
-            "input/squeeze/click",
-            "input/menu/click",
-            "input/trigger/click",
-            "input/trigger/value",
-            "input/trackpad/x",
-            "input/trackpad/y",
-            "input/trackpad/click",
-            "input/trackpad/touch",
-            "input/grip/pose",
-            "input/aim/pose",
-            "output/haptic",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "htc/vive_pro",
-        users: &["/user/head"],
-        both: &[
-            "input/system/click",
-            "input/volume_up/click",
-            "input/volume_down/click",
-            "input/mute_mic/click",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "microsoft/motion_controller",
-        users: HANDS,
-        both: &[
-            "input/menu/click",
-            "input/squeeze/click",
-            "input/trigger/value",
-            "input/thumbstick/x",
-            "input/thumbstick/y",
-            "input/thumbstick/click",
-            "input/trackpad/x",
-            "input/trackpad/y",
-            "input/trackpad/click",
-            "input/trackpad/touch",
-            "input/grip/pose",
-            "input/aim/pose",
-            "output/haptic",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "microsoft/xbox_controller",
-        users: &["/user/gamepad"],
-        both: &[
-            "input/menu/click",
-            "input/view/click",
-            "input/a/click",
-            "input/b/click",
-            "input/x/click",
-            "input/y/click",
-            "input/dpad_down/click",
-            "input/dpad_right/click",
-            "input/dpad_up/click",
-            "input/dpad_left/click",
-            "input/shoulder_left/click",
-            "input/shoulder_right/click",
-            "input/thumbstick_left/click",
-            "input/thumbstick_right/click",
-            "input/trigger_left/value",
-            "input/trigger_right/value",
-            "input/thumbstick_left/x",
-            "input/thumbstick_left/y",
-            "input/thumbstick_right/x",
-            "input/thumbstick_right/y",
-            "output/haptic_left",
-            "output/haptic_right",
-            "output/haptic_left_trigger",
-            "output/haptic_right_trigger",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "oculus/go_controller",
-        users: HANDS,
-        both: &[
-            "input/system/click",
-            "input/trigger/click",
-            "input/back/click",
-            "input/trackpad/x",
-            "input/trackpad/y",
-            "input/trackpad/click",
-            "input/trackpad/touch",
-            "input/grip/pose",
-            "input/aim/pose",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-    Profile {
-        name: "oculus/touch_controller",
-        users: HANDS,
-        both: &[
-            "input/squeeze/value",
-            "input/trigger/value",
-            "input/trigger/touch",
-            "input/thumbstick/x",
-            "input/thumbstick/y",
-            "input/thumbstick/click",
-            "input/thumbstick/touch",
-            "input/thumbrest/touch",
-            "input/grip/pose",
-            "input/aim/pose",
-            "output/haptic",
-        ],
-        left: &[
-            "input/x/click",
-            "input/x/touch",
-            "input/y/click",
-            "input/y/touch",
-            "input/menu/click",
-        ],
-        right: &[
-            "input/a/click",
-            "input/a/touch",
-            "input/b/click",
-            "input/b/touch",
-            "input/system/click",
-        ],
-    },
-    Profile {
-        name: "valve/index_controller",
-        users: HANDS,
-        both: &[
-            "input/system/click",
-            "input/system/touch",
-            "input/a/click",
-            "input/a/touch",
-            "input/b/click",
-            "input/b/touch",
-            "input/squeeze/value",
-            "input/squeeze/force",
-            "input/trigger/click",
-            "input/trigger/value",
-            "input/trigger/touch",
-            "input/thumbstick/x",
-            "input/thumbstick/y",
-            "input/thumbstick/click",
-            "input/thumbstick/touch",
-            "input/trackpad/x",
-            "input/trackpad/y",
-            "input/trackpad/force",
-            "input/trackpad/touch",
-            "input/grip/pose",
-            "input/aim/pose",
-            "output/haptic",
-        ],
-        left: NONE,
-        right: NONE,
-    },
-];
-
 impl Profile {
     /// The profile with this path.
     pub(crate) fn find(path: &str) -> Option<&'static Profile> {
         let name = path.strip_prefix("/interaction_profiles/")?;
-        PROFILES.iter().find(|profile| profile.name == name)
+        let mut all = OLDER.iter().chain(&NEWER);
+        all.find(|profile| profile.name == name)
+    }
+
+    /// Whether only OpenXR 1.1 has it.
+    pub(crate) fn is_newer(&self) -> bool {
+        NEWER.iter().any(|profile| profile.name == self.name)
+    }
+
+    /// What there is at a hand since OpenXR 1.1 that was not there before.
+    fn added(&self, user: &str) -> &'static [&'static str] {
+        match (user.starts_with("/user/hand/"), self.name) {
+            (false, _) => NONE,
+            (true, TOUCH) => OF_TOUCH,
+            (true, _) => OF_HANDS,
+        }
     }
 
     /// The person's place that a path begins with, if such a device is there.
@@ -270,19 +89,20 @@ impl Profile {
             "/user/hand/right" => self.right,
             _ => NONE,
         };
-        self.both.iter().chain(own).copied()
+        self.both.iter().chain(own).chain(self.added(user)).copied()
     }
 
-    /// Whether there is something at a path, as `/user/hand/left/input/trigger/value`; its last part may be left to
-    /// the runtime.
-    pub(crate) fn has(&self, path: &str) -> bool {
+    /// Whether there is something at a path, as `/user/hand/left/input/trigger/value`, in OpenXR 1.1 or 1.0; its last
+    /// part may be left to the runtime.
+    pub(crate) fn has(&self, path: &str, is_1_1: bool) -> bool {
         let Some(user) = self.user_of(path) else {
             return false;
         };
         let rest = &path[user.len() + 1..];
         // Of a place at least its name: `input` alone is none.
+        let is_there = |component: &&str| is_1_1 || !self.added(user).contains(component);
         rest.split('/').count() >= 2
-            && self.components(user).any(|component| {
+            && self.components(user).filter(is_there).any(|component| {
                 let tail = component.strip_prefix(rest);
                 tail.is_some_and(|tail| tail.is_empty() || tail.starts_with('/'))
             })
@@ -295,29 +115,46 @@ impl Profile {
         let there = |ends: &[&str]| {
             let exact = self.components(user).find(|c| *c == rest);
             let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
+            let has = |place: &str| self.components(user).any(|c| c == place);
+            // A stick as a whole is two numbers, and no single one.
+            let is_single = !has(&format!("{rest}/x"));
             let named = || {
-                let of = |end: &&str| {
+                let mut ends = ends.iter().filter(|_| is_single);
+                ends.find_map(|end| {
                     let whole = format!("{rest}{end}");
                     self.components(user).find(|c| *c == whole)
-                };
-                ends.iter().find_map(of)
+                })
             };
             let found = exact.filter(fits).or_else(named)?;
             Some(format!("/{found}"))
         };
         match kind {
-            xr::ActionType::BOOLEAN_INPUT => {
-                there(&["/click", "/value", "/force", "/touch"]).map(Reading::Bool)
-            }
-            xr::ActionType::FLOAT_INPUT => {
-                there(&["/value", "/force", "/x", "/y", "/click", "/touch"]).map(Reading::Number)
-            }
+            xr::ActionType::BOOLEAN_INPUT => there(&[
+                "/click",
+                "/value",
+                "/force",
+                "/touch",
+                "/proximity",
+                "/x",
+                "/y",
+            ])
+            .map(Reading::Bool),
+            xr::ActionType::FLOAT_INPUT => there(&[
+                "/value",
+                "/force",
+                "/x",
+                "/y",
+                "/click",
+                "/touch",
+                "/proximity",
+            ])
+            .map(Reading::Number),
             xr::ActionType::VECTOR2F_INPUT => {
                 let axes = [format!("{rest}/x"), format!("{rest}/y")];
-                let all = axes
-                    .iter()
-                    .all(|axis| self.components(user).any(|c| c == axis));
-                all.then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
+                // One device of OpenXR 1.1 has a stick without axes of its own.
+                let whole = rest.starts_with("input/") && rest.split('/').count() == 2;
+                (whole && has(rest) || axes.iter().all(|axis| has(axis)))
+                    .then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
             }
             xr::ActionType::POSE_INPUT => there(&["/pose"]).map(Reading::Pose),
             xr::ActionType::VIBRATION_OUTPUT => {
@@ -346,7 +183,7 @@ mod tests {
             "/user/hand/left/output/haptic",
             "/user/hand/left/input/x/click",
         ] {
-            assert!(touch.has(there), "{there}");
+            assert!(touch.has(there, false), "{there}");
         }
         for none in [
             "/user/hand/right/input/x/click",
@@ -357,7 +194,7 @@ mod tests {
             "/user/head/input/system/click",
             "/user/hand/left/input/trigger/value/more",
         ] {
-            assert!(!touch.has(none), "{none}");
+            assert!(!touch.has(none, false), "{none}");
         }
     }
 
@@ -379,6 +216,11 @@ mod tests {
         let vector = xr::ActionType::VECTOR2F_INPUT;
         assert_eq!(read("input/thumbstick", vector), pair);
         assert_eq!(read("input/trigger", vector), None);
+        assert_eq!(read("input/x/click", vector), None);
+        assert_eq!(read("input/thumbstick", float), None);
+        assert_eq!(read("input/thumbstick", boolean), None);
+        let aside = Some(Reading::Bool(text("/input/thumbstick/x")));
+        assert_eq!(read("input/thumbstick/x", boolean), aside);
         let haptic = Some(Reading::Haptic(text("/output/haptic")));
         let vibration = xr::ActionType::VIBRATION_OUTPUT;
         assert_eq!(read("output/haptic", vibration), haptic);
@@ -387,8 +229,27 @@ mod tests {
     }
 
     #[test]
+    fn what_openxr_1_1_added_is_not_there_before() {
+        let find = |name: &str| Profile::find(&format!("/interaction_profiles/{name}")).unwrap();
+        let touch = find("oculus/touch_controller");
+        for added in ["grip_surface/pose", "trigger/proximity"] {
+            let path = format!("/user/hand/left/input/{added}");
+            assert!(
+                touch.has(&path, true) && !touch.has(&path, false),
+                "{added}"
+            );
+        }
+        assert!(!find("htc/vive_pro").has("/user/head/input/grip_surface/pose", true));
+        assert!(find("htc/vive_focus3_controller").is_newer() && !touch.is_newer());
+        let stick = "/user/hand/left/input/thumbstick";
+        let reading =
+            find("bytedance/pico_g3_controller").reading(stick, xr::ActionType::VECTOR2F_INPUT);
+        assert!(matches!(reading, Some(Reading::Pair(..))), "{reading:?}");
+    }
+
+    #[test]
     fn profiles_are_found_by_their_path() {
-        for profile in &PROFILES {
+        for profile in OLDER.iter().chain(&NEWER) {
             let path = format!("/interaction_profiles/{}", profile.name);
             assert_eq!(Profile::find(&path).map(|p| p.name), Some(profile.name));
         }

@@ -5,10 +5,15 @@ use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
 use crate::border::Outcome;
+use crate::debug::because;
 
 /// The widest and highest image, in pixels (guess: twice what the sharpest headset takes; the larger ones
 /// that some devices could make are memory, not sharpness).
 pub(crate) const LARGEST_IMAGE: u32 = 8192;
+
+/// The largest side of the part of an image that is one eye's picture: two of 4096x4096 side by side are as much as
+/// H.264 codes in one picture (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
+pub(crate) const LARGEST_VIEW: u32 = 4096;
 
 /// Layers of an image at most (guess: two eyes, or a stack of pages).
 const MOST_LAYERS: u32 = 256;
@@ -41,16 +46,22 @@ impl Wish {
         match info.face_count {
             1 => {}
             // Nothing of ours shows the inside of a cube.
-            6 => return Err(unsupported),
+            6 => return Err(because(unsupported, c"this runtime shows no cubes")),
             _ => return Err(wrong),
         }
         if sides.iter().any(|side| !(1..=LARGEST_IMAGE).contains(side)) || positive.contains(&0) {
-            return Err(wrong);
+            return Err(because(
+                wrong,
+                c"a size is 0, or more than 8192 pixels a side",
+            ));
         }
         // Down to one pixel.
         let halvings = u32::BITS - info.width.max(info.height).leading_zeros();
         if info.array_size > MOST_LAYERS || info.mip_count > halvings {
-            return Err(wrong);
+            return Err(because(
+                wrong,
+                c"more than 256 array elements, or more mip levels than fit",
+            ));
         }
         let protected = xr::SwapchainCreateFlags::PROTECTED_CONTENT;
         let fixed = xr::SwapchainCreateFlags::STATIC_IMAGE;
@@ -58,8 +69,7 @@ impl Wish {
             return Err(wrong);
         }
         if info.create_flags.contains(protected) {
-            // What nobody may read can't be streamed.
-            return Err(unsupported);
+            return Err(because(unsupported, c"protected content can't be streamed"));
         }
         let is_power = info.sample_count.is_power_of_two() && info.sample_count <= 64;
         if !is_power || (info.sample_count > 1 && info.mip_count > 1) {

@@ -8,6 +8,7 @@ use openxr_sys as xr;
 use openxr_sys::platform::{VkGetInstanceProcAddr, VkInstance, VkPhysicalDevice};
 
 use crate::border::Outcome;
+use crate::debug::because;
 
 /// The loader of Vulkan, for applications that do not say which they use.
 const LIBRARY: &str = "libvulkan.so.1";
@@ -69,7 +70,10 @@ impl Choice {
             };
             all.into_iter().min_by_key(kind)
         };
-        let device = all.ok_or(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID)?;
+        let device = all.ok_or_else(|| {
+            let words = c"Vulkan has no device here: is a driver installed?";
+            because(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, words)
+        })?;
         let device = pointer(device);
         self.chosen = Some((Foreign(instance), Foreign(device)));
         Ok(device)
@@ -101,7 +105,10 @@ fn library() -> Outcome<VkGetInstanceProcAddr> {
     // function of this type.
     unsafe {
         let library = libloading::Library::new(LIBRARY);
-        let library = library.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
+        let library = library.map_err(|_| {
+            let words = c"libvulkan.so.1 could not be loaded: is Vulkan installed?";
+            because(xr::Result::ERROR_RUNTIME_FAILURE, words)
+        })?;
         let get_proc = library.get::<VkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
         let get_proc = get_proc.map(|get_proc| *get_proc);
         std::mem::forget(library);

@@ -228,6 +228,97 @@ fn the_display_has_one_rate_and_takes_no_other() {
 }
 
 #[test]
+fn layers_of_a_session_without_pictures_are_not_looked_at() {
+    let name = "conformance::layers_of_a_session_without_pictures_are_not_looked_at";
+    alone(name, || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        let space = app.space(session, xr::ReferenceSpaceType::LOCAL);
+        let layer = xr::CompositionLayerProjection {
+            ty: xr::CompositionLayerProjection::TYPE,
+            next: null(),
+            layer_flags: xr::CompositionLayerFlags::EMPTY,
+            space,
+            view_count: 0,
+            views: null(),
+        };
+        for _ in 0..2 {
+            let (display, drawn) = app.wait_frame(session).unwrap();
+            assert!(!drawn, "nothing would be seen");
+            assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
+            let layers = [(&raw const layer).cast()];
+            let ended = app.end_frame(session, display, &layers);
+            assert_eq!(ended, xr::Result::SUCCESS);
+        }
+    });
+}
+
+#[test]
+fn openxr_1_1_has_what_was_an_extension_before() {
+    let name = "conformance::openxr_1_1_has_what_was_an_extension_before";
+    alone(name, || {
+        let binds = |app: &Application, profile: &CStr, place: &CStr| {
+            let info = xr::ActionSetCreateInfo {
+                ty: xr::ActionSetCreateInfo::TYPE,
+                next: null(),
+                action_set_name: field("game"),
+                localized_action_set_name: field("Game"),
+                priority: 0,
+            };
+            let mut set = xr::ActionSet::default();
+            done!(app, CreateActionSet(app.instance, &info, &mut set));
+            let info = xr::ActionCreateInfo {
+                ty: xr::ActionCreateInfo::TYPE,
+                next: null(),
+                action_name: field("hand"),
+                action_type: xr::ActionType::POSE_INPUT,
+                count_subaction_paths: 0,
+                subaction_paths: null(),
+                localized_action_name: field("Hand"),
+            };
+            let mut action = xr::Action::default();
+            done!(app, CreateAction(set, &info, &mut action));
+            let binding = xr::ActionSuggestedBinding {
+                action,
+                binding: app.path(place),
+            };
+            let info = xr::InteractionProfileSuggestedBinding {
+                ty: xr::InteractionProfileSuggestedBinding::TYPE,
+                next: null(),
+                interaction_profile: app.path(profile),
+                count_suggested_bindings: 1,
+                suggested_bindings: &raw const binding,
+            };
+            let result = call!(app, SuggestInteractionProfileBindings(app.instance, &info));
+            done!(app, DestroyActionSet(set));
+            result
+        };
+        let unsupported = xr::Result::ERROR_PATH_UNSUPPORTED;
+        for (minor, wanted) in [(0, unsupported), (1, xr::Result::SUCCESS)] {
+            let app = Application::direct(xr::Version::new(1, minor, 0));
+            let is_1_1 = wanted == xr::Result::SUCCESS;
+            assert_eq!(app.find("xrLocateSpaces\0").is_ok(), is_1_1);
+            let simple = c"/interaction_profiles/khr/simple_controller";
+            let surface = c"/user/hand/left/input/grip_surface/pose";
+            assert_eq!(binds(&app, simple, surface), wanted, "1.{minor}");
+            let pico = c"/interaction_profiles/bytedance/pico4_controller";
+            let grip = c"/user/hand/left/input/grip/pose";
+            assert_eq!(binds(&app, pico, grip), wanted, "1.{minor}");
+            let session = app.session(null()).unwrap();
+            let (mut count, mut spaces) = (0, [xr::ReferenceSpaceType::VIEW; 8]);
+            let out = spaces.as_mut_ptr();
+            done!(app, EnumerateReferenceSpaces(session, 8, &mut count, out));
+            let floor = spaces.contains(&xr::ReferenceSpaceType::LOCAL_FLOOR);
+            assert_eq!(floor, is_1_1);
+            done!(app, DestroyInstance(app.instance));
+        }
+    });
+}
+
+#[test]
 fn results_are_told_by_their_names() {
     alone("conformance::results_are_told_by_their_names", || {
         let Some(app) = Application::open(EXTENSIONS) else {

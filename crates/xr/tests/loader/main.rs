@@ -8,6 +8,7 @@
 mod rig;
 mod actions;
 mod conformance;
+mod debug;
 mod life;
 mod misuse;
 mod streamed;

@@ -1,5 +1,7 @@
 //! Applications that do it wrong: each gets the error of the specification, and what it has goes on.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::ptr::null;
 
 use openxr_sys::{self as xr, Handle as _};
@@ -129,6 +131,66 @@ fn who_waits_for_a_frame_twice_is_let_go_by_a_begin() {
             ];
             assert!(third.join().unwrap().is_err_and(|e| gone.contains(&e)));
         });
+    });
+}
+
+#[test]
+fn who_crashes_in_mid_frame_takes_nobody_along() {
+    const CRASH: &str = "OPENUVR_TEST_CRASH";
+    let name = "misuse::who_crashes_in_mid_frame_takes_nobody_along";
+    alone(name, || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        app.wait_frame(session).unwrap();
+        assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
+        if std::env::var_os(CRASH).is_some() {
+            std::process::abort();
+        }
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args([name, "--exact"]).env(CRASH, "1");
+        let ended = other.output().unwrap().status;
+        assert_eq!(ended.signal(), Some(libc::SIGABRT), "as it wished");
+        // The frame of this one goes on.
+        let at = xr::Time::from_nanos(1);
+        assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
+    });
+}
+
+#[test]
+fn what_is_destroyed_out_of_order_is_gone_and_no_more() {
+    let name = "misuse::what_is_destroyed_out_of_order_is_gone_and_no_more";
+    alone(name, || {
+        let Some(app) = Application::open(HEADLESS) else {
+            return;
+        };
+        let gone = xr::Result::ERROR_HANDLE_INVALID;
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        let [base, space] = [(); 2].map(|()| app.space(session, xr::ReferenceSpaceType::LOCAL));
+        let (at, _) = app.wait_frame(session).unwrap();
+        assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
+        done!(app, DestroySpace(base));
+        // SAFETY: plain numbers.
+        let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
+        location.ty = xr::SpaceLocation::TYPE;
+        assert_eq!(
+            call!(app, LocateSpace(space, base, at, &mut location)),
+            gone
+        );
+        done!(app, LocateSpace(space, space, at, &mut location));
+        assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
+        // The instance first, and all that hangs on it.
+        done!(app, DestroyInstance(app.instance));
+        for result in [
+            call!(app, DestroySpace(space)),
+            call!(app, DestroySession(session)),
+            call!(app, DestroyInstance(app.instance)),
+        ] {
+            assert_eq!(result, gone);
+        }
     });
 }
 

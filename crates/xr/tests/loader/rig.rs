@@ -119,6 +119,44 @@ impl Application {
         Some(application)
     }
 
+    /// The runtime without a loader, and with an instance of this version: that of Debian 12 has no OpenXR 1.1.
+    pub(crate) fn direct(version: xr::Version) -> Application {
+        let itself = std::env::current_exe().unwrap();
+        let runtime = itself.with_file_name("libopenuvr_xr.so");
+        // SAFETY: our runtime has no initialisers with preconditions, and exports a function of this type, whose
+        // arguments are as OpenXR says.
+        let (library, get_proc) = unsafe {
+            let library = libloading::Library::new(runtime).unwrap();
+            let mut loader: xr::NegotiateLoaderInfo = std::mem::zeroed();
+            loader.struct_type = xr::NegotiateLoaderInfo::TYPE;
+            loader.struct_version = xr::NegotiateLoaderInfo::VERSION;
+            loader.struct_size = size_of::<xr::NegotiateLoaderInfo>();
+            (loader.min_interface_version, loader.max_interface_version) = (1, 1);
+            loader.min_api_version = xr::Version::new(1, 0, 0);
+            loader.max_api_version = xr::Version::new(1, 0x3ff, 0xfff);
+            let mut request: xr::NegotiateRuntimeRequest = std::mem::zeroed();
+            request.struct_type = xr::NegotiateRuntimeRequest::TYPE;
+            request.struct_version = xr::NegotiateRuntimeRequest::VERSION;
+            request.struct_size = size_of::<xr::NegotiateRuntimeRequest>();
+            let name = b"xrNegotiateLoaderRuntimeInterface\0";
+            let negotiate = library.get::<pfn::NegotiateLoaderRuntimeInterface>(name);
+            let done = negotiate.unwrap()(&raw const loader, &raw mut request);
+            assert_eq!(done, xr::Result::SUCCESS);
+            (library, request.get_instance_proc_addr.unwrap())
+        };
+        let mut application = Application {
+            get_proc,
+            instance: xr::Instance::default(),
+            _library: library,
+        };
+        let mut instance = xr::Instance::default();
+        let headless = [xr::MND_HEADLESS_EXTENSION_NAME];
+        let result = application.create(&headless, version, &mut instance);
+        assert_eq!(result, xr::Result::SUCCESS);
+        application.instance = instance;
+        application
+    }
+
     /// `xrCreateInstance`.
     pub(crate) fn create(
         &self,

@@ -325,6 +325,50 @@ fn a_device_has_to_be_the_one_that_was_named() {
 }
 
 #[test]
+fn without_a_driver_vulkan_says_so() {
+    alone("vulkan::without_a_driver_vulkan_says_so", || {
+        // SAFETY: nothing else of this process reads its environment now.
+        unsafe { std::env::set_var("VK_ICD_FILENAMES", "/nowhere.json") };
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        // SAFETY: as in `Drawing::open`.
+        let get_proc: VkGetInstanceProcAddr = unsafe {
+            let Ok(library) = libloading::Library::new("libvulkan.so.1") else {
+                return skip("there is no Vulkan (libvulkan1)");
+            };
+            let found = *library.get(b"vkGetInstanceProcAddr\0").unwrap();
+            std::mem::forget(library);
+            found
+        };
+        let info = vk::InstanceCreateInfo::default();
+        let create = xr::VulkanInstanceCreateInfoKHR {
+            ty: xr::VulkanInstanceCreateInfoKHR::TYPE,
+            next: null(),
+            system_id: app.system(),
+            create_flags: xr::VulkanInstanceCreateFlagsKHR::EMPTY,
+            pfn_get_instance_proc_addr: Some(get_proc),
+            vulkan_create_info: (&raw const info).cast(),
+            vulkan_allocator: null(),
+        };
+        let (mut instance, mut result) = (null(), 0);
+        done!(
+            app,
+            CreateVulkanInstanceKHR(app.instance, &create, &mut instance, &mut result)
+        );
+        let wanted = vk::Result::ERROR_INCOMPATIBLE_DRIVER;
+        assert_eq!(vk::Result::from_raw(result), wanted);
+        // Who goes on without looking is refused.
+        app.ask();
+        // SAFETY: plain numbers and null.
+        let mut binding: xr::GraphicsBindingVulkanKHR = unsafe { std::mem::zeroed() };
+        binding.ty = xr::GraphicsBindingVulkanKHR::TYPE;
+        let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+        assert_eq!(app.session((&raw const binding).cast()), invalid);
+    });
+}
+
+#[test]
 fn swapchains_are_had_or_refused_with_their_reason() {
     let name = "vulkan::swapchains_are_had_or_refused_with_their_reason";
     alone(name, || {
@@ -454,6 +498,11 @@ fn layers_are_taken_or_refused_with_their_reason() {
         done!(app, DestroySwapchain(gone));
         let gone = shown(&[view(gone, 64), right]);
         assert_eq!(gone, xr::Result::ERROR_HANDLE_INVALID);
+        let other = app.space(session, xr::ReferenceSpaceType::LOCAL);
+        done!(app, DestroySpace(other));
+        let layer = projection(other, &[right, right]);
+        let nowhere = end(&[(&raw const layer).cast()]);
+        assert_eq!(nowhere, xr::Result::ERROR_HANDLE_INVALID);
         // None of it has ended the frame.
         assert_eq!(shown(&[right, right]), xr::Result::SUCCESS);
         assert_eq!(shown(&[right, right]), xr::Result::ERROR_CALL_ORDER_INVALID);

@@ -1,0 +1,170 @@
+//! `XR_EXT_debug_utils`: messengers, names and labels of the application's. What they are told: `crate::debug`.
+
+use std::ffi::{CStr, CString, c_char};
+use std::sync::Arc;
+
+use openxr_sys as xr;
+use openxr_sys::Handle as _;
+
+use crate::border::{self, DONE, Outcome, answer, call, input};
+use crate::debug::{self, Message, Object};
+use crate::handles;
+use crate::instance::{Instance, Messenger};
+use crate::session::Session;
+
+/// Handles that one message is about at most (guess).
+const MOST: u32 = 256;
+
+pub(crate) unsafe extern "system" fn create_messenger(
+    handle: xr::Instance,
+    info: *const xr::DebugUtilsMessengerCreateInfoEXT,
+    out: *mut xr::DebugUtilsMessengerEXT,
+) -> xr::Result {
+    call(c"xrCreateDebugUtilsMessengerEXT", || {
+        handles::get::<Instance>(handle)?;
+        // SAFETY: the application's.
+        let info = unsafe { input(info)? };
+        if out.is_null() {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let messenger = debug::Messenger::read(handle.into_raw(), info)?;
+        let number = debug::add(messenger);
+        let made = handles::add(handle.into_raw(), Arc::new(Messenger { number }));
+        let made = made.inspect_err(|_| debug::remove(number))?;
+        // SAFETY: the application's.
+        unsafe { answer(out, made)? };
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn destroy_messenger(
+    messenger: xr::DebugUtilsMessengerEXT,
+) -> xr::Result {
+    call(c"xrDestroyDebugUtilsMessengerEXT", || {
+        handles::destroy::<Messenger>(messenger)
+    })
+}
+
+pub(crate) unsafe extern "system" fn set_name(
+    instance: xr::Instance,
+    info: *const xr::DebugUtilsObjectNameInfoEXT,
+) -> xr::Result {
+    call(c"xrSetDebugUtilsObjectNameEXT", || {
+        handles::get::<Instance>(instance)?;
+        // SAFETY: the application's.
+        let (info, name) = unsafe {
+            let info = input(info)?;
+            (info, text(info.object_name)?)
+        };
+        if info.object_type == xr::ObjectType::UNKNOWN || info.object_handle == 0 {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        debug::note(|notes| notes.call(info.object_type, info.object_handle, name))?;
+        DONE
+    })
+}
+
+/// # Safety
+/// It is null or a text of the application's.
+unsafe fn text(given: *const c_char) -> Outcome<CString> {
+    // SAFETY: the caller's duty.
+    let text = unsafe { border::string(given)? };
+    CString::new(text).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
+}
+
+/// The same where there need not be one.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn maybe<'a>(given: *const c_char) -> &'a CStr {
+    match given.is_null() {
+        true => c"",
+        // SAFETY: the caller's duty.
+        false => unsafe { CStr::from_ptr(given) },
+    }
+}
+
+pub(crate) unsafe extern "system" fn submit(
+    instance: xr::Instance,
+    severity: xr::DebugUtilsMessageSeverityFlagsEXT,
+    kind: xr::DebugUtilsMessageTypeFlagsEXT,
+    data: *const xr::DebugUtilsMessengerCallbackDataEXT,
+) -> xr::Result {
+    call(c"xrSubmitDebugUtilsMessageEXT", || {
+        handles::get::<Instance>(instance)?;
+        // SAFETY: the application's.
+        let (data, given) = unsafe {
+            let data = input(data)?;
+            let first = data.objects.cast_const();
+            (data, border::array(first, data.object_count, MOST)?)
+        };
+        if data.message.is_null() || severity.into_raw() == 0 || kind.into_raw() == 0 {
+            return Err(xr::Result::ERROR_VALIDATION_FAILURE);
+        }
+        let object = |given: &xr::DebugUtilsObjectNameInfoEXT| Object {
+            kind: given.object_type,
+            handle: given.object_handle,
+            // SAFETY: the application's.
+            name: unsafe { text(given.object_name) }.ok(),
+        };
+        // SAFETY: the application's.
+        let message = unsafe {
+            Message {
+                severity,
+                kind,
+                id: maybe(data.message_id),
+                function: maybe(data.function_name),
+                words: maybe(data.message),
+                objects: given.iter().map(object).collect(),
+            }
+        };
+        debug::submit(instance.into_raw(), &message);
+        DONE
+    })
+}
+
+/// The session's number, and a label for it.
+///
+/// # Safety
+/// It is the application's.
+unsafe fn label(
+    session: xr::Session,
+    info: *const xr::DebugUtilsLabelEXT,
+) -> Outcome<(u64, CString)> {
+    handles::get::<Session>(session)?;
+    // SAFETY: the caller's duty.
+    let text = unsafe { text(input(info)?.label_name)? };
+    Ok((session.into_raw(), text))
+}
+
+pub(crate) unsafe extern "system" fn begin_region(
+    session: xr::Session,
+    info: *const xr::DebugUtilsLabelEXT,
+) -> xr::Result {
+    call(c"xrSessionBeginDebugUtilsLabelRegionEXT", || {
+        // SAFETY: the application's.
+        let (session, label) = unsafe { label(session, info)? };
+        debug::note(|notes| notes.begin(session, label))?;
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn end_region(session: xr::Session) -> xr::Result {
+    call(c"xrSessionEndDebugUtilsLabelRegionEXT", || {
+        handles::get::<Session>(session)?;
+        debug::note(|notes| notes.end(session.into_raw()));
+        DONE
+    })
+}
+
+pub(crate) unsafe extern "system" fn insert_label(
+    session: xr::Session,
+    info: *const xr::DebugUtilsLabelEXT,
+) -> xr::Result {
+    call(c"xrSessionInsertDebugUtilsLabelEXT", || {
+        // SAFETY: the application's.
+        let (session, label) = unsafe { label(session, info)? };
+        debug::note(|notes| notes.insert(session, label));
+        DONE
+    })
+}

@@ -1,0 +1,159 @@
+//! What an application's debugger is told: our own words, through the loader.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::{Mutex, PoisonError};
+
+use openxr_sys as xr;
+use openxr_sys::Handle as _;
+
+use crate::rig::{Application, alone};
+
+const EXTENSIONS: &[&[u8]] = &[
+    xr::MND_HEADLESS_EXTENSION_NAME,
+    xr::EXT_DEBUG_UTILS_EXTENSION_NAME,
+    xr::KHR_OPENGL_ENABLE_EXTENSION_NAME,
+];
+const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
+
+/// What was said: name of the error, function, words, names of handles, labels.
+type Said = [String; 5];
+
+static SAID: Mutex<Vec<Said>> = Mutex::new(Vec::new());
+
+unsafe extern "system" fn hear(
+    _: xr::DebugUtilsMessageSeverityFlagsEXT,
+    _: xr::DebugUtilsMessageTypeFlagsEXT,
+    data: *const xr::DebugUtilsMessengerCallbackDataEXT,
+    mark: *mut c_void,
+) -> xr::Bool32 {
+    assert_eq!(mark.addr(), 7, "it comes back as it was given");
+    // SAFETY: the runtime's, with texts and arrays as OpenXR says.
+    let said = unsafe {
+        let data = &*data;
+        let objects = std::slice::from_raw_parts(data.objects, data.object_count as usize);
+        let labels =
+            std::slice::from_raw_parts(data.session_labels, data.session_label_count as usize);
+        [
+            text(data.message_id),
+            text(data.function_name),
+            text(data.message),
+            join(objects.iter().map(|object| text(object.object_name))),
+            join(labels.iter().map(|label| text(label.label_name))),
+        ]
+    };
+    let mut all = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(said);
+    xr::FALSE
+}
+
+fn join(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// # Safety
+/// Null or a text.
+unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's duty.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_string_lossy().into_owned()
+}
+
+/// What was said since this was asked last.
+fn said() -> Vec<Said> {
+    std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn messenger(app: &Application) -> xr::DebugUtilsMessengerEXT {
+    let info = xr::DebugUtilsMessengerCreateInfoEXT {
+        ty: xr::DebugUtilsMessengerCreateInfoEXT::TYPE,
+        next: null(),
+        message_severities: xr::DebugUtilsMessageSeverityFlagsEXT::ERROR,
+        message_types: xr::DebugUtilsMessageTypeFlagsEXT::VALIDATION,
+        user_callback: Some(hear),
+        user_data: std::ptr::without_provenance_mut(7),
+    };
+    let mut messenger = xr::DebugUtilsMessengerEXT::NULL;
+    let instance = app.instance;
+    done!(
+        app,
+        CreateDebugUtilsMessengerEXT(instance, &info, &mut messenger)
+    );
+    messenger
+}
+
+#[test]
+fn an_error_is_told_in_words_with_names_and_labels() {
+    let name = "debug::an_error_is_told_in_words_with_names_and_labels";
+    alone(name, || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        let messenger = messenger(&app);
+        let session = app.session(null()).unwrap();
+        assert_eq!(app.begin(session), xr::Result::SUCCESS);
+        assert_eq!(said(), [] as [Said; 0], "nothing is wrong");
+        assert_eq!(app.begin_frame(session), ORDER);
+        let order = "XR_ERROR_CALL_ORDER_INVALID";
+        let words = "xrWaitFrame comes before each xrBeginFrame";
+        assert_eq!(said(), [[order, "xrBeginFrame", words, "", ""]]);
+        let called = xr::DebugUtilsObjectNameInfoEXT {
+            ty: xr::DebugUtilsObjectNameInfoEXT::TYPE,
+            next: null(),
+            object_type: xr::ObjectType::SESSION,
+            object_handle: session.into_raw(),
+            object_name: c"the-game".as_ptr(),
+        };
+        done!(app, SetDebugUtilsObjectNameEXT(app.instance, &called));
+        let label = xr::DebugUtilsLabelEXT {
+            ty: xr::DebugUtilsLabelEXT::TYPE,
+            next: null(),
+            label_name: c"level-1".as_ptr(),
+        };
+        done!(app, SessionBeginDebugUtilsLabelRegionEXT(session, &label));
+        assert_eq!(app.begin_frame(session), ORDER);
+        let wanted = [order, "xrBeginFrame", words, "the-game", "level-1"];
+        assert_eq!(said(), [wanted]);
+        // Errors for which a function has no words of its own have those of the error.
+        assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
+        let [its, function, words, ..] = &said()[0];
+        let running = ["XR_ERROR_SESSION_RUNNING", "xrBeginSession"];
+        assert_eq!([its, function], running);
+        assert_eq!(words, "the session runs already");
+        done!(app, DestroyDebugUtilsMessengerEXT(messenger));
+        assert_eq!(app.begin_frame(session), ORDER);
+        assert_eq!(said(), [] as [Said; 0], "nobody hears any more");
+    });
+}
+
+#[test]
+fn without_opengl_the_debugger_hears_why() {
+    alone("debug::without_opengl_the_debugger_hears_why", || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        messenger(&app);
+        // SAFETY: plain numbers and null.
+        let (binding, mut requirements) = unsafe {
+            let mut binding: xr::GraphicsBindingOpenGLXlibKHR = std::mem::zeroed();
+            binding.ty = xr::GraphicsBindingOpenGLXlibKHR::TYPE;
+            let mut requirements: xr::GraphicsRequirementsOpenGLKHR = std::mem::zeroed();
+            requirements.ty = xr::GraphicsRequirementsOpenGLKHR::TYPE;
+            (binding, requirements)
+        };
+        let system = app.system();
+        done!(
+            app,
+            GetOpenGLGraphicsRequirementsKHR(app.instance, system, &mut requirements)
+        );
+        let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+        assert_eq!(app.session((&raw const binding).cast()), invalid);
+        let words = said()[0][2].clone();
+        assert_eq!(words, "there is no display or no context of OpenGL");
+        // Nothing is lost: it may go on without pictures.
+        assert!(app.session(null_mut()).is_ok());
+    });
+}
