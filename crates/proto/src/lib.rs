@@ -24,6 +24,8 @@ pub mod ledger;
 pub mod pose;
 pub mod printable;
 pub mod recv;
+pub mod reproject;
+pub mod rotation;
 pub mod rung;
 pub mod send;
 pub mod seq;
