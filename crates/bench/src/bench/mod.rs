@@ -28,6 +28,7 @@ mod quality;
 mod reader;
 mod report;
 mod report_text;
+mod reprojection;
 mod rig;
 mod sched;
 mod sections;
@@ -68,6 +69,7 @@ enum What {
     Handoff(handoff::Args),
     Peers(peers::Args),
     Web(web::Args),
+    Reprojection(reprojection::Args),
     Report(page::Args),
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Handoff(args) => handoff::run(args),
         What::Peers(args) => peers::run(args),
         What::Web(args) => web::run(args),
+        What::Reprojection(args) => reprojection::run(args),
         What::Report(args) => page::run(args),
     }
 }

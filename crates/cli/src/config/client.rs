@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use clap::Command;
 use openuvr_media::codec::Codec;
+use openuvr_media::head;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config;
+use openuvr_runtime::client::{EyeView, Eyes, Reproject, Target};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
 use super::kind::{
     Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag,
-    optional, path, pin, size, target, text, time,
+    number, optional, path, pin, size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings};
 
@@ -38,6 +39,10 @@ Examples:
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client desk --present headless --output shots --every 60
                                             no window; each 60th picture as a PNG
+  openuvr client desk --head mouse --grab --view left
+                                            an OpenXR application; the mouse is the head
+  openuvr client desk --head opentrack --overscan 8
+                                            the same with opentrack and a webcam
 
 --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
 the last counts. --help says more on each than -h.";
@@ -111,6 +116,22 @@ the last counts. --help says more on each than -h.";
                 Default::Unset("what the host allows");
             /// Cover the whole screen.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
+            /// Which eyes of a picture with two are shown.
+            /// Of OpenXR applications: `both` side by side; `left` or `right`; `anaglyph`, for glasses with
+            /// a red filter on the left and a cyan one on the right. Ctrl+Alt+Shift+E goes through them.
+            view: EyeView = "view", choice(), Default::Is("both");
+            /// Re-aim pictures to where the head looks now.
+            /// Each picture of an OpenXR application says for which head it was drawn. It is turned by
+            /// as much as the head has turned since, as often as the display shows one, also while no new
+            /// one comes. `auto`: with a head (`--head`).
+            reproject: Reproject = "reproject", choice(), Default::Is("auto");
+            /// What of each side is left out while pictures are re-aimed.
+            /// So that edges don't go black while the head turns: its speed times the round trip.
+            overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
+            /// How often a picture is re-aimed.
+            /// For a display that does not say it, such as a virtual one.
+            refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
+                Default::Unset("as often as the display shows one, else 60");
             /// Show figures of the latency over the picture.
             /// Ctrl+Alt+Shift+L shows and hides them at any time.
             overlay: bool = "overlay", flag(), Default::Is("false");
@@ -143,6 +164,13 @@ the last counts. --help says more on each than -h.";
             /// evdev:7=/dev/input/event3. Others still read them, too.
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("x11 if there is a window, else none");
+            /// Whose head OpenXR applications draw for.
+            /// `none`; `mouse`: while the window has the mouse (`--grab`, Ctrl+Alt+Shift+G) it looks around,
+            /// W A S D or the arrows, Page Up and Page Down go, Q and E lean; `script:FILE`: lines
+            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, again and again; `opentrack` or
+            /// `opentrack:ADDRESS:PORT`: what opentrack's output "UDP over network" says, at 127.0.0.1:4242
+            /// if nothing else is said.
+            head: HeadFrom = "head", head(), Default::Is("none");
             /// A file of input events to play; - is the standard input.
             /// Each line says when and what.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
@@ -220,6 +248,23 @@ impl ClientConfig {
             ..Config::new(host)
         }
     }
+}
+
+impl Choice for EyeView {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (EyeView::Both.name(), EyeView::Both),
+        (EyeView::Left.name(), EyeView::Left),
+        (EyeView::Right.name(), EyeView::Right),
+        (EyeView::Anaglyph.name(), EyeView::Anaglyph),
+    ];
+}
+
+impl Choice for Reproject {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("auto", Reproject::Auto),
+        ("on", Reproject::On),
+        ("off", Reproject::Off),
+    ];
 }
 
 /// A kind of video.
@@ -340,6 +385,20 @@ impl ClientConfig {
         self.surface().map(drop)
     }
 
+    /// How pictures of eyes are shown, on a display with so many refreshes a second, if it says it.
+    pub(crate) fn eyes(&self, refresh: Option<f64>) -> Eyes {
+        let usual = Eyes::default();
+        #[expect(clippy::cast_possible_truncation, reason = "it is a few degrees")]
+        let overscan = self.overscan.to_radians() as f32;
+        Eyes {
+            view: self.view,
+            reproject: self.reproject,
+            overscan,
+            rate: self.refresh.or(refresh).unwrap_or(usual.rate),
+            ..usual
+        }
+    }
+
     /// Where input comes from.
     pub(crate) fn input_from(&self) -> InputFrom {
         match (&self.input, &self.input_script) {
@@ -373,6 +432,12 @@ impl ClientConfig {
                     || self.overlay) =>
             {
                 "size, full-screen, grab, keys and overlay need a window: present x11"
+            }
+            () if !window && self.head == HeadFrom(Some("mouse".to_owned())) => {
+                "head mouse needs a window: present x11"
+            }
+            () if self.observe && self.head != HeadFrom(None) => {
+                "head is a player's: an observer sees what the player's head sees"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every are for pictures as files: they need present headless"
@@ -422,6 +487,31 @@ pub(crate) enum InputKind {
     Evdev(String),
     /// Nowhere.
     None,
+}
+
+/// Whose head it is, as `openuvr_media::head::open` takes it; `None`: nobody's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HeadFrom(pub(crate) Option<String>);
+
+fn head() -> Kind<HeadFrom> {
+    const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT]";
+    Kind {
+        placeholder: "WORD",
+        range: WORDS.to_owned(),
+        allowed: format!("one of {WORDS}"),
+        form: Form::Text,
+        parse: Box::new(|text| match (text, head::find(text)) {
+            ("none", _) => Some(HeadFrom(None)),
+            // A script needs its file, a mouse nothing.
+            (_, Ok((backend, argument))) => match (backend.name, argument) {
+                ("script", "") => None,
+                ("mouse", argument) if !argument.is_empty() => None,
+                _ => Some(HeadFrom(Some(text.to_owned()))),
+            },
+            (_, Err(_)) => None,
+        }),
+        absent: None,
+    }
 }
 
 fn input() -> Kind<InputKind> {
