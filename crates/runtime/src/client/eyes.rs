@@ -8,6 +8,8 @@
 
 mod pace;
 mod show;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
@@ -23,7 +25,6 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Viewpoint;
 
-use super::{Notice, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
@@ -155,7 +156,9 @@ impl Desk {
 
 /// Opens a surface's way for pictures of eyes.
 pub(super) struct Opening {
-    pub(super) shared: Arc<Shared>,
+    pub(super) desk: Arc<Desk>,
+    /// Is told at the end what re-aiming cost.
+    pub(super) told: Box<dyn Fn(ReAimed) + Send>,
     pub(super) eyes: Eyes,
     /// Whether the client has a head source.
     pub(super) has_head: bool,
@@ -165,7 +168,10 @@ pub(super) struct Opening {
 /// A surface that shows pictures of eyes as the person wants them.
 pub(super) struct EyesPresenter {
     desk: Arc<Desk>,
-    opening: Opening,
+    eyes: Eyes,
+    re_aims: bool,
+    scheduler: Scheduler,
+    told: Option<Box<dyn Fn(ReAimed) + Send>>,
     way: Way,
     /// Of the picture that is presented next.
     viewpoint: Viewpoint,
@@ -194,24 +200,23 @@ struct Showing {
 impl EyesPresenter {
     pub(super) fn new(presenter: Box<dyn Presenter>, opening: Opening) -> EyesPresenter {
         EyesPresenter {
-            desk: Arc::clone(&opening.shared.eyes),
-            opening,
+            desk: opening.desk,
+            eyes: opening.eyes,
+            re_aims: match opening.eyes.reproject {
+                Reproject::Auto => opening.has_head,
+                Reproject::On => true,
+                Reproject::Off => false,
+            },
+            scheduler: opening.scheduler,
+            told: Some(opening.told),
             way: Way::Direct(presenter),
             viewpoint: Viewpoint::default(),
         }
     }
 
-    fn re_aims(&self) -> bool {
-        match self.opening.eyes.reproject {
-            Reproject::Auto => self.opening.has_head,
-            Reproject::On => true,
-            Reproject::Off => false,
-        }
-    }
-
     /// Gives the surface to the thread that shows, if there is something for it to do; whether it did.
     fn stage(&mut self) -> Result<bool, PresentError> {
-        let wanted = self.re_aims() || lock(&self.desk.orders).view != EyeView::Both;
+        let wanted = self.re_aims || lock(&self.desk.orders).view != EyeView::Both;
         if self.viewpoint.views.is_none() || !wanted || !matches!(self.way, Way::Direct(_)) {
             return Ok(false);
         }
@@ -219,7 +224,6 @@ impl EyesPresenter {
             return Ok(false);
         };
         let paints = presenter.canvas().is_some();
-        let re_aims = self.re_aims();
         let desk = Arc::clone(&self.desk);
         desk.order(|orders| {
             *orders = Orders {
@@ -227,11 +231,11 @@ impl EyesPresenter {
                 ..Orders::default()
             };
         });
-        let show = show::Show::new(presenter, Arc::clone(&desk), self.opening.eyes, re_aims);
-        let shared = Arc::clone(&self.opening.shared);
-        let thread = (self.opening.scheduler).spawn(ThreadRole::Decode, "ouvr-eyes", move || {
-            if let Some(re_aimed) = show.run() {
-                shared.notice(Notice::ReAimed(re_aimed));
+        let show = show::Show::new(presenter, Arc::clone(&desk), self.eyes, self.re_aims);
+        let told = self.told.take();
+        let thread = (self.scheduler).spawn(ThreadRole::Decode, "ouvr-eyes", move || {
+            if let (Some(re_aimed), Some(told)) = (show.run(), told) {
+                told(re_aimed);
             }
         });
         let thread = thread.map_err(|e| PresentError(format!("can't start a thread: {e}")))?;

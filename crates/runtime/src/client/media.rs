@@ -527,8 +527,10 @@ impl Media {
     fn open_surface(&mut self, size: Size) -> Result<(), String> {
         let (presenter, window_input) =
             (self.setup.surface)(size, &self.title, self.role).map_err(|e| e.to_string())?;
+        let shared = self.shared.clone();
         let opening = Opening {
-            shared: self.shared.clone(),
+            desk: Arc::clone(&shared.eyes),
+            told: Box::new(move |re_aimed| shared.notice(Notice::ReAimed(re_aimed))),
             eyes: self.setup.eyes,
             has_head: self.has_head,
             scheduler: self.setup.scheduler.clone(),
