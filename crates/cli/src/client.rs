@@ -163,7 +163,7 @@ impl Ends {
             surface,
             head,
             eyes: config.eyes(refresh),
-            fps: refresh.and_then(whole),
+            fps: config.refresh.or(refresh).and_then(whole),
         })
     }
 }
@@ -444,6 +444,8 @@ impl Session {
             Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
+            // Nothing here can be felt.
+            Notice::Haptic(_) => {}
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
             Notice::StopReason(over) => return Some(self.end(over)),
         }

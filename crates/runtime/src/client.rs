@@ -36,6 +36,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::decode;
+use openuvr_media::head::hands::Hands;
 use openuvr_media::head::{Head, HeadInput};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{InputSource, SoundWish, SourceEvent};
@@ -48,6 +49,7 @@ use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::controller::{Controllers, Haptic};
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -186,6 +188,8 @@ pub enum Notice {
     Eyes(EyeView),
     /// What re-aiming pictures to where the head looks has cost; told at the end.
     ReAimed(ReAimed),
+    /// A hand of the person's is to feel this now, in place of what it felt.
+    Haptic(Haptic),
     /// The person changed how loud sound is: per cent, 0 where it is muted.
     Volume(u32),
     /// The host is silent or gone; it is looked for again.
@@ -232,6 +236,8 @@ struct Shared {
     eyes: Arc<eyes::Desk>,
     /// What input moves the head, if input does.
     head_input: Mutex<Option<Box<dyn HeadInput>>>,
+    /// The emulated controllers of a client with a head source.
+    hands: Mutex<Option<Hands>>,
     media_sleeps_until: AtomicI64,
     /// Where others wake the media thread.
     to_media: Site,
@@ -304,8 +310,29 @@ impl Shared {
 
     /// Whether this moves the head, and thus is not for the host.
     fn moves_head(&self, event: &InputEvent) -> bool {
-        let mut input = lock(&self.head_input);
-        input.as_mut().is_some_and(|input| input.take(event))
+        let head = |input: &mut Box<dyn HeadInput>| input.take(event);
+        let hands = |hands: &mut Hands| hands.take(event);
+        lock(&self.head_input).as_mut().is_some_and(head)
+            || lock(&self.hands).as_mut().is_some_and(hands)
+    }
+
+    /// From now on input is for head and hands, or not any more.
+    fn grabbed(&self, grabbed: bool) {
+        if let Some(input) = lock(&self.head_input).as_mut() {
+            input.grabbed(grabbed);
+        }
+        if let Some(hands) = lock(&self.hands).as_mut() {
+            hands.grabbed(grabbed);
+        }
+    }
+
+    /// The person holds these: see [`ClientRuntime::push_controllers`].
+    fn controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
+        let mut session = self.session();
+        let session = session.as_mut()?;
+        let number = session.controllers(clock::now(), states, sampled);
+        self.flush(session);
+        Some(number)
     }
 
     /// Sends what the person did, now if it is not known when.
@@ -406,6 +433,7 @@ impl ClientRuntime {
             pads: pads::PadDesk::default(),
             eyes: Arc::new(eyes::Desk::new(setup.eyes.view)),
             head_input: Mutex::new(head_input),
+            hands: Mutex::new(head.is_some().then(Hands::default)),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             to_media: setup.scheduler.site("client-to-media"),
             unsent: Mutex::new(None),
@@ -479,6 +507,12 @@ impl ClientRuntime {
         self.shared.pose(pose, sampled)
     }
 
+    /// The person holds these controllers, as they were at `sampled` of the monotonic clock. They leave as
+    /// poses do: the latest counts. From any thread. Their number; `None` while there is no session.
+    pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
+        self.shared.controllers(sampled, states)
+    }
+
     /// Notices that found no room because nobody read them.
     #[must_use]
     pub fn lost_notices(&self) -> u64 {
@@ -528,11 +562,7 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
         source.follow(keys.get(by).copied().unwrap_or_default());
         match source.next(Some(LOOK_EVERY)) {
             Ok(SourceEvent::Input(event)) if shared.moves_head(&event) => {}
-            Ok(SourceEvent::Grabbed(grabbed)) => {
-                if let Some(input) = lock(&shared.head_input).as_mut() {
-                    input.grabbed(grabbed);
-                }
-            }
+            Ok(SourceEvent::Grabbed(grabbed)) => shared.grabbed(grabbed),
             Ok(SourceEvent::NextEyes) => shared.notice(Notice::Eyes(shared.eyes.next_view())),
             Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
             Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),

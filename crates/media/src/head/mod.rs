@@ -3,6 +3,7 @@
 //! Poses are those of [`openuvr_proto::pose`]: right-handed, y up, -z forward, in a space whose origin is where
 //! the source began. A new source is one file with one [`Backend`] and one line in [`BACKENDS`].
 
+pub mod hands;
 pub mod mouse;
 mod moving;
 pub mod opentrack;

@@ -123,14 +123,14 @@ fn open() -> Head {
     });
     Head {
         source,
-        input: Some(Box::new(Hands(state))),
+        input: Some(Box::new(MouseInput(state))),
     }
 }
 
 /// The input thread's half.
-struct Hands(Shared);
+struct MouseInput(Shared);
 
-impl HeadInput for Hands {
+impl HeadInput for MouseInput {
     fn take(&mut self, event: &InputEvent) -> bool {
         let mut state = lock(&self.0);
         match *event {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// Both halves of one head.
-    fn head() -> (Hands, Mouse) {
+    fn head() -> (MouseInput, Mouse) {
         let state = Shared::default();
         let mouse = Mouse {
             state: Arc::clone(&state),
@@ -255,34 +255,34 @@ mod tests {
             told: None,
             moving: Moving::default(),
         };
-        (Hands(state), mouse)
+        (MouseInput(state), mouse)
     }
 
     #[test]
     fn only_a_grabbed_pointer_moves_the_head() {
-        let (mut hands, _) = head();
+        let (mut input, _) = head();
         let motion = InputEvent::PointerRelative { dx: 10, dy: 0 };
-        assert!(!hands.take(&motion) && !hands.take(&key(17, true)));
-        hands.grabbed(true);
-        assert!(hands.take(&motion) && hands.take(&key(17, true)));
-        assert!(!hands.take(&key(57, true)), "the space bar is the host's");
+        assert!(!input.take(&motion) && !input.take(&key(17, true)));
+        input.grabbed(true);
+        assert!(input.take(&motion) && input.take(&key(17, true)));
+        assert!(!input.take(&key(57, true)), "the space bar is the host's");
         let click = InputEvent::Button {
             button: openuvr_proto::input::event::Button::LEFT,
             pressed: true,
         };
-        assert!(!hands.take(&click) && !hands.take(&InputEvent::ReleaseAll));
-        assert!(hands.take(&key(17, false)), "it went down here");
-        assert!(!hands.take(&key(17, false)), "it did not");
+        assert!(!input.take(&click) && !input.take(&InputEvent::ReleaseAll));
+        assert!(input.take(&key(17, false)), "it went down here");
+        assert!(!input.take(&key(17, false)), "it did not");
     }
 
     #[test]
     fn the_mouse_turns_and_keys_walk_where_the_head_looks() {
-        let (mut hands, mut mouse) = head();
+        let (mut input, mut mouse) = head();
         let at = |ms: i64| Instant(ms * 1_000_000);
-        hands.grabbed(true);
+        input.grabbed(true);
         // A quarter turn to the left.
-        hands.take(&InputEvent::PointerRelative { dx: -900, dy: 0 });
-        hands.take(&key(17, true));
+        input.take(&InputEvent::PointerRelative { dx: -900, dy: 0 });
+        input.take(&key(17, true));
         mouse.look(at(0));
         let pose = mouse.look(at(40)).expect("it moves");
         let [x, y, z] = pose.position();
@@ -292,14 +292,14 @@ mod tests {
         );
         let velocity = pose.linear_velocity().expect("known");
         assert!((velocity[0] + 1.0).abs() < 1e-2, "{velocity:?}");
-        hands.grabbed(false);
+        input.grabbed(false);
         mouse.look(at(44));
         assert_eq!(mouse.look(at(48)), None, "it rests");
         assert!(mouse.look(at(200)).is_some(), "and says so now and then");
         // Straight up is as far as a neck goes.
-        hands.grabbed(true);
+        input.grabbed(true);
         for _ in 0..100 {
-            hands.take(&InputEvent::PointerRelative {
+            input.take(&InputEvent::PointerRelative {
                 dx: 0,
                 dy: i16::MIN,
             });

@@ -7,6 +7,7 @@ use std::time::Duration;
 use openuvr_media::head::HeadSource;
 
 use super::{Notice, PanicReporter, Shared};
+use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
 /// How often the thread looks whether it is to stop.
@@ -26,7 +27,13 @@ pub(super) fn start(
         let shared = &panic_reporter.0;
         while !shared.stopping() {
             match source.next(LOOK_EVERY) {
-                Ok(Some((pose, sampled))) => drop(shared.pose(&pose, sampled)),
+                Ok(Some((pose, sampled))) => {
+                    let _ = shared.pose(&pose, sampled);
+                    let held = lock(&shared.hands)
+                        .as_ref()
+                        .map(|hands| hands.controllers(&pose));
+                    let _ = held.and_then(|held| shared.controllers(sampled, held));
+                }
                 Ok(None) => {}
                 Err(e) => {
                     shared.notice(Notice::Trouble(format!("{e}: the head stands still")));
