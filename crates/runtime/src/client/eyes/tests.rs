@@ -86,7 +86,7 @@ impl Rig {
         let desk = Arc::new(Desk::new(eyes.view));
         let opening = Opening {
             desk: Arc::clone(&desk),
-            told: Box::new(move |cost| drop(told.try_send(cost))),
+            told: Box::new(move |cost| _ = told.try_send(cost)),
             eyes,
             has_head,
             scheduler: Scheduler::ordinary(),
