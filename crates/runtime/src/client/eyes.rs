@@ -1,7 +1,7 @@
 //! Pictures of eyes: shown as the person wants to see them, and re-aimed to where the head looks now.
 //!
 //! A surface stays as it is until a frame says that it has views, and there is something to do about it: another
-//! view than both eyes side by side, or a head to re-aim for. From then on a thread of its own ([`show`]) has
+//! view than both eyes side by side, or a head to re-aim for. From then on a thread of its own (`show`) has
 //! the surface, and draws at the display's own rate; the media thread hands it each picture, and never waits for it.
 //!
 //! What it is not: the mathematics (`openuvr_proto::reproject`), or the drawing (`openuvr_media::reproject`).
