@@ -9,8 +9,10 @@ use openuvr_media::codec::Codec;
 use openuvr_media::head;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::display;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::video::FieldOfView;
 use openuvr_runtime::client::config::Config;
 use openuvr_runtime::client::{EyeView, Eyes, Reproject, Target};
 use openuvr_runtime::host::config::BITRATES;
@@ -116,6 +118,24 @@ the last counts. --help says more on each than -h.";
                 Default::Unset("what the host allows");
             /// Cover the whole screen.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
+            /// Show figures of the latency over the picture.
+            /// Ctrl+Alt+Shift+L shows and hides them at any time.
+            overlay: bool = "overlay", flag(), Default::Is("false");
+            /// Folder of the PNG files of `headless`.
+            output: Option<PathBuf> = "output", optional(path("FOLDER")), Default::Unset("");
+            /// Write each so many pictures of `headless`.
+            /// The last picture is always written, as last.png.
+            every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
+                Default::Unset("only the last");
+        }
+        "Virtual reality" {
+            /// Whose head OpenXR applications draw for.
+            /// `none`; `mouse`: while the window has the mouse (`--grab`, Ctrl+Alt+Shift+G) it looks around,
+            /// W A S D or the arrows, Page Up and Page Down go, Q and E lean; `script:FILE`: lines
+            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, again and again; `opentrack` or
+            /// `opentrack:ADDRESS:PORT`: what opentrack's output "UDP over network" says, at 127.0.0.1:4242
+            /// if nothing else is said.
+            head: HeadFrom = "head", head(), Default::Is("none");
             /// Which eyes of a picture with two are shown.
             /// Of OpenXR applications: `both` side by side; `left` or `right`; `anaglyph`, for glasses with
             /// a red filter on the left and a cyan one on the right. Ctrl+Alt+Shift+E goes through them.
@@ -132,15 +152,11 @@ the last counts. --help says more on each than -h.";
             /// For a display that does not say it, such as a virtual one.
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
                 Default::Unset("as often as the display shows one, else 60");
-            /// Show figures of the latency over the picture.
-            /// Ctrl+Alt+Shift+L shows and hides them at any time.
-            overlay: bool = "overlay", flag(), Default::Is("false");
-            /// Folder of the PNG files of `headless`.
-            output: Option<PathBuf> = "output", optional(path("FOLDER")), Default::Unset("");
-            /// Write each so many pictures of `headless`.
-            /// The last picture is always written, as last.png.
-            every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
-                Default::Unset("only the last");
+            /// How wide each eye sees, in degrees, across and up and down.
+            /// OpenXR applications draw that much, and the `--overscan` beside it. Without it as much as headsets usually show.
+            fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
+            /// How far apart the eyes are, in millimetres.
+            ipd: Option<f64> = "ipd", optional(number(0.0..=200.0, "mm")), Default::Unset("63");
         }
         "Sound" {
             /// Where the host's sound is played.
@@ -164,13 +180,6 @@ the last counts. --help says more on each than -h.";
             /// evdev:7=/dev/input/event3. Others still read them, too.
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("x11 if there is a window, else none");
-            /// Whose head OpenXR applications draw for.
-            /// `none`; `mouse`: while the window has the mouse (`--grab`, Ctrl+Alt+Shift+G) it looks around,
-            /// W A S D or the arrows, Page Up and Page Down go, Q and E lean; `script:FILE`: lines
-            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, again and again; `opentrack` or
-            /// `opentrack:ADDRESS:PORT`: what opentrack's output "UDP over network" says, at 127.0.0.1:4242
-            /// if nothing else is said.
-            head: HeadFrom = "head", head(), Default::Is("none");
             /// A file of input events to play; - is the standard input.
             /// Each line says when and what.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
@@ -220,7 +229,36 @@ the last counts. --help says more on each than -h.";
     }
 }
 
+/// Between the eyes, where it is not said: the mean of adults.
+const USUAL_IPD: f64 = 63.0;
+
+/// What each eye sees, where it is not said.
+const USUAL_FOV: f64 = 90.0;
+
+/// Half of what is drawn at most: at 90 degrees a plane ends nowhere.
+const WIDEST: f64 = 80.0;
+
 impl ClientConfig {
+    /// What the person said of the eyes, if anything. What is left out at the sides is drawn, too.
+    pub(crate) fn eyes_seen(&self) -> Option<display::Eyes> {
+        if self.fov.is_none() && self.ipd.is_none() {
+            return None;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        let [side, between] = [
+            (self.fov.unwrap_or(USUAL_FOV) / 2.0 + self.overscan)
+                .min(WIDEST)
+                .to_radians(),
+            self.ipd.unwrap_or(USUAL_IPD) / 1e3,
+        ]
+        .map(|v| v as f32);
+        let fov = FieldOfView::new(-side, side, side, -side).ok()?;
+        Some(display::Eyes {
+            fov: [fov; 2],
+            between,
+        })
+    }
+
     /// What a client of `host` is told.
     pub(crate) fn of_client(&self, host: Target) -> Config {
         let config = self;

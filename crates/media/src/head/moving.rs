@@ -1,13 +1,9 @@
 //! Six numbers of a head, and the pose with velocities that two of them make.
 
-use std::time::Duration;
-
+use openuvr_proto::motion::Velocity;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
-
-/// Two samples further apart than this say nothing of a velocity.
-const APART: Duration = Duration::from_millis(200);
 
 /// Position in metres; yaw to the left, pitch up and roll to the left shoulder, in radians.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -24,24 +20,19 @@ impl Place {
     }
 }
 
-/// The last place, to tell velocities from.
+/// The last pose, to tell velocities from.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moving(Option<(Place, Instant)>);
+pub(super) struct Moving(Option<(Pose, Instant)>);
 
 impl Moving {
-    /// The pose at `place`, with the velocities from the place before. `None` if a number is not finite.
+    /// The pose at `place`, with the velocities from the one before. `None` if a number is not finite.
     pub(super) fn pose(&mut self, place: Place, now: Instant) -> Option<Pose> {
-        let before = self.0.replace((place, now));
         let pose = Pose::new(place.at, place.rotation().0).ok()?;
-        let before = before.filter(|(_, at)| now > *at && now.since(*at) <= APART);
-        let Some((before, at)) = before else {
-            return Some(pose);
-        };
-        let span = now.since(at).as_secs_f32();
-        let moved = [0, 1, 2].map(|i| (place.at[i] - before.at[i]) / span);
-        let turned = place.rotation().after(before.rotation().inverse());
-        let turned = turned.vector().map(|v| v / span);
-        pose.moving(Some(moved), Some(turned)).ok()
+        let before = self.0.replace((pose, now));
+        let velocity = before.map_or_else(Velocity::default, |(before, at)| {
+            Velocity::between(&before, &pose, now.since(at).as_secs_f32())
+        });
+        pose.moving(velocity.linear, velocity.angular).ok()
     }
 
     /// Forgets it: what comes next is somewhere else.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_media::reproject::{Aimed, EyeView, Part, Source, draw, parts};
-use openuvr_proto::reproject::{Camera, Homography, predicted, turned, without_margin};
+use openuvr_proto::motion::{Velocity, carried};
+use openuvr_proto::reproject::{Camera, Homography, turned, without_margin};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -159,7 +160,8 @@ impl Show {
         } else {
             Duration::ZERO
         };
-        Some(predicted(&pose, ahead))
+        let (_, looks) = carried(&pose, &Velocity::of(&pose), ahead.as_secs_f32());
+        Some(looks)
     }
 
     fn draw(&mut self, fresh: bool) -> Result<(), PresentError> {
