@@ -145,7 +145,7 @@ the last counts. --help says more on each than -h.";
             /// as much as the head has turned since, as often as the display shows one, also while no new
             /// one comes. `auto`: with a head (`--head`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
-            /// What of each side is left out while pictures are re-aimed.
+            /// What is drawn beyond each side of what is shown while pictures are re-aimed.
             /// So that edges don't go black while the head turns: its speed times the round trip.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
             /// How often a picture is re-aimed.
@@ -153,7 +153,7 @@ the last counts. --help says more on each than -h.";
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
                 Default::Unset("as often as the display shows one, else 60");
             /// How wide each eye sees, in degrees, across and up and down.
-            /// OpenXR applications draw that much, and the `--overscan` beside it. Without it as much as headsets usually show.
+            /// OpenXR applications draw that much, and the `--overscan` beside it.
             fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
             /// How far apart the eyes are, in millimetres.
             ipd: Option<f64> = "ipd", optional(number(0.0..=200.0, "mm")), Default::Unset("63");
@@ -241,7 +241,7 @@ const WIDEST: f64 = 80.0;
 impl ClientConfig {
     /// What the person said of the eyes, if anything. What is left out at the sides is drawn, too.
     pub(crate) fn eyes_seen(&self) -> Option<display::Eyes> {
-        if self.fov.is_none() && self.ipd.is_none() {
+        if self.fov.is_none() && self.ipd.is_none() && self.overscan <= 0.0 {
             return None;
         }
         #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
