@@ -58,6 +58,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("rtcp", players::rtcp),
     ("gateway_messages", outside::gateway_messages),
     ("recording", outside::recording),
+    ("opentrack", outside::opentrack),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

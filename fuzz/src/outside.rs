@@ -1,4 +1,5 @@
-//! What a host in an application's process and its gateways outside tell each other, and what becomes a recording.
+//! What a host in an application's process and its gateways outside tell each other, what becomes a recording, and
+//! what a head tracker says.
 
 use openuvr_gateway::record::fragments::{Fragments, Frame, Sound};
 use openuvr_proto::time::Instant;
@@ -76,4 +77,12 @@ pub fn recording(bytes: &[u8]) {
         assert!(written.frames <= frames && written.packets <= packets);
     }
     assert!(length <= 4096 + came, "{length}");
+}
+
+/// A datagram at the port of a head tracker: it is refused, or a place that is near and angles that are.
+pub fn opentrack(bytes: &[u8]) {
+    if let Some((at, angles)) = openuvr_media::head::opentrack::parse(bytes) {
+        assert!(at.iter().all(|metres| metres.abs() <= 100.0));
+        assert!(angles.iter().all(|radians| radians.abs() <= 6.3));
+    }
 }

@@ -13,7 +13,7 @@ use openuvr_media::present::x11::WindowConfig;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Eyes, Target};
 use openuvr_runtime::host::config::BITRATES;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
@@ -244,6 +244,8 @@ impl Kind for Mud {
             surface,
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
             send_input: true,
+            head: None,
+            eyes: Eyes::default(),
             audio: opened.audio,
             microphone: opened.microphone,
             // The application shares its own, if it has one.

@@ -138,6 +138,8 @@ fn keep(
             format!("the video comes by {}", rung.name()),
         ),
         ClientNotice::Volume(percent) => (OPENUVR_LOG_INFO, format!("sound at {percent} %")),
+        ClientNotice::Eyes(view) => (OPENUVR_LOG_INFO, format!("showing {}", view.name())),
+        ClientNotice::ReAimed(re_aimed) => (OPENUVR_LOG_INFO, re_aimed.to_string()),
         ClientNotice::Keys(keys) => (OPENUVR_LOG_INFO, format!("keys by {} now", keys.name())),
         ClientNotice::Showing(size) => {
             (statistics.width, statistics.height) = (size.width, size.height);
@@ -164,7 +166,7 @@ fn keep(
             }
             return None;
         }
-        ClientNotice::Audio(_) => return None,
+        ClientNotice::Audio(_) | ClientNotice::Haptic(_) => return None,
         ClientNotice::Lost(_) => {
             statistics.state = OPENUVR_MUD_CONNECTING as u32;
             let line = "the host is silent or gone; looking for it again";

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ArgMatches;
 use openuvr_media::display;
+use openuvr_media::head::{self, Head};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{self, InputSource};
 use openuvr_media::present::{self, x11::WindowConfig};
@@ -24,7 +25,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::client::config::Opened;
 use openuvr_runtime::client::{
-    COMES_BY, ClientRuntime, ClientSetup, Notice, OpenSurface, StopReason,
+    COMES_BY, ClientRuntime, ClientSetup, Eyes, Notice, OpenSurface, StopReason,
 };
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
@@ -65,7 +66,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
     let client = start(&config, opened, ends, &scheduler)?;
-    if let Some(eyes) = config.eyes() {
+    if let Some(eyes) = config.eyes_seen() {
         client.set_display(Display {
             refresh: None,
             eyes: Some(eyes),
@@ -146,6 +147,8 @@ struct Ends {
     input: Option<Box<dyn InputSource>>,
     send_input: bool,
     surface: OpenSurface,
+    head: Option<Head>,
+    eyes: Eyes,
     /// Refreshes a second of its display, rounded up, where they are known.
     fps: Option<NonZeroU16>,
 }
@@ -159,12 +162,15 @@ impl Ends {
             InputFrom::Devices(list) => Some(format!("evdev:{list}")),
             InputFrom::Window | InputFrom::Nothing => None,
         };
-        let (surface, fps) = open_surface(surface)?;
+        let (surface, refresh) = open_surface(surface)?;
+        let head = config.head.0.as_deref().map(head::open).transpose()?;
         Ok(Ends {
             input: input.map(|spec| input_source::open(&spec)).transpose()?,
             send_input: from != InputFrom::Nothing,
             surface,
-            fps,
+            head,
+            eyes: config.eyes(refresh),
+            fps: config.refresh.or(refresh).and_then(whole),
         })
     }
 }
@@ -197,6 +203,8 @@ fn start(
         surface: ends.surface,
         input: ends.input,
         send_input: ends.send_input,
+        head: ends.head,
+        eyes: ends.eyes,
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: config.clipboard_display(),
@@ -268,8 +276,8 @@ fn ask_for_pin(opened: &Opened) -> Result<Pin> {
 
 /// The surface is opened when the first picture tells its size; a display that is not there is
 /// told at once, and what it can show is known.
-fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<NonZeroU16>)> {
-    let mut fps = None;
+fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
+    let mut refresh = None;
     let open: OpenSurface = match surface {
         Surface::X11 {
             display,
@@ -280,9 +288,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<NonZeroU16>)> {
         } => {
             let (conn, screen) = display::connect(&display).map_err(|e| anyhow!(e))?;
             let screen = conn.setup().roots.get(screen);
-            fps = screen
-                .and_then(|screen| display::highest_refresh_rate(&conn, screen))
-                .and_then(whole);
+            refresh = screen.and_then(|screen| display::highest_refresh_rate(&conn, screen));
             Box::new(move |picture: Size, title: &str, role: Role| {
                 let window = WindowConfig {
                     display: Some(display.clone()),
@@ -308,7 +314,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<NonZeroU16>)> {
         }
         Surface::Null => Box::new(|_, _, _| present::open("null", &WindowConfig::default())),
     };
-    Ok((open, fps))
+    Ok((open, refresh))
 }
 
 /// The whole number that is not less, if there is one.
@@ -417,6 +423,8 @@ impl Session {
                 self.recorder.link(SessionId(self.count).into(), rung);
             }
             Notice::Keys(keys) => eprintln!("openuvr client: keys by {} now", keys.name()),
+            Notice::Eyes(view) => eprintln!("openuvr client: of two eyes, {} now", view.name()),
+            Notice::ReAimed(re_aimed) => eprintln!("openuvr client: {re_aimed}"),
             Notice::Volume(0) => eprintln!("openuvr client: sound is muted"),
             Notice::Volume(percent) => eprintln!("openuvr client: sound at {percent} %"),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),

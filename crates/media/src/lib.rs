@@ -49,8 +49,12 @@ pub mod input_sink;
 #[cfg(feature = "client")]
 pub mod decode;
 #[cfg(feature = "client")]
+pub mod head;
+#[cfg(feature = "client")]
 pub mod input_source;
 #[cfg(feature = "client")]
 pub mod present;
+#[cfg(feature = "client")]
+pub mod reproject;
 #[cfg(feature = "client")]
 mod window;

@@ -9,16 +9,9 @@
 //! Conventions are those of OpenXR: right-handed, y up, -z forward. A pixel's centre is at one half; rows are
 //! counted from above.
 
-use std::time::Duration;
-
-use crate::pose::Pose;
 use crate::rotation::Rotation;
 use crate::units::Size;
 use crate::wire::video::FieldOfView;
-
-/// A velocity is trusted for at most so long: further on the guess is worse than standing still (guess: a head
-/// changes its mind in less).
-const FURTHEST: Duration = Duration::from_millis(100);
 
 /// The least difference between the tangents of two opposite sides of a view: less than this is no picture.
 const LEAST_SPAN: f64 = 1e-3;
@@ -113,16 +106,6 @@ fn product(a: &Matrix, b: &Matrix) -> Matrix {
 pub fn turned(head: Rotation, eye: Rotation, now: Rotation) -> Rotation {
     let eye_now = now.after(head.inverse()).after(eye);
     eye.inverse().after(eye_now)
-}
-
-/// Where a head that was measured looks after so much time, with constant angular velocity; of an unknown one it
-/// is taken that the head stands still. A time before the measurement counts as the measurement.
-#[must_use]
-pub fn predicted(pose: &Pose, after: Duration) -> Rotation {
-    let after = after.min(FURTHEST).as_secs_f32();
-    let velocity = pose.angular_velocity().unwrap_or_default();
-    // The velocity is given in the outer space.
-    Rotation::around(velocity.map(|v| v * after)).after(Rotation::of(pose))
 }
 
 /// The view without a margin at each side, in radians: what is shown of a picture that was drawn with overscan.
@@ -227,21 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn an_eye_turns_with_its_head_and_a_head_goes_on_turning() {
+    fn an_eye_turns_with_its_head() {
         // An eye that looks 10 degrees outwards, in a head that turned by 30.
         let found = turned(yaw(20.0), yaw(30.0), yaw(50.0));
         assert!((found.vector()[1].to_degrees() - 30.0).abs() < 1e-3);
-        let Rotation(looks) = yaw(10.0);
-        let pose = Pose::new([0.0; 3], looks).expect("a rotation");
-        let turns = pose.moving(None, Some([0.0, 100f32.to_radians(), 0.0]));
-        let turns = turns.expect("finite");
-        let yaw_after = |pose, ms| {
-            let [_, yaw, _] = predicted(pose, Duration::from_millis(ms)).vector();
-            yaw.to_degrees()
-        };
-        assert!((yaw_after(&turns, 20) - 12.0).abs() < 1e-3);
-        assert!((yaw_after(&turns, 5000) - 20.0).abs() < 1e-3, "not further");
-        assert!((yaw_after(&pose, 20) - 10.0).abs() < 1e-3, "stands still");
     }
 
     fn rotations() -> impl Strategy<Value = Rotation> {

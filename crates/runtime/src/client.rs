@@ -6,6 +6,8 @@
 //! audio   jitter buffer ─► decode ─► play                 of what the media thread received
 //! input   window ─► session ─► send
 //! pads    game pads ─► session; what they are to feel ─► game pads
+//! head    head source ─► session, and who re-aims pictures
+//! eyes    pictures with views ─► re-aimed ─► present      at the display's own rate
 //! clipboard  what is copied here ─► session; what was copied at the host ─► display
 //! search  name ─► addresses, when the host is lost
 //! ```
@@ -16,6 +18,8 @@ mod audio;
 mod clipboard;
 pub mod config;
 mod connect;
+pub mod eyes;
+mod head;
 mod ladder;
 mod media;
 mod microphone;
@@ -32,6 +36,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_media::decode;
+use openuvr_media::head::hands::Hands;
+use openuvr_media::head::{Head, HeadInput};
 use openuvr_media::input_source::pads::mapping::Database;
 use openuvr_media::input_source::{InputSource, SoundWish, SourceEvent};
 use openuvr_media::present::{PresentError, Surface};
@@ -59,6 +65,7 @@ use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
+pub use self::eyes::{EyeView, Eyes, ReAimed, Reproject};
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
@@ -112,6 +119,11 @@ pub struct ClientSetup {
     pub input: Option<Box<dyn InputSource>>,
     /// Whether input is sent at all.
     pub send_input: bool,
+    /// Where the person's head is; `None`: nobody knows, or the application says it
+    /// ([`ClientRuntime::set_pose`]).
+    pub head: Option<Head>,
+    /// How pictures of eyes are shown.
+    pub eyes: Eyes,
     /// Where sound goes; `None`: nowhere, and the offer asks for none.
     pub audio: Option<AudioSink>,
     /// The person's microphone; `None`: the offer names none.
@@ -173,6 +185,10 @@ pub enum Notice {
     Report(Report),
     /// How sound is played, about once a second.
     Audio(AudioReport),
+    /// The person wants to see these eyes.
+    Eyes(EyeView),
+    /// What re-aiming pictures to where the head looks has cost; told at the end.
+    ReAimed(ReAimed),
     /// A hand of the person's is to feel this now, in place of what it felt.
     Haptic(Haptic),
     /// The person changed how loud sound is: per cent, 0 where it is muted.
@@ -220,6 +236,11 @@ struct Shared {
     display: Mutex<Option<Display>>,
     clipboard: clipboard::Desk,
     pads: pads::PadDesk,
+    eyes: Arc<eyes::Desk>,
+    /// What input moves the head, if input does.
+    head_input: Mutex<Option<Box<dyn HeadInput>>>,
+    /// The emulated controllers of a client with a head source.
+    hands: Mutex<Option<Hands>>,
     media_sleeps_until: AtomicI64,
     /// Where others wake the media thread.
     to_media: Site,
@@ -278,6 +299,43 @@ impl Shared {
             SoundWish::Quieter => Some(volume.change(-VOLUME_STEP)),
         };
         self.notice(Notice::Volume(percent.unwrap_or_else(|| volume.change(0))));
+    }
+
+    /// The person's head is here: see [`ClientRuntime::set_pose`].
+    fn pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
+        self.eyes.head_at(*pose, sampled);
+        let mut session = self.session();
+        let session = session.as_mut()?;
+        let id = session.pose(clock::now(), *pose, sampled);
+        self.flush(session);
+        Some(id)
+    }
+
+    /// Whether this moves the head, and thus is not for the host.
+    fn moves_head(&self, event: &InputEvent) -> bool {
+        let head = |input: &mut Box<dyn HeadInput>| input.take(event);
+        let hands = |hands: &mut Hands| hands.take(event);
+        lock(&self.head_input).as_mut().is_some_and(head)
+            || lock(&self.hands).as_mut().is_some_and(hands)
+    }
+
+    /// From now on input is for head and hands, or not any more.
+    fn grabbed(&self, grabbed: bool) {
+        if let Some(input) = lock(&self.head_input).as_mut() {
+            input.grabbed(grabbed);
+        }
+        if let Some(hands) = lock(&self.hands).as_mut() {
+            hands.grabbed(grabbed);
+        }
+    }
+
+    /// The person holds these: see [`ClientRuntime::push_controllers`].
+    fn controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
+        let mut session = self.session();
+        let session = session.as_mut()?;
+        let number = session.controllers(clock::now(), states, sampled);
+        self.flush(session);
+        Some(number)
     }
 
     /// Sends what the person did, now if it is not known when.
@@ -352,6 +410,7 @@ pub struct ClientRuntime {
     shared: Arc<Shared>,
     notices: Mutex<Receiver<Notice>>,
     media: Option<JoinHandle<()>>,
+    head: Option<JoinHandle<()>>,
 }
 
 impl ClientRuntime {
@@ -359,7 +418,9 @@ impl ClientRuntime {
     ///
     /// # Errors
     /// One line, if a thread can't be started.
-    pub fn start(setup: ClientSetup) -> Result<ClientRuntime, String> {
+    pub fn start(mut setup: ClientSetup) -> Result<ClientRuntime, String> {
+        let (head, head_input) =
+            (setup.head.take()).map_or((None, None), |head| (Some(head.source), head.input));
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
             session: Mutex::new(None),
@@ -374,6 +435,9 @@ impl ClientRuntime {
             display: Mutex::default(),
             clipboard: clipboard::Desk::default(),
             pads: pads::PadDesk::default(),
+            eyes: Arc::new(eyes::Desk::new(setup.eyes.view)),
+            head_input: Mutex::new(head_input),
+            hands: Mutex::new(head.is_some().then(Hands::default)),
             media_sleeps_until: AtomicI64::new(i64::MAX),
             to_media: setup.scheduler.site("client-to-media"),
             unsent: Mutex::new(None),
@@ -392,7 +456,7 @@ impl ClientRuntime {
             false => None,
         };
         let search = search.transpose().map_err(start)?;
-        let media = media::Media::new(shared.clone(), setup, search);
+        let media = media::Media::new(shared.clone(), setup, search, head.is_some());
         let panic_reporter = PanicReporter(shared.clone(), "media");
         let media = scheduler
             .spawn(sched::ThreadRole::Decode, "ouvr-media", move || {
@@ -400,11 +464,16 @@ impl ClientRuntime {
                 media.run();
             })
             .map_err(start)?;
-        Ok(ClientRuntime {
+        let mut client = ClientRuntime {
             shared,
             notices: Mutex::new(inbox),
             media: Some(media),
-        })
+            head: None,
+        };
+        // If it can't be started, the others end with what is dropped.
+        let head = head.map(|source| head::start(&client.shared, &scheduler, source));
+        client.head = head.transpose().map_err(start)?;
+        Ok(client)
     }
 
     /// Why the last datagram could not be sent to the host, if it could not: no network, a firewall
@@ -439,21 +508,13 @@ impl ClientRuntime {
     /// the moment that it was predicted for. It leaves at once; of more than 2000 a second some do
     /// not. From any thread. Its number; `None` while there is no session.
     pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
-        let mut session = self.shared.session();
-        let session = session.as_mut()?;
-        let id = session.pose(clock::now(), *pose, sampled);
-        self.shared.flush(session);
-        Some(id)
+        self.shared.pose(pose, sampled)
     }
 
     /// The person holds these controllers, as they were at `sampled` of the monotonic clock. They leave as
     /// poses do: the latest counts. From any thread. Their number; `None` while there is no session.
     pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
-        let mut session = self.shared.session();
-        let session = session.as_mut()?;
-        let number = session.controllers(clock::now(), states, sampled);
-        self.shared.flush(session);
-        Some(number)
+        self.shared.controllers(sampled, states)
     }
 
     /// The display that shows the pictures is like this: the host's application draws what its eyes see, and for
@@ -484,7 +545,7 @@ impl ClientRuntime {
 
     fn halt(&mut self) {
         self.shared.stop();
-        if let Some(thread) = self.media.take() {
+        for thread in [self.media.take(), self.head.take()].into_iter().flatten() {
             // A thread that panicked has said so on standard error.
             let _ = thread.join();
         }
@@ -515,6 +576,9 @@ fn run_input(shared: &Shared, mut source: Box<dyn InputSource>, send: bool) {
         let by = usize::from(shared.keys.load(Ordering::Relaxed));
         source.follow(keys.get(by).copied().unwrap_or_default());
         match source.next(Some(LOOK_EVERY)) {
+            Ok(SourceEvent::Input(event)) if shared.moves_head(&event) => {}
+            Ok(SourceEvent::Grabbed(grabbed)) => shared.grabbed(grabbed),
+            Ok(SourceEvent::NextEyes) => shared.notice(Notice::Eyes(shared.eyes.next_view())),
             Ok(SourceEvent::Input(event)) if send => shared.input(event, None),
             Ok(SourceEvent::Sampled(event, at)) if send => shared.input(event, Some(at)),
             Ok(SourceEvent::Input(_) | SourceEvent::Sampled(..) | SourceEvent::TimedOut) => {}

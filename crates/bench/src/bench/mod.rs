@@ -30,6 +30,7 @@ mod quality;
 mod reader;
 mod report;
 mod report_text;
+mod reprojection;
 mod rig;
 mod sched;
 mod sections;
@@ -72,6 +73,7 @@ enum What {
     Peers(peers::Args),
     Prediction(prediction::Args),
     Web(web::Args),
+    Reprojection(reprojection::Args),
     Report(page::Args),
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Peers(args) => peers::run(args),
         What::Prediction(args) => prediction::run(args),
         What::Web(args) => web::run(args),
+        What::Reprojection(args) => reprojection::run(args),
         What::Report(args) => page::run(args),
     }
 }

@@ -11,6 +11,7 @@ mod handoffs;
 mod peers;
 mod program;
 mod quality;
+mod reprojection;
 mod soak;
 mod traffic;
 mod web;

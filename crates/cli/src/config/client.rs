@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use clap::Command;
 use openuvr_media::codec::Codec;
+use openuvr_media::head;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::Wishes;
-use openuvr_proto::display::Eyes;
+use openuvr_proto::display;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::FieldOfView;
-use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config;
+use openuvr_runtime::client::{EyeView, Eyes, Reproject, Target};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
@@ -40,6 +41,10 @@ Examples:
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client desk --present headless --output shots --every 60
                                             no window; each 60th picture as a PNG
+  openuvr client desk --head mouse --grab --view left
+                                            an OpenXR application; the mouse is the head
+  openuvr client desk --head opentrack --overscan 8
+                                            the same with opentrack and a webcam
 
 --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
 the last counts. --help says more on each than -h.";
@@ -124,8 +129,31 @@ the last counts. --help says more on each than -h.";
                 Default::Unset("only the last");
         }
         "Virtual reality" {
+            /// Whose head OpenXR applications draw for.
+            /// `none`; `mouse`: while the window has the mouse (`--grab`, Ctrl+Alt+Shift+G) it looks around,
+            /// W A S D or the arrows, Page Up and Page Down go, Q and E lean; `script:FILE`: lines
+            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, again and again; `opentrack` or
+            /// `opentrack:ADDRESS:PORT`: what opentrack's output "UDP over network" says, at 127.0.0.1:4242
+            /// if nothing else is said.
+            head: HeadFrom = "head", head(), Default::Is("none");
+            /// Which eyes of a picture with two are shown.
+            /// Of OpenXR applications: `both` side by side; `left` or `right`; `anaglyph`, for glasses with
+            /// a red filter on the left and a cyan one on the right. Ctrl+Alt+Shift+E goes through them.
+            view: EyeView = "view", choice(), Default::Is("both");
+            /// Re-aim pictures to where the head looks now.
+            /// Each picture of an OpenXR application says for which head it was drawn. It is turned by
+            /// as much as the head has turned since, as often as the display shows one, also while no new
+            /// one comes. `auto`: with a head (`--head`).
+            reproject: Reproject = "reproject", choice(), Default::Is("auto");
+            /// What is drawn beyond each side of what is shown while pictures are re-aimed.
+            /// So that edges don't go black while the head turns: its speed times the round trip.
+            overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
+            /// How often a picture is re-aimed.
+            /// For a display that does not say it, such as a virtual one.
+            refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
+                Default::Unset("as often as the display shows one, else 60");
             /// How wide each eye sees, in degrees, across and up and down.
-            /// OpenXR applications draw that much. Without it as much as headsets usually show.
+            /// OpenXR applications draw that much, and the `--overscan` beside it.
             fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
             /// How far apart the eyes are, in millimetres.
             ipd: Option<f64> = "ipd", optional(number(0.0..=200.0, "mm")), Default::Unset("63");
@@ -207,20 +235,25 @@ const USUAL_IPD: f64 = 63.0;
 /// What each eye sees, where it is not said.
 const USUAL_FOV: f64 = 90.0;
 
+/// Half of what is drawn at most: at 90 degrees a plane ends nowhere.
+const WIDEST: f64 = 80.0;
+
 impl ClientConfig {
-    /// What the person said of the eyes, if anything.
-    pub(crate) fn eyes(&self) -> Option<Eyes> {
-        if self.fov.is_none() && self.ipd.is_none() {
+    /// What the person said of the eyes, if anything. What is left out at the sides is drawn, too.
+    pub(crate) fn eyes_seen(&self) -> Option<display::Eyes> {
+        if self.fov.is_none() && self.ipd.is_none() && self.overscan <= 0.0 {
             return None;
         }
         #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
         let [side, between] = [
-            self.fov.unwrap_or(USUAL_FOV).to_radians() / 2.0,
+            (self.fov.unwrap_or(USUAL_FOV) / 2.0 + self.overscan)
+                .min(WIDEST)
+                .to_radians(),
             self.ipd.unwrap_or(USUAL_IPD) / 1e3,
         ]
         .map(|v| v as f32);
         let fov = FieldOfView::new(-side, side, side, -side).ok()?;
-        Some(Eyes {
+        Some(display::Eyes {
             fov: [fov; 2],
             between,
         })
@@ -253,6 +286,23 @@ impl ClientConfig {
             ..Config::new(host)
         }
     }
+}
+
+impl Choice for EyeView {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (EyeView::Both.name(), EyeView::Both),
+        (EyeView::Left.name(), EyeView::Left),
+        (EyeView::Right.name(), EyeView::Right),
+        (EyeView::Anaglyph.name(), EyeView::Anaglyph),
+    ];
+}
+
+impl Choice for Reproject {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("auto", Reproject::Auto),
+        ("on", Reproject::On),
+        ("off", Reproject::Off),
+    ];
 }
 
 /// A kind of video.
@@ -373,6 +423,20 @@ impl ClientConfig {
         self.surface().map(drop)
     }
 
+    /// How pictures of eyes are shown, on a display with so many refreshes a second, if it says it.
+    pub(crate) fn eyes(&self, refresh: Option<f64>) -> Eyes {
+        let usual = Eyes::default();
+        #[expect(clippy::cast_possible_truncation, reason = "it is a few degrees")]
+        let overscan = self.overscan.to_radians() as f32;
+        Eyes {
+            view: self.view,
+            reproject: self.reproject,
+            overscan,
+            rate: self.refresh.or(refresh).unwrap_or(usual.rate),
+            ..usual
+        }
+    }
+
     /// Where input comes from.
     pub(crate) fn input_from(&self) -> InputFrom {
         match (&self.input, &self.input_script) {
@@ -406,6 +470,12 @@ impl ClientConfig {
                     || self.overlay) =>
             {
                 "size, full-screen, grab, keys and overlay need a window: present x11"
+            }
+            () if !window && self.head == HeadFrom(Some("mouse".to_owned())) => {
+                "head mouse needs a window: present x11"
+            }
+            () if self.observe && self.head != HeadFrom(None) => {
+                "head is a player's: an observer sees what the player's head sees"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
                 "output and every are for pictures as files: they need present headless"
@@ -455,6 +525,31 @@ pub(crate) enum InputKind {
     Evdev(String),
     /// Nowhere.
     None,
+}
+
+/// Whose head it is, as `openuvr_media::head::open` takes it; `None`: nobody's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HeadFrom(pub(crate) Option<String>);
+
+fn head() -> Kind<HeadFrom> {
+    const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT]";
+    Kind {
+        placeholder: "WORD",
+        range: WORDS.to_owned(),
+        allowed: format!("one of {WORDS}"),
+        form: Form::Text,
+        parse: Box::new(|text| match (text, head::find(text)) {
+            ("none", _) => Some(HeadFrom(None)),
+            // A script needs its file, a mouse nothing.
+            (_, Ok((backend, argument))) => match (backend.name, argument) {
+                ("script", "") => None,
+                ("mouse", argument) if !argument.is_empty() => None,
+                _ => Some(HeadFrom(Some(text.to_owned()))),
+            },
+            (_, Err(_)) => None,
+        }),
+        absent: None,
+    }
 }
 
 fn input() -> Kind<InputKind> {

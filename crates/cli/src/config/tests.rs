@@ -13,7 +13,7 @@ use super::client::{ClientConfig, InputFrom, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, RunConfig, Settings, Surroundings};
-use openuvr_runtime::client::Target;
+use openuvr_runtime::client::{EyeView, Target};
 
 /// A folder that is gone at the end of the test.
 struct Folder(PathBuf);
@@ -285,6 +285,40 @@ fn every_kind_of_value_is_understood() {
     let list = InputFrom::Devices("2=/dev/input/event3".into());
     assert_eq!(devices.unwrap().input_from(), list);
     assert!(client(&["desk", "--input", "evdev:"]).is_err());
+}
+
+#[test]
+fn a_head_is_one_of_the_table_or_nobodys() {
+    let head = |spec: &str| client(&["desk", "--head", spec]).map(|client| client.head.0);
+    assert_eq!(head("none").unwrap(), None);
+    for good in [
+        "mouse",
+        "script:walk.csv",
+        "opentrack",
+        "opentrack:0.0.0.0:4243",
+    ] {
+        assert_eq!(head(good).unwrap().as_deref(), Some(good));
+    }
+    for bad in ["script", "script:", "mouse:fast", "freetrack"] {
+        assert!(head(bad).is_err(), "{bad}");
+    }
+    let words = [
+        "desk",
+        "--view",
+        "right",
+        "--overscan",
+        "9",
+        "--refresh",
+        "120",
+    ];
+    let eyes = client(&words).unwrap().eyes(Some(60.0));
+    assert_eq!(
+        (eyes.view, eyes.rate.to_bits()),
+        (EyeView::Right, 120f64.to_bits())
+    );
+    assert!((eyes.overscan.to_degrees() - 9.0).abs() < 1e-4);
+    let usual = client(&["desk"]).unwrap().eyes(None);
+    assert_eq!(usual.rate.to_bits(), 60f64.to_bits());
 }
 
 #[test]
@@ -611,7 +645,7 @@ fn contradictions_are_refused() {
     for args in hosts {
         assert!(host(args).is_err(), "{args:?}");
     }
-    let clients: [&[&str]; 9] = [
+    let clients: [&[&str]; 11] = [
         &["--observe", "--take-over"],
         &["--present", "headless"],
         &["--present", "null", "--grab"],
@@ -621,6 +655,8 @@ fn contradictions_are_refused() {
         &["--input", "script"],
         &["--input", "none", "--input-script", "f"],
         &["--present", "null", "--full-screen"],
+        &["--present", "null", "--head", "mouse"],
+        &["--observe", "--head", "opentrack"],
     ];
     for args in clients {
         assert!(client(&[&["desk"], args].concat()).is_err(), "{args:?}");

@@ -10,7 +10,7 @@ use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Notice, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Notice, Target};
 use openuvr_runtime::clock;
 
 use crate::support::{PIN, Shot, TIMEOUT};
@@ -69,6 +69,8 @@ impl Watcher {
             surface: Box::new(move |_, _, _| Ok((surface(), None))),
             input: None,
             send_input: true,
+            head: None,
+            eyes: Eyes::default(),
             audio: opened.audio,
             microphone: None,
             clipboard: None,

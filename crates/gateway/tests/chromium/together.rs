@@ -17,7 +17,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::id::{FrameId, RenditionId, SubscriberId};
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 use openuvr_runtime::client::config::Config;
-use openuvr_runtime::client::{ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::client::{ClientRuntime, ClientSetup, Eyes, Target};
 use openuvr_runtime::host::{Notice, Notices};
 
 use super::player::{Player, VIDEO};
@@ -198,6 +198,8 @@ fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
         surface: Box::new(|_, _, _| Ok((Box::new(Nowhere), None))),
         input: None,
         send_input: true,
+        head: None,
+        eyes: Eyes::default(),
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: None,

@@ -36,6 +36,11 @@ pub enum SourceEvent {
     Sampled(InputEvent, Instant),
     /// The person wants the figures over the picture shown, or hidden again.
     ToggleOverlay,
+    /// The person wants to see other eyes of a picture that has two: the next of
+    /// [`EyeView::ALL`](crate::reproject::EyeView::ALL).
+    NextEyes,
+    /// The window's pointer is grabbed from now on, or not any more.
+    Grabbed(bool),
     /// The person wants to hear the host's sound otherwise.
     Sound(SoundWish),
     /// From now on keys are told like this, because the person said so.

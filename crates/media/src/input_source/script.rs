@@ -282,6 +282,8 @@ mod tests {
                 SourceEvent::Closed => return Ok(events),
                 SourceEvent::TimedOut
                 | SourceEvent::ToggleOverlay
+                | SourceEvent::NextEyes
+                | SourceEvent::Grabbed(_)
                 | SourceEvent::Sound(_)
                 | SourceEvent::Keys(_)
                 | SourceEvent::Resized(_)

@@ -28,6 +28,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use self::pictures::Pictures;
 use super::audio;
 use super::connect::{Caller, NoSession, pause, shake_hands};
+use super::eyes::{EyesPresenter, Opening};
 use super::ladder::LinkProber;
 use super::microphone::Microphone;
 use super::overlay::{Overlay, OverlayFacts};
@@ -86,6 +87,8 @@ pub(super) struct Media {
     blank: Option<Size>,
     /// Whether input comes from elsewhere than the window, which would say the same again.
     window_is_mute: bool,
+    /// Whether a head source tells poses.
+    has_head: bool,
     /// Where this thread is woken by its timer.
     timer: Site,
     /// When this thread had no turn for long, last.
@@ -104,6 +107,7 @@ impl Media {
         shared: Arc<Shared>,
         mut setup: ClientSetup,
         search: Option<Search>,
+        has_head: bool,
     ) -> Media {
         let known = setup.hosts.key(&setup.host);
         Media {
@@ -131,6 +135,7 @@ impl Media {
             said_lost: false,
             blank: None,
             window_is_mute: false,
+            has_head,
             held_up: Instant(0),
         }
     }
@@ -525,7 +530,15 @@ impl Media {
     fn open_surface(&mut self, size: Size) -> Result<(), String> {
         let (presenter, window_input) =
             (self.setup.surface)(size, &self.title, self.role).map_err(|e| e.to_string())?;
-        self.screen.presenter = Some(presenter);
+        let shared = self.shared.clone();
+        let opening = Opening {
+            desk: Arc::clone(&shared.eyes),
+            told: Box::new(move |re_aimed| shared.notice(Notice::ReAimed(re_aimed))),
+            eyes: self.setup.eyes,
+            has_head: self.has_head,
+            scheduler: self.setup.scheduler.clone(),
+        };
+        self.screen.presenter = Some(Box::new(EyesPresenter::new(presenter, opening)));
         self.screen.pointer_for_new_surface();
         self.blank = Some(size);
         let other = self.setup.input.take();

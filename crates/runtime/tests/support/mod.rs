@@ -13,7 +13,7 @@ use openuvr_media::input_source::InputSource;
 use openuvr_media::present::Presenter;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::control::pairing::Pin;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Target};
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -96,6 +96,8 @@ pub(crate) fn start(
         surface: Box::new(move |_, _, _| Ok((surface(), None))),
         input,
         send_input: true,
+        head: None,
+        eyes: Eyes::default(),
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: None,

@@ -289,6 +289,7 @@ impl X11InputSource {
         match own {
             Action::Quit => self.ready.push_back(SourceEvent::Closed),
             Action::Overlay => self.ready.push_back(SourceEvent::ToggleOverlay),
+            Action::Eyes => self.ready.push_back(SourceEvent::NextEyes),
             Action::Sound(wish) => self.ready.push_back(SourceEvent::Sound(wish)),
             Action::FullScreen => {
                 let toggled = self.window.toggle_full_screen(&self.conn);
@@ -324,6 +325,7 @@ impl X11InputSource {
             .grab
             .take(&self.conn)
             .map_err(|cause| self.gone(&cause))?;
+        self.ready.push_back(SourceEvent::Grabbed(taken));
         self.change(|scene| scene.grabbed = taken)
     }
 
@@ -356,6 +358,7 @@ impl X11InputSource {
         self.grab
             .let_go(&self.conn)
             .map_err(|cause| self.gone(&cause))?;
+        self.ready.push_back(SourceEvent::Grabbed(false));
         self.change(|scene| scene.grabbed = false)
     }
 

@@ -16,6 +16,7 @@ pub(super) enum Action {
     FullScreen,
     Grab,
     Overlay,
+    Eyes,
     Keys,
     Sound(SoundWish),
 }
@@ -57,6 +58,12 @@ pub const SHORTCUTS: &[Shortcut] = &[
         does: "show figures over the picture, and hide them",
         code: KeyCode(38),
         own: Action::Overlay,
+    },
+    Shortcut {
+        keys: "Ctrl+Alt+Shift+E",
+        does: "of a picture with two eyes: both, left, right, anaglyph",
+        code: KeyCode(18),
+        own: Action::Eyes,
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+M",

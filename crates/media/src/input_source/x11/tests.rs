@@ -73,7 +73,7 @@ impl Fixture {
     fn inputs(&mut self) -> Vec<InputEvent> {
         let input = |event| match event {
             SourceEvent::Input(event) => Some(event),
-            SourceEvent::Focused(_) => None,
+            SourceEvent::Focused(_) | SourceEvent::Grabbed(_) => None,
             other => panic!("{other:?}"),
         };
         self.seen().into_iter().filter_map(input).collect()
@@ -467,7 +467,8 @@ fn focus_loss_releases_everything_and_ends_the_grab() {
     it.keys(RELEASE, &[42]);
     it.keys(RELEASE, &CHORD);
     it.keys(PRESS, &[38]);
-    it.seen();
+    let told = it.seen();
+    assert!(told.contains(&SourceEvent::Grabbed(true)), "{told:?}");
     assert!(it.grabbed());
     let nobody = xproto::InputFocus::NONE;
     it.person
@@ -581,7 +582,8 @@ fn a_grabbed_pointer_reports_relative_motion_only() {
 
     it.keys(PRESS, &[42]);
     it.keys(RELEASE, &[42]);
-    it.seen();
+    let told = it.seen();
+    assert!(told.contains(&SourceEvent::Grabbed(false)), "{told:?}");
     assert!(!it.grabbed());
     fake(&it.person, MOVE, 0, 20, 20);
     let seen = it.inputs();

@@ -1,0 +1,200 @@
+//! `openuvr bench reprojection`: by how much a picture is off while the head turns, read from pixels.
+//!
+//! A host in this process draws coloured poles all around with the pose that it is given, without predicting
+//! anything; `openuvr client` shows them on a virtual display, with a head that turns evenly; between them lies a
+//! link with a delay. Whenever the display changes, the angle is read from the picture and compared with where the
+//! head was at that moment, as the client itself has told it to the host: both are one machine with one clock.
+
+mod around;
+mod run;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use openuvr_proto::units::Size;
+use serde::Serialize;
+
+use self::run::Asked;
+use super::head::keep;
+use super::machine::{Load, Machine};
+use super::stats::percentile;
+use crate::display::VirtualDisplay;
+use crate::pair::TemporaryDir;
+
+/// Measure the angle by which pictures are off while the head turns.
+///
+/// The figures: degrees between where the head looks when a picture becomes visible and where the picture
+/// shows, with and without re-aiming it at the client, for round trips of 0 to 200 ms; and what re-aiming
+/// costs.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Pixels of an eye's picture, a side
+    #[arg(long, default_value_t = 640)]
+    eye: u32,
+    /// Frames a second, of the host and of the client's display
+    #[arg(long, default_value_t = 90.0)]
+    rate: f64,
+    /// How fast the head turns, in degrees a second
+    #[arg(long, default_value_t = 100.0)]
+    speed: f64,
+    /// Round trips to emulate, in milliseconds
+    #[arg(long, value_delimiter = ',', default_value = "0,20,50,100,200")]
+    round_trips: Vec<u32>,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Write reprojection.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// Before anything is counted.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Degrees.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Degrees {
+    pictures: usize,
+    p50: f64,
+    p95: f64,
+    max: f64,
+}
+
+impl Degrees {
+    fn of(errors: &[f64]) -> Option<Degrees> {
+        let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        Some(Degrees {
+            pictures: sizes.len(),
+            p50: percentile(&sizes, 50.0)?,
+            p95: percentile(&sizes, 95.0)?,
+            max: *sizes.last()?,
+        })
+    }
+}
+
+/// One round trip.
+#[derive(Debug, Serialize)]
+struct Row {
+    round_trip_ms: u32,
+    without: Option<Degrees>,
+    with: Option<Degrees>,
+    /// In the client's words.
+    cost: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: Machine,
+    eye: u32,
+    rate: f64,
+    speed: f64,
+    seconds: f64,
+    other_cores: f64,
+    round_trips: Vec<Row>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    ensure!(
+        (64..=2048).contains(&args.eye) && args.eye.is_multiple_of(2),
+        "--eye is an even number of 64 to 2048"
+    );
+    ensure!(
+        (1.0..=240.0).contains(&args.rate)
+            && (1.0..=300.0).contains(&args.speed)
+            && (0.5..=600.0).contains(&args.seconds),
+        "--rate is 1 to 240, --speed 1 to 300, --seconds 0.5 to 600"
+    );
+    ensure!(
+        args.round_trips.iter().all(|ms| *ms <= 2000),
+        "--round-trips are at most 2000"
+    );
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let before = Load::now();
+    let mut round_trips = Vec::new();
+    for &round_trip_ms in &args.round_trips {
+        let mut row = Row {
+            round_trip_ms,
+            without: None,
+            with: None,
+            cost: None,
+        };
+        for reproject in [false, true] {
+            eprintln!(
+                "bench reprojection: {round_trip_ms} ms, {}",
+                name(reproject)
+            );
+            // Nothing of the picture before is on a new one.
+            let display = VirtualDisplay::start(Size::new(args.eye * 2, args.eye))?;
+            let dir = TemporaryDir::new()?;
+            let asked = Asked {
+                eye: Size::new(args.eye, args.eye),
+                rate: args.rate,
+                speed: args.speed,
+                round_trip: Duration::from_millis(round_trip_ms.into()),
+                reproject,
+                lasting: Duration::from_secs_f64(args.seconds),
+                warm_up: WARM_UP,
+                dir: dir.path(),
+            };
+            let seen = run::run(&display, &asked, &stop)?;
+            let degrees = Degrees::of(&seen.errors);
+            match reproject {
+                true => (row.with, row.cost) = (degrees, seen.cost),
+                false => row.without = degrees,
+            }
+        }
+        round_trips.push(row);
+    }
+    let report = Report {
+        machine: Machine::this(),
+        eye: args.eye,
+        rate: args.rate,
+        speed: args.speed,
+        seconds: args.seconds,
+        other_cores: Load::now().since(&before).other_cores,
+        round_trips,
+    };
+    print(&report);
+    if let Some(folder) = &args.out {
+        keep(folder, "reprojection.json", &report)?;
+    }
+    Ok(())
+}
+
+fn name(reproject: bool) -> &'static str {
+    match reproject {
+        true => "re-aimed",
+        false => "as drawn",
+    }
+}
+
+fn print(report: &Report) {
+    println!(
+        "2x{0}x{0} at {1} Hz, a head that turns by {2} degrees a second",
+        report.eye, report.rate, report.speed
+    );
+    println!("degrees off      as drawn             re-aimed");
+    println!("round trip       p50    p95    max    p50    p95    max    pictures");
+    for row in &report.round_trips {
+        let three = |degrees: Option<Degrees>| match degrees {
+            Some(it) => format!("{:6.2} {:6.2} {:6.2}", it.p50, it.p95, it.max),
+            None => format!("{:>20}", "none seen"),
+        };
+        let pictures = row.with.map_or(0, |degrees| degrees.pictures);
+        println!(
+            "{:6} ms     {} {}  {pictures}",
+            row.round_trip_ms,
+            three(row.without),
+            three(row.with)
+        );
+    }
+    for row in &report.round_trips {
+        if let Some(cost) = &row.cost {
+            println!("{} ms: pictures of eyes drawn: {cost}", row.round_trip_ms);
+        }
+    }
+    println!("cores of others  {:.2}", report.other_cores);
+}

@@ -1,0 +1,122 @@
+//! A world that says where an eye looks: coloured poles all around, 15° apart, that six colours name.
+//!
+//! Every row of its picture is the same, so one is enough to read the angle from.
+
+use openuvr_proto::units::Size;
+
+/// Between two poles, in degrees.
+const APART: f64 = 15.0;
+/// Of a pole, in degrees.
+const WIDTH: f64 = 2.0;
+/// Blue, green, red: each is on or off.
+const COLOURS: [[bool; 3]; 6] = [
+    [false, false, true],
+    [false, true, false],
+    [true, false, false],
+    [false, true, true],
+    [true, true, false],
+    [true, false, true],
+];
+/// Poles of one colour are so far apart: an angle is known up to a multiple of it.
+pub(super) const PERIOD: f64 = APART * 6.0;
+
+/// Half of the angle that an eye sees, across and upright.
+pub(super) const HALF: f64 = 45.0;
+
+/// Fewer pixels of one colour are noise of the codec.
+const LEAST: usize = 4;
+
+/// Degrees to the left of the axis for each column of an eye's picture.
+fn columns(width: u32) -> impl Iterator<Item = f64> {
+    let half = f64::from(width) / 2.0;
+    let focal = half / HALF.to_radians().tan();
+    (0..width).map(move |x| ((half - f64::from(x) - 0.5) / focal).atan().to_degrees())
+}
+
+/// Draws what two eyes see that look `yaw` degrees to the left, side by side, as packed BGRX of `size`.
+pub(super) fn draw(yaw: f64, size: Size, bytes: &mut [u8]) {
+    let row = size.width as usize * 4;
+    let Some((first, rest)) = bytes.split_at_mut_checked(row) else {
+        return;
+    };
+    let mut pixels = first.chunks_exact_mut(4);
+    for _ in 0..2 {
+        for (left, pixel) in columns(size.width / 2).zip(&mut pixels) {
+            let azimuth = (yaw + left).rem_euclid(PERIOD);
+            let pole = (azimuth / APART).round();
+            let colour = match (azimuth - pole * APART).abs() <= WIDTH / 2.0 {
+                true => COLOURS.get(pole as usize % COLOURS.len()).copied(),
+                false => None,
+            };
+            let [b, g, r] = colour.map_or([40; 3], |on| on.map(|on| if on { 220 } else { 20 }));
+            pixel.copy_from_slice(&[b, g, r, 0]);
+        }
+    }
+    for line in rest.chunks_exact_mut(row) {
+        line.copy_from_slice(first);
+    }
+}
+
+/// How far to the left an eye looks that sees this row of packed BGRX, in degrees, up to a multiple of
+/// [`PERIOD`]; `None` if there is no pole.
+pub(super) fn read(row: &[u8]) -> Option<f64> {
+    let width = u32::try_from(row.len() / 4).ok()?;
+    let mut best: Option<f64> = None;
+    let mut yaw = None;
+    // Of the pole under way: its colour, the sum of its angles, its pixels.
+    let mut pole: Option<(usize, f64, usize)> = None;
+    let mut found = |pole: Option<(usize, f64, usize)>| {
+        let Some((colour, sum, count)) = pole.filter(|(_, _, count)| *count >= LEAST) else {
+            return;
+        };
+        let angle = sum / count as f64;
+        // The one nearest to the middle is the sharpest.
+        if best.is_none_or(|best| angle.abs() < best) {
+            best = Some(angle.abs());
+            yaw = Some((colour as f64 * APART - angle).rem_euclid(PERIOD));
+        }
+    };
+    for (angle, pixel) in columns(width).zip(row.chunks_exact(4)) {
+        let most = pixel[..3].iter().copied().max().unwrap_or(0);
+        let on = [0, 1, 2].map(|i| pixel[i] > most / 2);
+        let colour = COLOURS.iter().position(|colour| *colour == on);
+        let colour = colour.filter(|_| most > 110);
+        pole = match (pole, colour) {
+            (Some((before, sum, count)), Some(now)) if before == now => {
+                Some((now, sum + angle, count + 1))
+            }
+            (before, now) => {
+                found(before);
+                now.map(|now| (now, angle, 1))
+            }
+        };
+    }
+    found(pole);
+    yaw
+}
+
+/// The difference of two angles that are known up to a multiple of [`PERIOD`].
+pub(super) fn difference(a: f64, b: f64) -> f64 {
+    (a - b + PERIOD / 2.0).rem_euclid(PERIOD) - PERIOD / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_read() {
+        let size = Size::new(1280, 4);
+        let mut bytes = vec![0; size.pixels() * 4];
+        for tenth in 0..3600 {
+            let yaw = f64::from(tenth) / 10.0;
+            draw(yaw, size, &mut bytes);
+            let last = bytes.chunks_exact(1280 * 4).next_back().expect("four rows");
+            for eye in [&last[..640 * 4], &last[640 * 4..]] {
+                let found = read(eye).expect("a pole");
+                assert!(difference(found, yaw).abs() < 0.15, "{yaw}: {found}");
+            }
+        }
+        assert_eq!(read(&[0; 640 * 4]), None);
+    }
+}

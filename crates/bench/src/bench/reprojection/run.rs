@@ -1,0 +1,269 @@
+//! One run: a host in this process that draws with the pose it is given, a link with a delay, a client with a
+//! scripted head on a virtual display, and an eye on that display.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use openuvr_lab::impairment::Impairment;
+use openuvr_media::capture::Drawn;
+use openuvr_media::capture::pool::Pool;
+use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::id::PoseId;
+use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{FieldOfView, View, Views};
+use openuvr_runtime::clock;
+use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::host::config::Config;
+use openuvr_runtime::lock::lock;
+
+use super::super::emulated::Emulated;
+use super::around;
+use crate::background::Background;
+use crate::child::Child;
+use crate::display::VirtualDisplay;
+use crate::programs::openuvr;
+use crate::screen::{Area, Screen};
+
+/// Half of the distance between the eyes, in metres.
+const HALF_APART: f32 = 0.0315;
+
+/// How long pairing and the first pictures may take.
+const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Between two looks for a new pose.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What is asked of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) eye: Size,
+    pub(super) rate: f64,
+    /// Degrees a second.
+    pub(super) speed: f64,
+    pub(super) round_trip: Duration,
+    pub(super) reproject: bool,
+    /// How long is measured, and how long before that.
+    pub(super) lasting: Duration,
+    pub(super) warm_up: Duration,
+    pub(super) dir: &'a Path,
+}
+
+/// What a run saw.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// For each picture that became visible: how far off its angle was from the head's, in degrees.
+    pub(super) errors: Vec<f64>,
+    /// What the client says of the cost of a picture.
+    pub(super) cost: Option<String>,
+}
+
+/// Where the head was when, as the client says it: nanoseconds of the monotonic clock, which on one machine is the
+/// same, and degrees.
+type Track = Vec<(i64, f64)>;
+
+/// Runs, and ends everything.
+pub(super) fn run(display: &VirtualDisplay, asked: &Asked<'_>, stop: &AtomicBool) -> Result<Seen> {
+    let size = Size::new(asked.eye.width * 2, asked.eye.height);
+    let pin = Pin::generate()?.to_string();
+    let config = Config {
+        bind: ([127, 0, 0, 1], 0).into(),
+        config_dir: Some(asked.dir.join("host")),
+        pin: Some(pin.clone()),
+        sound: "off".to_owned(),
+        fps: asked.rate,
+        bitrate: Some(20_000_000),
+        ..Config::default()
+    };
+    let guest = Guest::start(&config, InputTo::Nothing, size, |_| ());
+    let guest = guest.map_err(|e| anyhow!(e))?;
+    let Some(at) = guest.address() else {
+        bail!("the host has no address");
+    };
+    let way = Impairment {
+        delay: asked.round_trip / 2,
+        ..Impairment::default()
+    };
+    let link = Emulated::start([way.clone().into(), way.into()], None, at, 1, true)?;
+    let mut client = client(display, asked, link.listens, &pin)?;
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let eye = watch(display, asked.eye, Arc::clone(&shown))?;
+    let track = serve(&guest, asked, &mut client, &shown, stop)?;
+    drop(eye);
+    client.stop();
+    let cost = client.said("pictures of eyes drawn: ");
+    drop((client, guest));
+    link.end()?;
+    let since = track.first().map_or(i64::MAX, |(at, _)| *at);
+    let shown = std::mem::take(&mut *lock(&shown));
+    let measured = shown.iter().filter(|(at, _)| *at >= since);
+    let errors = measured.filter_map(|(at, yaw)| {
+        let head = head_at(&track, *at)?;
+        Some(around::difference(*yaw, head))
+    });
+    Ok(Seen {
+        errors: errors.collect(),
+        cost,
+    })
+}
+
+fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str) -> Result<Child> {
+    // A whole turn to the left again and again: where it begins anew it looks where it looked.
+    let script = asked.dir.join("head.csv");
+    let turn = 360.0 / asked.speed;
+    std::fs::write(&script, format!("0,0,0,0,0,0,0\n{turn},0,0,0,360,0,0\n"))?;
+    let mut client = openuvr("client")?;
+    client
+        .arg(to.to_string())
+        .args(["--display", display.name()])
+        .args(["--pin", pin])
+        .args(["--table", "off"])
+        .args(["--sound", "off"])
+        .args(["--head", &format!("script:{}", script.display())])
+        .args(["--reproject", if asked.reproject { "on" } else { "off" }])
+        .args(["--refresh", &asked.rate.to_string()])
+        .arg("--config-dir")
+        .arg(asked.dir.join("client"));
+    Child::start("client", client, Some(&asked.dir.join("client.log")))
+}
+
+/// Looks at the left eye's middle row whenever the display changes: when, and at which angle.
+fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Result<Background> {
+    let mut screen = Screen::open(display.name())?;
+    screen.watch()?;
+    let row = Area {
+        x: 0,
+        y: i16::try_from(eye.height / 2)?,
+        size: Size::new(eye.width, 1),
+    };
+    Background::start("eye", move |stop| {
+        let mut pixels = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let Ok(changed) = screen.changed(Duration::from_millis(50)) else {
+                return;
+            };
+            let now = clock::now();
+            if changed && screen.grab(row, &mut pixels).is_ok() {
+                let yaw = around::read(&pixels);
+                lock(&shown).extend(yaw.map(|yaw| (now.0, yaw)));
+            }
+        }
+    })
+}
+
+/// Draws with the newest pose until the time is over; where the head was while it was measured.
+fn serve(
+    guest: &Guest,
+    asked: &Asked<'_>,
+    client: &mut Child,
+    shown: &Mutex<Track>,
+    stop: &AtomicBool,
+) -> Result<Track> {
+    let size = Size::new(asked.eye.width * 2, asked.eye.height);
+    let pool = Pool::default();
+    let period = Duration::from_secs_f64(1.0 / asked.rate);
+    let began = clock::now();
+    let mut slot = began;
+    let mut visible: Option<Instant> = None;
+    let mut known = PoseId::default();
+    let mut track = Track::new();
+    loop {
+        let now = clock::now();
+        let done = asked.warm_up + asked.lasting;
+        // What the last pictures showed is still under way.
+        if visible.is_some_and(|since| now.since(since) >= done + asked.round_trip) {
+            return Ok(track);
+        }
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        client.check()?;
+        if visible.is_none() {
+            if !lock(shown).is_empty() {
+                visible = Some(now);
+            } else if now.since(began) > BEGINS_WITHIN {
+                bail!("nothing became visible{}", client.last_words());
+            }
+        }
+        let posed = guest.pose();
+        if let Some(posed) = posed.filter(|posed| posed.id != known) {
+            known = posed.id;
+            if visible.is_some_and(|since| now.since(since) >= asked.warm_up) {
+                follow(&mut track, &posed);
+            }
+        }
+        if now >= slot {
+            slot = (slot + period).max(now);
+            if let Some(posed) = posed
+                && guest.wants()
+            {
+                let mut picture = pool.take(size);
+                around::draw(yaw(&posed.pose), size, picture.bytes());
+                let drawn = Drawn {
+                    views: views(&posed.pose),
+                    ..guest.drawn(size)
+                };
+                // None: it is over, which the client says.
+                let _ = guest.frames().submit(Box::new(picture), drawn);
+            }
+        }
+        clock::sleep_until(slot.min(clock::now() + LOOK));
+    }
+}
+
+/// Degrees to the left.
+fn yaw(pose: &Pose) -> f64 {
+    let [_, y, _, w] = pose.orientation().map(f64::from);
+    (2.0 * y.atan2(w)).to_degrees()
+}
+
+/// Both eyes beside the head, each with a right angle.
+fn views(head: &Pose) -> Option<Views> {
+    let half = (around::HALF as f32).to_radians();
+    let fov = FieldOfView::new(-half, half, half, -half).ok()?;
+    let [x, y, z] = head.position();
+    let looks = openuvr_proto::rotation::Rotation::of(head);
+    let eye = |side: f32| {
+        let beside = looks.turn([side, 0.0, 0.0]);
+        let at = [x + beside[0], y + beside[1], z + beside[2]];
+        let pose = Pose::new(at, looks.0).ok()?;
+        Some(View { pose, fov })
+    };
+    Some(Views::two(eye(-HALF_APART)?, eye(HALF_APART)?))
+}
+
+/// Adds where the head was, turning on from where it was before.
+fn follow(track: &mut Track, posed: &Posed) {
+    let at = posed.sampled.0;
+    let yaw = yaw(&posed.pose);
+    let before = track.last().map_or(yaw, |(_, yaw)| *yaw);
+    let turned = (yaw - before + 180.0).rem_euclid(360.0) - 180.0;
+    if track.last().is_none_or(|(last, _)| *last < at) {
+        track.push((at, before + turned));
+    }
+}
+
+/// Where the head was; `None` before and after what is known.
+fn head_at(track: &Track, at: i64) -> Option<f64> {
+    let next = track.partition_point(|(known, _)| *known < at);
+    let ((t0, a), (t1, b)) = (*track.get(next.checked_sub(1)?)?, *track.get(next)?);
+    Some(a + (b - a) * (at - t0) as f64 / (t1 - t0) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_followed_through_whole_turns() {
+        let track: Track = vec![(0, 350.0), (100, 360.0), (200, 370.0)];
+        assert_eq!(head_at(&track, 50), Some(355.0));
+        assert_eq!(head_at(&track, 150), Some(365.0));
+        assert_eq!((head_at(&track, -1), head_at(&track, 201)), (None, None));
+    }
+}

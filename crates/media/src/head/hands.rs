@@ -1,0 +1,168 @@
+//! Controllers for somebody who has none: two hands that are held before the head, and what mouse buttons and keys
+//! press while the window has the mouse.
+//!
+//! They are emulated: an application gets the positions of hands that rest, and point where the head looks.
+
+use std::collections::BTreeSet;
+
+use openuvr_proto::controller::{Buttons, ControllerState, Controllers, Hand};
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
+use openuvr_proto::rotation::Rotation;
+
+use super::HeadInput;
+
+/// Where a right hand is held: metres to the right of the head, up and back (guess: elbows at a table).
+const HELD: [f32; 3] = [0.2, -0.3, -0.4];
+
+/// What is pressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Trigger,
+    Squeeze,
+    Button(Buttons),
+}
+
+/// A way to press a part of a hand's controller.
+struct Way {
+    by: By,
+    hand: Hand,
+    part: Part,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum By {
+    Button(Button),
+    Key(KeyCode),
+}
+
+const fn way(by: By, hand: Hand, part: Part) -> Way {
+    Way { by, hand, part }
+}
+
+/// Key codes are those of `linux/input-event-codes.h`: KEY_R, KEY_F, KEY_TAB.
+const WAYS: &[Way] = &[
+    way(By::Button(Button::LEFT), Hand::Right, Part::Trigger),
+    way(By::Button(Button::RIGHT), Hand::Right, Part::Squeeze),
+    way(By::Button(Button::MIDDLE), Hand::Left, Part::Trigger),
+    way(
+        By::Key(KeyCode(19)),
+        Hand::Right,
+        Part::Button(Buttons::A_X),
+    ),
+    way(
+        By::Key(KeyCode(33)),
+        Hand::Right,
+        Part::Button(Buttons::B_Y),
+    ),
+    way(
+        By::Key(KeyCode(15)),
+        Hand::Left,
+        Part::Button(Buttons::MENU_SYSTEM),
+    ),
+];
+
+/// Both hands.
+#[derive(Debug, Default)]
+pub struct Hands {
+    grabbed: bool,
+    held: BTreeSet<By>,
+}
+
+impl Hands {
+    /// The controllers of a head that is here.
+    #[must_use]
+    pub fn controllers(&self, head: &Pose) -> Controllers {
+        Hand::ALL.map(|hand| {
+            let mut state = ControllerState::new(hand);
+            let looks = Rotation::of(head);
+            let side = if hand == Hand::Left { -1.0 } else { 1.0 };
+            let from_head = looks.turn([HELD[0] * side, HELD[1], HELD[2]]);
+            let [x, y, z] = head.position();
+            let at = [x + from_head[0], y + from_head[1], z + from_head[2]];
+            let pose = Pose::new(at, looks.0).ok();
+            (state.grip, state.aim) = (pose, pose);
+            for way in WAYS {
+                if way.hand == hand && self.held.contains(&way.by) {
+                    match way.part {
+                        Part::Trigger => state.trigger = u16::MAX,
+                        Part::Squeeze => state.squeeze = u16::MAX,
+                        Part::Button(button) => state.buttons = state.buttons.with(button),
+                    }
+                }
+            }
+            Some(state)
+        })
+    }
+}
+
+impl HeadInput for Hands {
+    fn take(&mut self, event: &InputEvent) -> bool {
+        let (by, pressed) = match *event {
+            InputEvent::Key { code, pressed, .. } => (By::Key(code), pressed),
+            InputEvent::Button { button, pressed } => (By::Button(button), pressed),
+            _ => return false,
+        };
+        if !pressed {
+            // What went down here goes up here.
+            return self.held.remove(&by);
+        }
+        let takes = self.grabbed && WAYS.iter().any(|way| way.by == by);
+        if takes {
+            self.held.insert(by);
+        }
+        takes
+    }
+
+    fn grabbed(&mut self, grabbed: bool) {
+        self.grabbed = grabbed;
+        if !grabbed {
+            self.held.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buttons_and_keys_press_what_the_table_says() {
+        let mut hands = Hands::default();
+        let looks = Rotation::of_head(std::f32::consts::FRAC_PI_2, 0.0, 0.0);
+        let head = Pose::new([0.0, 1.6, 0.0], looks.0).expect("a rotation");
+        let click = |pressed| InputEvent::Button {
+            button: Button::LEFT,
+            pressed,
+        };
+        assert!(!hands.take(&click(true)), "the mouse is not the window's");
+        hands.grabbed(true);
+        assert!(hands.take(&click(true)));
+        let [left, right] = hands.controllers(&head).map(|state| state.expect("held"));
+        assert_eq!((left.trigger, right.trigger), (0, u16::MAX));
+        // To the left: the right hand is ahead of the left one, as seen from where the head looked at first.
+        let grip = right.grip.expect("tracked").position();
+        let expected = [-0.4, 1.3, -0.2];
+        assert!(
+            grip.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5),
+            "{grip:?}"
+        );
+        let key = |code, pressed| InputEvent::Key {
+            code: KeyCode(code),
+            text: None,
+            pressed,
+        };
+        assert!(hands.take(&key(19, true)) && hands.take(&key(15, true)));
+        assert!(!hands.take(&key(57, true)), "the space bar is the host's");
+        let [left, right] = hands.controllers(&head).map(|state| state.expect("held"));
+        assert_eq!(
+            (left.buttons, right.buttons),
+            (Buttons::MENU_SYSTEM, Buttons::A_X)
+        );
+        assert!(hands.take(&click(false)) && !hands.take(&click(false)));
+        hands.grabbed(false);
+        assert!(!hands.take(&key(19, false)), "it went up with the grab");
+        let [_, right] = hands.controllers(&head).map(|state| state.expect("held"));
+        assert_eq!((right.trigger, right.buttons), (0, Buttons::default()));
+    }
+}

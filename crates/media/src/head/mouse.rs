@@ -1,0 +1,313 @@
+//! A head for somebody without a tracker: the mouse turns it, keys move it.
+//!
+//! While the window's pointer is grabbed, moving the mouse looks around, and W, A, S and D (or the arrow keys),
+//! Page Up and Page Down go forward, left, back, right, up and down, relative to where the head looks; Q and E lean
+//! it to a shoulder. Everything else is for the host.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::pose::Pose;
+use openuvr_proto::rotation::Rotation;
+use openuvr_proto::time::Instant;
+
+use super::moving::{Moving, Place};
+use super::{Backend, Head, HeadError, HeadInput, HeadSource};
+use crate::clock;
+
+/// What the command line calls it.
+pub const BACKEND: Backend = Backend {
+    name: "mouse",
+    argument: "",
+    open: |_| Ok(open()),
+};
+
+/// Between two poses of a head that moves: 250 a second.
+const EVERY: Duration = Duration::from_millis(4);
+
+/// A head that rests says so as often, lest the host think that it is gone (it waits 330 ms).
+const AT_REST: Duration = Duration::from_millis(100);
+
+/// Degrees for a pixel of the mouse: a turn of the head in some 1800 pixels, as usual in games (guess).
+const DEGREES: f32 = 0.1;
+
+/// Metres a second: a slow walk.
+const SPEED: f32 = 1.0;
+
+/// Radians a second by which the head leans to a shoulder.
+const LEAN: f32 = 1.0;
+
+/// A head looks up or down so far.
+const STEEPEST: f32 = 1.5;
+
+/// A thread that stood still for longer moves the head only by this.
+const LONGEST_STEP: Duration = Duration::from_millis(50);
+
+/// What a key does: metres to the right, up and back, and radians to the left shoulder, each in its unit.
+struct Move {
+    keys: &'static [KeyCode],
+    by: [f32; 4],
+}
+
+/// Key codes are those of `linux/input-event-codes.h`.
+const MOVES: &[Move] = &[
+    // KEY_W, KEY_UP
+    Move {
+        keys: &[KeyCode(17), KeyCode(103)],
+        by: [0.0, 0.0, -1.0, 0.0],
+    },
+    // KEY_S, KEY_DOWN
+    Move {
+        keys: &[KeyCode(31), KeyCode(108)],
+        by: [0.0, 0.0, 1.0, 0.0],
+    },
+    // KEY_A, KEY_LEFT
+    Move {
+        keys: &[KeyCode(30), KeyCode(105)],
+        by: [-1.0, 0.0, 0.0, 0.0],
+    },
+    // KEY_D, KEY_RIGHT
+    Move {
+        keys: &[KeyCode(32), KeyCode(106)],
+        by: [1.0, 0.0, 0.0, 0.0],
+    },
+    // KEY_PAGEUP
+    Move {
+        keys: &[KeyCode(104)],
+        by: [0.0, 1.0, 0.0, 0.0],
+    },
+    // KEY_PAGEDOWN
+    Move {
+        keys: &[KeyCode(109)],
+        by: [0.0, -1.0, 0.0, 0.0],
+    },
+    // KEY_Q, KEY_E
+    Move {
+        keys: &[KeyCode(16)],
+        by: [0.0, 0.0, 0.0, 1.0],
+    },
+    Move {
+        keys: &[KeyCode(18)],
+        by: [0.0, 0.0, 0.0, -1.0],
+    },
+];
+
+fn is_move(code: KeyCode) -> bool {
+    MOVES.iter().any(|it| it.keys.contains(&code))
+}
+
+/// What both threads share.
+#[derive(Default)]
+struct State {
+    grabbed: bool,
+    held: BTreeSet<KeyCode>,
+    place: Place,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn lock(state: &Shared) -> MutexGuard<'_, State> {
+    // Each change is whole in itself.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open() -> Head {
+    let state = Shared::default();
+    let source = Box::new(Mouse {
+        state: Arc::clone(&state),
+        last: None,
+        told: None,
+        moving: Moving::default(),
+    });
+    Head {
+        source,
+        input: Some(Box::new(MouseInput(state))),
+    }
+}
+
+/// The input thread's half.
+struct MouseInput(Shared);
+
+impl HeadInput for MouseInput {
+    fn take(&mut self, event: &InputEvent) -> bool {
+        let mut state = lock(&self.0);
+        match *event {
+            // What went down here goes up here, also when the pointer was let go meanwhile.
+            InputEvent::Key {
+                code,
+                pressed: false,
+                ..
+            } => state.held.remove(&code),
+            _ if !state.grabbed => false,
+            InputEvent::Key { code, .. } if is_move(code) => {
+                state.held.insert(code);
+                true
+            }
+            InputEvent::PointerRelative { dx, dy } => {
+                let turn = |pixels: i16| f32::from(pixels) * DEGREES.to_radians();
+                let place = &mut state.place;
+                place.yaw = (place.yaw - turn(dx)) % std::f32::consts::TAU;
+                place.pitch = (place.pitch - turn(dy)).clamp(-STEEPEST, STEEPEST);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn grabbed(&mut self, grabbed: bool) {
+        let mut state = lock(&self.0);
+        state.grabbed = grabbed;
+        if !grabbed {
+            state.held.clear();
+        }
+    }
+}
+
+impl State {
+    /// Moves the head as the held keys say.
+    fn go(&mut self, span: Duration) {
+        let span = span.min(LONGEST_STEP).as_secs_f32();
+        let mut by = [0.0; 4];
+        for it in MOVES {
+            if it.keys.iter().any(|key| self.held.contains(key)) {
+                by = [0, 1, 2, 3].map(|i| by[i] + it.by[i]);
+            }
+        }
+        let [x, y, z, lean] = by;
+        // Forward is where the head looks, but on the floor.
+        let around = Rotation::of_head(self.place.yaw, 0.0, 0.0).turn([x, y, z]);
+        self.place.at = [0, 1, 2].map(|i| self.place.at[i] + around[i] * SPEED * span);
+        let roll = self.place.roll + lean * LEAN * span;
+        self.place.roll = roll.clamp(-STEEPEST, STEEPEST);
+    }
+}
+
+/// The head thread's half.
+struct Mouse {
+    state: Shared,
+    last: Option<Instant>,
+    told: Option<(Place, Instant)>,
+    moving: Moving,
+}
+
+impl Mouse {
+    fn look(&mut self, now: Instant) -> Option<Pose> {
+        let span = self
+            .last
+            .replace(now)
+            .map_or(Duration::ZERO, |at| now.since(at));
+        let place = {
+            let mut state = lock(&self.state);
+            state.go(span);
+            state.place
+        };
+        let rests = self
+            .told
+            .is_some_and(|(told, at)| told == place && now.since(at) < AT_REST);
+        if rests {
+            return None;
+        }
+        self.told = Some((place, now));
+        self.moving.pose(place, now)
+    }
+}
+
+impl HeadSource for Mouse {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+        let until = clock::now() + timeout;
+        loop {
+            let now = clock::now();
+            let due = self.last.map_or(now, |at| at + EVERY);
+            if now >= due
+                && let Some(pose) = self.look(now)
+            {
+                return Ok(Some((pose, now)));
+            }
+            if now >= until {
+                return Ok(None);
+            }
+            let wake = self.last.map_or(until, |at| at + EVERY).min(until);
+            std::thread::sleep(wake.since(now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(code: u16, pressed: bool) -> InputEvent {
+        InputEvent::Key {
+            code: KeyCode(code),
+            text: None,
+            pressed,
+        }
+    }
+
+    /// Both halves of one head.
+    fn head() -> (MouseInput, Mouse) {
+        let state = Shared::default();
+        let mouse = Mouse {
+            state: Arc::clone(&state),
+            last: None,
+            told: None,
+            moving: Moving::default(),
+        };
+        (MouseInput(state), mouse)
+    }
+
+    #[test]
+    fn only_a_grabbed_pointer_moves_the_head() {
+        let (mut input, _) = head();
+        let motion = InputEvent::PointerRelative { dx: 10, dy: 0 };
+        assert!(!input.take(&motion) && !input.take(&key(17, true)));
+        input.grabbed(true);
+        assert!(input.take(&motion) && input.take(&key(17, true)));
+        assert!(!input.take(&key(57, true)), "the space bar is the host's");
+        let click = InputEvent::Button {
+            button: openuvr_proto::input::event::Button::LEFT,
+            pressed: true,
+        };
+        assert!(!input.take(&click) && !input.take(&InputEvent::ReleaseAll));
+        assert!(input.take(&key(17, false)), "it went down here");
+        assert!(!input.take(&key(17, false)), "it did not");
+    }
+
+    #[test]
+    fn the_mouse_turns_and_keys_walk_where_the_head_looks() {
+        let (mut input, mut mouse) = head();
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        input.grabbed(true);
+        // A quarter turn to the left.
+        input.take(&InputEvent::PointerRelative { dx: -900, dy: 0 });
+        input.take(&key(17, true));
+        mouse.look(at(0));
+        let pose = mouse.look(at(40)).expect("it moves");
+        let [x, y, z] = pose.position();
+        assert!(
+            (x + 0.04).abs() < 1e-4 && y.abs() < 1e-6 && z.abs() < 1e-4,
+            "{pose:?}"
+        );
+        let velocity = pose.linear_velocity().expect("known");
+        assert!((velocity[0] + 1.0).abs() < 1e-2, "{velocity:?}");
+        input.grabbed(false);
+        mouse.look(at(44));
+        assert_eq!(mouse.look(at(48)), None, "it rests");
+        assert!(mouse.look(at(200)).is_some(), "and says so now and then");
+        // Straight up is as far as a neck goes.
+        input.grabbed(true);
+        for _ in 0..100 {
+            input.take(&InputEvent::PointerRelative {
+                dx: 0,
+                dy: i16::MIN,
+            });
+        }
+        let looks = Rotation::of(&mouse.look(at(204)).expect("it turned")).turn([0.0, 0.0, -1.0]);
+        assert!(
+            looks[1] > 0.99 && looks.iter().all(|v| v.is_finite()),
+            "{looks:?}"
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! A scripted head: lines of a file that say where it is when, for tests and benches.
+//!
+//! Each line is `seconds,x,y,z,yaw,pitch,roll`: metres, and degrees to the left, up and to the left shoulder.
+//! Between lines the numbers change evenly; behind the last line the first follows again. Times rise from line to
+//! line. Empty lines and lines that begin with `#` are skipped.
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::time::Duration;
+
+use openuvr_proto::pose::Pose;
+use openuvr_proto::time::Instant;
+
+use super::moving::{Moving, Place};
+use super::{Backend, Head, HeadError, HeadSource};
+use crate::clock;
+
+/// What the command line calls it.
+pub const BACKEND: Backend = Backend {
+    name: "script",
+    argument: "file",
+    open: |file| {
+        let source = Box::new(Script::open(file)?);
+        Ok(Head {
+            source,
+            input: None,
+        })
+    },
+};
+
+/// Between two poses: 250 a second, as good trackers of today.
+const EVERY: Duration = Duration::from_millis(4);
+
+/// More of a file is no script: 16 MiB are some hours.
+const LARGEST: u64 = 16 << 20;
+
+/// Plays a script.
+pub struct Script {
+    lines: Lines,
+    /// When it began, at the first pose.
+    began: Option<Instant>,
+    next: Instant,
+    moving: Moving,
+}
+
+/// Times in seconds, rising, with the head's place.
+#[derive(Clone, PartialEq, Debug)]
+struct Lines(Vec<(f64, Place)>);
+
+impl Script {
+    /// Reads the whole file.
+    ///
+    /// # Errors
+    /// [`HeadError`] if it can't be read, or with the line that says nothing.
+    pub fn open(path: &str) -> Result<Script, HeadError> {
+        let failed =
+            |cause: &dyn std::fmt::Display| HeadError(format!("the head script {path:?}: {cause}"));
+        let file = std::fs::File::open(path).map_err(|cause| failed(&cause))?;
+        let reader = BufReader::new(file.take(LARGEST));
+        let mut lines = Vec::new();
+        for (number, line) in reader.lines().enumerate() {
+            let line = line.map_err(|cause| failed(&cause))?;
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                let read = parse(line).ok_or_else(|| failed(&no_line(number, line)))?;
+                if lines.last().is_some_and(|(before, _)| *before >= read.0) {
+                    let why = format!("line {}: its time is not behind the one before", number + 1);
+                    return Err(failed(&why));
+                }
+                lines.push(read);
+            }
+        }
+        if lines.is_empty() {
+            return Err(failed(&"it has no line: seconds,x,y,z,yaw,pitch,roll"));
+        }
+        Ok(Script {
+            lines: Lines(lines),
+            began: None,
+            next: Instant(0),
+            moving: Moving::default(),
+        })
+    }
+}
+
+fn no_line(number: usize, line: &str) -> String {
+    let line: String = line.chars().take(80).collect();
+    format!(
+        "line {}: {line:?} is no seconds,x,y,z,yaw,pitch,roll with finite numbers",
+        number + 1
+    )
+}
+
+/// A line's time and place; `None` if it is none.
+fn parse(line: &str) -> Option<(f64, Place)> {
+    let numbers: Result<Vec<f64>, _> = line.split(',').map(|word| word.trim().parse()).collect();
+    let [seconds, x, y, z, yaw, pitch, roll] = numbers.ok()?[..] else {
+        return None;
+    };
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "what is too large is infinite"
+    )]
+    let [x, y, z, yaw, pitch, roll] = [x, y, z, yaw, pitch, roll].map(|number| number as f32);
+    let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);
+    let place = Place {
+        at: [x, y, z],
+        yaw,
+        pitch,
+        roll,
+    };
+    let finite = [x, y, z, yaw, pitch, roll].iter().all(|v| v.is_finite());
+    (finite && (0.0..1e6).contains(&seconds)).then_some((seconds, place))
+}
+
+impl Lines {
+    /// Where the head is so long after the beginning, and whether the script has begun anew since `before`.
+    fn at(&self, after: Duration, before: Duration) -> (Place, bool) {
+        let last = self.0.last().map_or(0.0, |line| line.0).max(f64::EPSILON);
+        let (after, before) = (after.as_secs_f64(), before.as_secs_f64());
+        let anew = (after / last).floor() > (before / last).floor();
+        let time = after % last;
+        let next = self.0.partition_point(|line| line.0 <= time);
+        let (from, to) = (next.saturating_sub(1), next.min(self.0.len() - 1));
+        let ((t0, a), (t1, b)) = (self.0[from], self.0[to]);
+        let part = if t1 > t0 {
+            ((time - t0) / (t1 - t0)).clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        #[allow(clippy::cast_possible_truncation, reason = "between 0 and 1")]
+        let part = part as f32;
+        let between = |a: f32, b: f32| a + (b - a) * part;
+        let place = Place {
+            at: [0, 1, 2].map(|i| between(a.at[i], b.at[i])),
+            yaw: between(a.yaw, b.yaw),
+            pitch: between(a.pitch, b.pitch),
+            roll: between(a.roll, b.roll),
+        };
+        (place, anew)
+    }
+}
+
+impl HeadSource for Script {
+    fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
+        let now = clock::now();
+        let began = *self.began.get_or_insert(now);
+        let due = self.next.max(began);
+        let wait = due.since(now);
+        std::thread::sleep(wait.min(timeout));
+        if wait > timeout {
+            return Ok(None);
+        }
+        // What was missed by a machine that stood still is left out.
+        let now = clock::now();
+        let before = self.next.since(began).saturating_sub(EVERY);
+        self.next = now + EVERY;
+        let (place, anew) = self.lines.at(now.since(began), before);
+        if anew {
+            self.moving.jumped();
+        }
+        Ok(self.moving.pose(place, now).map(|pose| (pose, now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(text: &str) -> Result<Script, HeadError> {
+        let name = format!("openuvr-head-{}-{:p}", std::process::id(), text);
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("it is written");
+        let opened = Script::open(path.to_str().expect("UTF-8"));
+        let _ = std::fs::remove_file(path);
+        opened
+    }
+
+    #[test]
+    fn numbers_change_evenly_and_begin_anew() {
+        let text =
+            "# seconds,x,y,z,yaw,pitch,roll\n0,0,0,0,0,0,0\n\n1, 1,0,0,90,0,0\n3,1,0,0,0,30,0\n";
+        let lines = script(text).expect("valid").lines;
+        let yaw = |seconds: f64| {
+            let (place, anew) = lines.at(Duration::from_secs_f64(seconds), Duration::ZERO);
+            (
+                place.yaw.to_degrees().round(),
+                place.pitch.to_degrees().round(),
+                anew,
+            )
+        };
+        assert_eq!(yaw(0.0), (0.0, 0.0, false));
+        assert_eq!(yaw(0.5), (45.0, 0.0, false));
+        assert_eq!(yaw(1.0), (90.0, 0.0, false));
+        assert_eq!(yaw(2.0), (45.0, 15.0, false));
+        assert_eq!(yaw(3.5), (45.0, 0.0, true));
+        let still = script("0,0,1.6,0,0,0,0").expect("valid").lines;
+        let (place, _) = still.at(Duration::from_secs(9), Duration::ZERO);
+        assert!((place.at[1] - 1.6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        for (text, what) in [
+            ("", "no line"),
+            ("0,0,0,0,0,0", "line 1"),
+            ("0,0,0,0,0,0,0\n1,0,0,0,nan,0,0", "line 2"),
+            ("0,0,0,0,0,0,0\n1,0,1e99,0,0,0,0", "line 2"),
+            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "not behind"),
+            ("-1,0,0,0,0,0,0", "line 1"),
+        ] {
+            let error = script(text).err().expect(text).to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        let missing = Script::open("/nowhere/at/all").err().expect("missing");
+        assert!(missing.to_string().contains("/nowhere"), "{missing}");
+    }
+
+    #[test]
+    fn poses_come_with_velocities_after_the_first() {
+        let mut script = script("0,0,0,0,0,0,0\n1000,0,0,0,100000,0,0").expect("valid");
+        let mut next = || script.next(Duration::from_secs(5)).expect("it goes on");
+        let (first, at) = next().expect("at once");
+        assert_eq!(first.angular_velocity(), None);
+        let (second, then) = next().expect("a pose");
+        assert!(then > at);
+        // 100 degrees a second.
+        let turns = second.angular_velocity().map(|turns| turns[1].to_degrees());
+        // A machine that stood still meanwhile tells none.
+        assert!(
+            turns.is_none_or(|turns| (turns - 100.0).abs() < 1.0),
+            "{turns:?}"
+        );
+        assert!(script.next(Duration::ZERO).expect("it goes on").is_none());
+    }
+}

@@ -1,0 +1,291 @@
+//! Pictures of eyes on a surface in memory: a host's frames and a head on one side, what is seen on the other.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant as Deadline};
+
+use openuvr_proto::id::PoseId;
+use openuvr_proto::rotation::Rotation;
+use openuvr_proto::wire::video::{FieldOfView, PoseEcho, View, Views};
+
+use super::*;
+use crate::clock;
+
+/// A machine with much else to do may need long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A surface that lends memory, and tells what was shown.
+struct Memory {
+    size: Size,
+    pixels: Vec<u8>,
+    shown: SyncSender<(Size, Vec<u8>)>,
+    observer: SyncSender<String>,
+}
+
+impl Presenter for Memory {
+    fn present(&mut self, _: FrameId, _: &Picture<'_>) -> Result<(), PresentError> {
+        panic!("it lends memory");
+    }
+
+    fn canvas(&mut self) -> Option<&mut dyn Canvas> {
+        Some(self)
+    }
+
+    fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
+        Ok(())
+    }
+
+    fn set_observer(&mut self, _: bool, title: &str) -> Result<(), PresentError> {
+        let _ = self.observer.try_send(title.to_owned());
+        Ok(())
+    }
+}
+
+impl Canvas for Memory {
+    fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
+        self.size = size;
+        self.pixels.resize(size.pixels() * 4, 0);
+        let row = size.width as usize * 4;
+        self.pixels
+            .get_mut(rows.start as usize * row..rows.end as usize * row)
+    }
+
+    fn show(&mut self, _: FrameId, size: Size) -> Result<bool, PresentError> {
+        match self.shown.try_send((size, self.pixels.clone())) {
+            // Who looks no more has closed the window.
+            Err(std::sync::mpsc::TrySendError::Disconnected(_)) => {
+                Err(PresentError("the window is gone".to_owned()))
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+struct Rig {
+    presenter: EyesPresenter,
+    desk: Arc<Desk>,
+    shown: Option<Receiver<(Size, Vec<u8>)>>,
+    titles: Receiver<String>,
+    costs: Receiver<ReAimed>,
+    frame: u32,
+}
+
+const SIDE: u32 = 64;
+const EYES: Size = Size::new(2 * SIDE, SIDE);
+
+impl Rig {
+    fn new(eyes: Eyes, has_head: bool) -> Rig {
+        let (shown_by, shown) = sync_channel(4);
+        let (observer, titles) = sync_channel(4);
+        let (told, costs) = sync_channel(1);
+        let surface = Memory {
+            size: Size::default(),
+            pixels: Vec::new(),
+            shown: shown_by,
+            observer,
+        };
+        let desk = Arc::new(Desk::new(eyes.view));
+        let opening = Opening {
+            desk: Arc::clone(&desk),
+            told: Box::new(move |cost| _ = told.try_send(cost)),
+            eyes,
+            has_head,
+            scheduler: Scheduler::ordinary(),
+        };
+        Rig {
+            presenter: EyesPresenter::new(Box::new(surface), opening),
+            desk,
+            shown: Some(shown),
+            titles,
+            costs,
+            frame: 0,
+        }
+    }
+
+    /// A frame whose red says the column of its eye, drawn for a head that looks so far to the left, if it
+    /// says that.
+    fn frame(&mut self, size: Size, drawn: Option<f32>) -> Result<bool, PresentError> {
+        self.frame += 1;
+        let eye = if drawn.is_some() {
+            size.width / 2
+        } else {
+            size.width
+        };
+        let canvas = self.presenter.canvas().expect("it lends memory");
+        let bytes = canvas.rows(size, 0..size.height).expect("memory");
+        for (i, pixel) in bytes.chunks_exact_mut(4).enumerate() {
+            let x = u32::try_from(i).expect("a picture") % size.width % eye;
+            let red = u8::try_from(x * 256 / eye).expect("below 256");
+            pixel.copy_from_slice(&[0, 0, red, 0]);
+        }
+        self.presenter
+            .viewpoint(&drawn.map_or_else(Viewpoint::default, viewpoint));
+        let frame = FrameId(self.frame);
+        self.presenter
+            .canvas()
+            .expect("as before")
+            .show(frame, size)
+    }
+
+    /// What is seen, as soon as it is as is wanted.
+    fn sees(&self, what: &str, wanted: impl Fn(Size, &[u8]) -> bool) {
+        self.sees_while(what, || (), wanted);
+    }
+
+    /// The same, and does something until then, again and again.
+    fn sees_while(&self, what: &str, meanwhile: impl Fn(), wanted: impl Fn(Size, &[u8]) -> bool) {
+        let until = Deadline::now() + PATIENCE;
+        let shown = self.shown.as_ref().expect("the window is open");
+        while Deadline::now() < until {
+            meanwhile();
+            if let Ok((size, pixels)) = shown.recv_timeout(Duration::from_millis(10))
+                && wanted(size, &pixels)
+            {
+                return;
+            }
+        }
+        panic!("it is not seen: {what}");
+    }
+
+    fn sees_turned(&self, degrees: f32) {
+        self.sees(&format!("{degrees} degrees"), is_turned(degrees));
+    }
+}
+
+/// The middle of the left eye's picture is the column that a head sees which looks so far to the left of what was
+/// drawn.
+fn is_turned(degrees: f32) -> impl Fn(Size, &[u8]) -> bool {
+    let column = 32.0 * (1.0 - degrees.to_radians().tan());
+    move |size, pixels| {
+        let middle = (SIDE / 2 * size.width + SIDE / 2) as usize * 4;
+        size == EYES && (f32::from(pixels[middle + 2]) / 4.0 - column).abs() < 1.5
+    }
+}
+
+fn looks(degrees: f32) -> Pose {
+    let Rotation(looks) = Rotation::of_head(degrees.to_radians(), 0.0, 0.0);
+    Pose::new([0.0; 3], looks).expect("a rotation")
+}
+
+fn viewpoint(degrees: f32) -> Viewpoint {
+    let quarter = std::f32::consts::FRAC_PI_4;
+    let fov = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
+    let view = View {
+        pose: looks(degrees),
+        fov,
+    };
+    Viewpoint {
+        pose: Some(PoseEcho {
+            pose: PoseId(1),
+            at: looks(degrees),
+            display: None,
+        }),
+        views: Some(Views::two(view, view)),
+    }
+}
+
+fn fast() -> Eyes {
+    Eyes {
+        rate: 500.0,
+        ..Eyes::default()
+    }
+}
+
+#[test]
+fn what_has_no_eyes_goes_straight_to_the_surface() {
+    let mut rig = Rig::new(fast(), true);
+    assert!(rig.frame(EYES, None).expect("shown"));
+    rig.sees("the picture", |size, pixels| size == EYES && pixels[2] == 0);
+    assert!(matches!(rig.presenter.way, Way::Direct(_)));
+    // Nobody's head turns, and both eyes are wanted: nothing is to be done.
+    let mut rig = Rig::new(fast(), false);
+    assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
+    assert!(matches!(rig.presenter.way, Way::Direct(_)));
+}
+
+#[test]
+fn a_picture_follows_the_head_also_without_a_new_one() {
+    let mut rig = Rig::new(fast(), true);
+    rig.desk.head_at(looks(0.0), clock::now());
+    // The first is on the surface already; the next must be painted whole.
+    assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
+    rig.sees_turned(0.0);
+    for degrees in [10.0, 25.0, -15.0] {
+        rig.desk.head_at(looks(degrees), clock::now());
+        rig.sees_turned(degrees);
+    }
+    // A new one that was drawn for where the head looked then.
+    assert!(rig.frame(EYES, Some(-25.0)).expect("shown"));
+    rig.sees_turned(10.0);
+    rig.presenter
+        .set_observer(true, "only watched")
+        .expect("told");
+    let title = rig.titles.recv_timeout(PATIENCE).expect("passed on");
+    assert_eq!(title, "only watched");
+    drop(rig.presenter);
+    let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
+    assert!(cost.pictures >= 5 && cost.p50 <= cost.p99, "{cost}");
+}
+
+#[test]
+fn a_velocity_counts_unless_the_clock_has_jumped() {
+    let mut rig = Rig::new(fast(), true);
+    let turning = |degrees: f32| {
+        let turns = Some([0.0, 200f32.to_radians(), 0.0]);
+        looks(degrees).moving(None, turns).expect("finite")
+    };
+    assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
+    // Twenty degrees in the longest time for which a velocity is trusted; then it stands still again.
+    let a_while = Duration::from_millis(150);
+    let turns = || rig.desk.head_at(turning(0.0), clock::now() - a_while);
+    rig.sees_while("20 degrees", turns, is_turned(20.0));
+    rig.sees_turned(0.0);
+    let hour = Duration::from_secs(3600);
+    rig.desk.head_at(turning(5.0), clock::now() + hour);
+    rig.sees_turned(5.0);
+    rig.desk
+        .head_at(turning(-5.0), Instant(clock::now().0 - 3_600_000_000_000));
+    rig.sees_turned(-5.0);
+}
+
+#[test]
+fn sizes_views_and_kinds_of_pictures_change() {
+    let eyes = Eyes {
+        view: EyeView::Left,
+        ..fast()
+    };
+    let mut rig = Rig::new(eyes, false);
+    assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
+    rig.sees("the left eye", |size, _| size == Size::new(SIDE, SIDE));
+    assert_eq!(rig.desk.next_view(), EyeView::Right);
+    assert_eq!(rig.desk.next_view(), EyeView::Anaglyph);
+    assert_eq!(rig.desk.next_view(), EyeView::Both);
+    rig.sees("both eyes", |size, _| size == EYES);
+    // One picture for both eyes, of another size, and back.
+    let mono = Size::new(100, 50);
+    assert!(rig.frame(mono, None).expect("shown"));
+    rig.sees("all of it", |size, pixels| {
+        size == mono && pixels[99 * 4 + 2] > 250
+    });
+    let larger = Size::new(4 * SIDE, 2 * SIDE);
+    assert!(rig.frame(larger, Some(0.0)).expect("shown"));
+    rig.sees("both again", |size, _| size == larger);
+}
+
+#[test]
+fn a_surface_that_is_gone_is_told_with_the_next_picture() {
+    let mut rig = Rig::new(fast(), true);
+    assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    rig.shown = None;
+    let until = Deadline::now() + PATIENCE;
+    let why = loop {
+        match rig.frame(EYES, Some(0.0)) {
+            Err(PresentError(why)) => break why,
+            Ok(_) => assert!(Deadline::now() < until, "nobody says so"),
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(why, "the window is gone");
+}
