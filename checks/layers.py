@@ -18,7 +18,7 @@ ALLOWED = {
     "terminal": {"proto", "runtime"},
     # The only one with an async runtime: `RUNTIMES` below.
     "gateway": {"proto", "runtime"},
-    "cli": {"proto", "net", "media", "runtime", "terminal", "gateway"},
+    "cli": {"proto", "net", "media", "runtime", "terminal", "gateway", "vr"},
     # `cli` is a program, and measured as one. The one exception: `openuvr-bench host` is its host with a
     # part replaced, which no process can do to another (docs/adr/0010).
     "bench": {"proto", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},

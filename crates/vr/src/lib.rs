@@ -1,4 +1,5 @@
-//! OpenXR applications of ours, for any runtime: [`room`], a room to look around in.
+//! OpenXR applications of ours, for any runtime: [`room`], a room to look around in, and [`headset`], a client
+//! whose surface is a headset.
 //!
 //! What it is not: the runtime, which is the crate `xr`. The loader of OpenXR and Vulkan are opened at run time;
 //! no display server is needed.
@@ -8,6 +9,7 @@
     reason = "sides of pictures and steps of grids are small"
 )]
 
+pub mod headset;
 pub mod room;
 
 mod error;

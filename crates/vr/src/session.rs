@@ -32,6 +32,10 @@ pub(crate) struct Session {
     waiter: xr::FrameWaiter,
     stream: xr::FrameStream<xr::Vulkan>,
     blend: xr::EnvironmentBlendMode,
+    /// Whether the runtime says what time it is.
+    clocked: bool,
+    /// Whether the runtime says how often its display does.
+    refreshes: bool,
     running: bool,
     focused: bool,
     ends: Option<Instant>,
@@ -76,6 +80,8 @@ impl Session {
         }
         let mut wanted = xr::ExtensionSet::default();
         wanted.khr_vulkan_enable2 = true;
+        wanted.fb_display_refresh_rate = there.fb_display_refresh_rate;
+        wanted.khr_convert_timespec_time = there.khr_convert_timespec_time;
         let about = xr::ApplicationInfo {
             application_name: name,
             application_version: 1,
@@ -109,6 +115,8 @@ impl Session {
             .create_reference_space(xr::ReferenceSpaceType::LOCAL, xr::Posef::IDENTITY)
             .map_err(VrError::openxr("make a space"))?;
         Ok(Session {
+            refreshes: there.fb_display_refresh_rate,
+            clocked: there.khr_convert_timespec_time,
             handle: session,
             gpu,
             instance,
@@ -156,6 +164,22 @@ impl Session {
             display: state.predicted_display_time,
             seen: state.should_render,
         }))
+    }
+
+    /// Refreshes a second of its display, if the runtime says it.
+    pub(crate) fn refresh(&self) -> Option<f32> {
+        let rate = self
+            .refreshes
+            .then(|| self.handle.get_display_refresh_rate());
+        rate?.ok().filter(|rate| *rate > 0.0)
+    }
+
+    /// What time it is for the runtime: of one that does not say so the time at which a frame will be seen.
+    pub(crate) fn now(&self, frame: Frame) -> Result<xr::Time, VrError> {
+        match self.clocked {
+            true => (self.instance.now()).map_err(VrError::openxr("say what time it is")),
+            false => Ok(frame.display),
+        }
     }
 
     /// Whether the person's devices are this application's.

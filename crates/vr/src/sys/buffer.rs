@@ -1,4 +1,4 @@
-//! A buffer that is filled once, where both processor and device see it.
+//! A buffer where both processor and device see it.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::error::VrError;
 pub(super) struct Buffer {
     pub(super) buffer: vk::Buffer,
     memory: vk::DeviceMemory,
+    room: usize,
     gpu: Arc<Gpu>,
 }
 
@@ -22,11 +23,23 @@ impl Buffer {
         usage: vk::BufferUsageFlags,
         bytes: &[u8],
     ) -> Result<Buffer, VrError> {
-        let size = bytes.len() as vk::DeviceSize;
+        let mut made = Buffer::new(gpu, usage, bytes.len())?;
+        made.fill(bytes)?;
+        Ok(made)
+    }
+
+    /// One with room for so many bytes, which are not none.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        usage: vk::BufferUsageFlags,
+        room: usize,
+    ) -> Result<Buffer, VrError> {
+        let size = room as vk::DeviceSize;
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
         let mut made = Buffer {
             buffer: vk::Buffer::null(),
             memory: vk::DeviceMemory::null(),
+            room,
             gpu: Arc::clone(gpu),
         };
         let device = &gpu.functions;
@@ -34,8 +47,7 @@ impl Buffer {
             vk::MemoryPropertyFlags::HOST_VISIBLE,
             vk::MemoryPropertyFlags::HOST_COHERENT,
         );
-        // SAFETY: the device lives as long as `gpu`; the memory is as large as the buffer needs, which is at
-        // least the bytes, and nobody else has mapped it. What was not made is null, which dropping passes over.
+        // SAFETY: the device lives as long as `gpu`; what was not made is null, which dropping passes over.
         unsafe {
             made.buffer = device
                 .create_buffer(&info, None)
@@ -45,15 +57,27 @@ impl Buffer {
             device
                 .bind_buffer_memory(made.buffer, made.memory, 0)
                 .map_err(VrError::vulkan("give a buffer its memory"))?;
+        }
+        Ok(made)
+    }
+
+    /// Puts these bytes at its beginning, as many as there is room for. The device does nothing with it meanwhile.
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> Result<(), VrError> {
+        let count = bytes.len().min(self.room);
+        let device = &self.gpu.functions;
+        // SAFETY: the memory is as large as the buffer needs, which is at least `room`, and nobody else has
+        // mapped it.
+        unsafe {
+            let size = self.room as vk::DeviceSize;
             let mapped = device
-                .map_memory(made.memory, 0, size, vk::MemoryMapFlags::empty())
+                .map_memory(self.memory, 0, size, vk::MemoryMapFlags::empty())
                 .map_err(VrError::vulkan("map memory"))?;
             mapped
                 .cast::<u8>()
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            device.unmap_memory(made.memory);
+                .copy_from_nonoverlapping(bytes.as_ptr(), count);
+            device.unmap_memory(self.memory);
         }
-        Ok(made)
+        Ok(())
     }
 }
 
