@@ -1,6 +1,7 @@
 //! The person's controllers, as the headset's runtime knows them, in the words of the wire.
 
 use openuvr_proto::controller::{Buttons, ControllerState, Controllers, Hand, Haptic};
+use openuvr_proto::pose::Pose;
 use openxr as xr;
 
 use super::head::pose;
@@ -149,7 +150,9 @@ impl Devices {
     fn state(&self, session: &Session, time: xr::Time, hand: Hand) -> xr::Result<ControllerState> {
         let (handle, path) = (&session.handle, self.paths[hand.index()]);
         let mut state = ControllerState::new(hand);
-        let located = |space: &xr::Space| Ok(pose(&space.locate(&session.space, time)?));
+        let located = |space: &xr::Space| -> xr::Result<Option<Pose>> {
+            Ok(pose(&space.locate(&session.space, time)?))
+        };
         state.grip = located(&self.grips[hand.index()])?;
         state.aim = located(&self.aims[hand.index()])?;
         for (button, action) in &self.buttons {
@@ -157,7 +160,7 @@ impl Devices {
                 state.buttons = state.buttons.with(*button);
             }
         }
-        let pulled = |action: &xr::Action<f32>| {
+        let pulled = |action: &xr::Action<f32>| -> xr::Result<u16> {
             let state = action.state(handle, path)?;
             Ok(ControllerState::pull(state.current_state))
         };
