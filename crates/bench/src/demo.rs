@@ -2,8 +2,9 @@
 //!
 //! It looks at the client's window from outside and compares it with the host's display: what it
 //! says about the picture does not come from the parts that it judges. With `--web` a browser takes the
-//! client's place.
+//! client's place; with `--vr` an OpenXR application and a head that turns are looked at.
 
+mod vr;
 mod web;
 
 use std::fs::File;
@@ -36,7 +37,7 @@ use openuvr_runtime::clock;
 /// then everything it started is gone.
 ///
 /// Succeeds only if the client showed a picture that matches the host's, and with `--sound` played what was
-/// played there.
+/// played there; with `--vr` if both eyes' pictures carried the codes of where the head had turned to.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Command line of an X11 application to stream instead of the scene
@@ -57,9 +58,9 @@ pub(crate) struct Args {
     /// Size of the virtual displays
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frames a second
-    #[arg(long, default_value_t = 60.0)]
-    fps: f64,
+    /// Frames a second [default: 60; with --vr 90]
+    #[arg(long)]
+    fps: Option<f64>,
     /// Bitrate given to the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
@@ -74,12 +75,22 @@ pub(crate) struct Args {
     /// With --web: leave the page to your own browser
     #[arg(long, requires = "web")]
     own_browser: bool,
+    /// A room in virtual reality, which is an OpenXR application on openuvr xr, and a client whose head turns:
+    /// says how late the pictures follow the head, as the bar codes in both eyes' pictures show it
+    #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
+    vr: bool,
     /// One more word for the host's command line; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
     /// One more word for the client's command line; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     client_arg: Vec<String>,
+}
+
+impl Args {
+    fn fps(&self) -> f64 {
+        self.fps.unwrap_or(60.0)
+    }
 }
 
 /// How long a demo lasts that nobody watches.
@@ -92,22 +103,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("can't make the directory {}", args.out.display()))?;
+    if args.vr {
+        return vr::run(args, &stop);
+    }
     // Dropped in reverse order: the displays last.
     let (_host_virtual, host_display) = host_display(args)?;
     if let Some(at) = args.web {
         return web::run(args, at, &host_display, &stop);
     }
-    let own = std::env::var("DISPLAY")
-        .ok()
-        .filter(|name| !name.is_empty() && !args.headless);
-    let client_virtual = match own {
-        Some(_) => None,
-        None => Some(VirtualDisplay::start(args.size)?),
-    };
-    let client_display = match (&client_virtual, own) {
-        (Some(display), _) => display.name().to_owned(),
-        (None, own) => own.unwrap_or_default(),
-    };
+    let (client_virtual, client_display) = client_display(args, args.size)?;
     let dir = TemporaryDir::new()?;
     let mut sound = (args.sound)
         .then(|| Sound::start(dir.path(), &args.out, args.app.is_none()))
@@ -126,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         serve: pair::Serve::Host,
         host_display: &host_display,
         client_display: &client_display,
-        fps: args.fps,
+        fps: args.fps(),
         bitrate: &args.bitrate,
         dir: dir.path(),
         csv: sound.as_ref().map(|sound| sound.csv.as_path()),
@@ -180,6 +184,17 @@ fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
         return Ok((None, name.clone()));
     }
     let display = VirtualDisplay::start(args.size)?;
+    let name = display.name().to_owned();
+    Ok((Some(display), name))
+}
+
+/// The display that the client's window is on, and what keeps it there, if it is our own, of this size.
+fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, String)> {
+    let own = std::env::var("DISPLAY").ok();
+    if let Some(own) = own.filter(|name| !name.is_empty() && !args.headless) {
+        return Ok((None, own));
+    }
+    let display = VirtualDisplay::start(size)?;
     let name = display.name().to_owned();
     Ok((Some(display), name))
 }
@@ -248,7 +263,7 @@ impl Sound {
 
 fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
     let Some(line) = &args.app else {
-        let words = pair::scene_words(display, args.size, args.fps);
+        let words = pair::scene_words(display, args.size, args.fps());
         return match sound {
             Some(server) => pair::clicking_scene(&words, server, HOST_SINK),
             None => pair::scene(&words),
@@ -268,6 +283,15 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
     Child::start("application", command, None)
 }
 
+/// How long it lasts; `None`: until Ctrl-C.
+fn lasting(args: &Args) -> Option<Duration> {
+    let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
+    match args.seconds {
+        Some(seconds) => Some(Duration::from_secs(seconds.into())),
+        None => (!watched).then_some(UNWATCHED),
+    }
+}
+
 /// Waits for the end: a signal, the time, or somebody leaving.
 fn watch(
     args: &Args,
@@ -275,11 +299,7 @@ fn watch(
     app: &mut Child,
     check: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
-    let last = match args.seconds {
-        Some(seconds) => Some(Duration::from_secs(seconds.into())),
-        None => (!watched).then_some(UNWATCHED),
-    };
+    let last = lasting(args);
     let begun = clock::now();
     while !stop.load(Ordering::Relaxed) && last.is_none_or(|last| clock::now().since(begun) < last)
     {

@@ -3,7 +3,7 @@
 //! `openuvr bench`, `openuvr lab` and `openuvr demo` become this program, with the same words. It looks
 //! at OpenUVR from outside: hosts, clients and the scene are processes of `openuvr` (`pair`), and
 //! their pictures are read from displays (`screen`). Nothing that a stream needs is in here; a host that is
-//! worse in one part is (`baseline`).
+//! worse in one part is (`baseline`). An OpenXR application to measure with is, too (`room`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -28,6 +28,7 @@ mod lab;
 mod pair;
 mod picture_match;
 mod programs;
+mod room;
 mod screen;
 mod soak;
 mod sound;
@@ -58,6 +59,7 @@ fn program() -> ExitCode {
 fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
     match name {
         name if openuvr_cli::host::has(name) => baseline::run(name, words),
+        "room" => room::run(&room::Args::from_arg_matches(words)?),
         "demo" => demo::run(&demo::Args::from_arg_matches(words)?),
         "bench" => bench::run(&bench::Args::from_arg_matches(words)?).map(|()| ExitCode::SUCCESS),
         "lab" => lab::run(&lab::LabArgs::from_arg_matches(words)?),
@@ -74,6 +76,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(baseline::commands())
+        .subcommand(room::Args::augment_args(Command::new("room")))
         .subcommand(demo::Args::augment_args(Command::new("demo")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(lab::LabArgs::augment_args(Command::new("lab")))

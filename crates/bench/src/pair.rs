@@ -31,6 +31,8 @@ pub(crate) enum Serve<'a> {
     OwnHost,
     /// `openuvr run` with this program and its words in it.
     Hook(&'a [String]),
+    /// `openuvr xr` with this program and its words on it.
+    Xr(&'a [String]),
     /// The scene with these words, which streams itself through the C API.
     Api(&'a [String]),
 }
@@ -77,6 +79,7 @@ impl Options<'_> {
             Serve::Host => openuvr("host")?,
             Serve::OwnHost => own("host")?,
             Serve::Hook(_) => openuvr("run")?,
+            Serve::Xr(_) => openuvr("xr")?,
             Serve::Api(_) => openuvr("scene")?,
         };
         if let Some(cable) = cable {
@@ -84,11 +87,11 @@ impl Options<'_> {
         }
         match self.serve {
             Serve::Host | Serve::OwnHost => _ = host.args(["--display", self.host_display]),
-            Serve::Hook(_) => {}
+            Serve::Hook(_) | Serve::Xr(_) => {}
             Serve::Api(words) => _ = host.args(words).arg("--api").arg(library(API_LIBRARY)?),
         }
         let fps = match self.serve {
-            Serve::Host | Serve::OwnHost | Serve::Hook(_) => "--fps",
+            Serve::Host | Serve::OwnHost | Serve::Hook(_) | Serve::Xr(_) => "--fps",
             Serve::Api(_) => "--stream-fps",
         };
         host.args(["--bind", &at.to_string()])
@@ -104,8 +107,8 @@ impl Options<'_> {
             host.env("PULSE_SERVER", server);
         }
         host.args(self.more_host);
-        if let Serve::Hook(game) = self.serve {
-            host.arg("--").args(game);
+        if let Serve::Hook(words) | Serve::Xr(words) = self.serve {
+            host.arg("--").args(words);
         }
         Ok(host)
     }

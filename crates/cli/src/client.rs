@@ -1,9 +1,12 @@
 //! `openuvr client`: opens everything that the configuration names, starts the client's threads,
 //! and tells the person what happens.
 
+mod worn;
+
 use std::io::IsTerminal as _;
 use std::num::NonZeroU16;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -30,6 +33,7 @@ use openuvr_runtime::client::{
 use openuvr_runtime::clock;
 use openuvr_runtime::sched::Scheduler;
 
+use openuvr_vr::headset::Headset;
 use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye};
@@ -38,6 +42,7 @@ use crate::nearby;
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use openuvr_terminal::out;
+use worn::Worn;
 
 /// A host that has not answered by then is worth a word: far more than a round trip.
 const WONDER: Duration = Duration::from_secs(1);
@@ -55,7 +60,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
     // Before anybody types a PIN: what is wrong here is found first.
-    let ends = Ends::open(&config)?;
+    let mut ends = Ends::open(&config)?;
+    let worn = ends.worn.take();
     let recorder = Recorder::new(&Options::from(&config))?;
     let opened = open(&config)?;
     let host = opened.target.host.clone();
@@ -82,8 +88,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         host,
         count: 0,
         silent,
+        headset: worn.as_ref().map(|worn| Arc::clone(&worn.headset)),
     };
-    let outcome = session.follow(&client, config.lasting, &stop);
+    let outcome = match worn {
+        Some(worn) => worn.beside(&client, || session.follow(&client, config.lasting, &stop)),
+        None => session.follow(&client, config.lasting, &stop),
+    };
     for notice in client.stop() {
         // It ends anyway.
         let _ = session.tell(notice);
@@ -149,6 +159,8 @@ struct Ends {
     surface: OpenSurface,
     head: Option<Head>,
     eyes: Eyes,
+    /// The headset, if that is the surface.
+    worn: Option<Worn>,
     /// Refreshes a second of its display, rounded up, where they are known.
     fps: Option<NonZeroU16>,
 }
@@ -162,9 +174,20 @@ impl Ends {
             InputFrom::Devices(list) => Some(format!("evdev:{list}")),
             InputFrom::Window | InputFrom::Nothing => None,
         };
-        let (surface, refresh) = open_surface(surface)?;
+        let (surface, worn, refresh) = match surface {
+            Surface::Xr => {
+                let worn = Worn::open()?;
+                let refresh = worn.refresh();
+                (worn.surface(), Some(worn), refresh)
+            }
+            surface => {
+                let (surface, refresh) = open_surface(surface)?;
+                (surface, None, refresh)
+            }
+        };
         let head = config.head.0.as_deref().map(head::open).transpose()?;
         Ok(Ends {
+            worn,
             input: input.map(|spec| input_source::open(&spec)).transpose()?,
             send_input: from != InputFrom::Nothing,
             surface,
@@ -312,7 +335,10 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
                 Ok((Box::new(headless), None))
             })
         }
-        Surface::Null => Box::new(|_, _, _| present::open("null", &WindowConfig::default())),
+        // It is more than a surface, and opened as such.
+        Surface::Xr | Surface::Null => {
+            Box::new(|_, _, _| present::open("null", &WindowConfig::default()))
+        }
     };
     Ok((open, refresh))
 }
@@ -340,6 +366,8 @@ struct Session {
     count: u32,
     /// Why sound is not played, until that was told: of no use to one who is not let in.
     silent: Option<String>,
+    /// What hands feel with.
+    headset: Option<Arc<Headset>>,
 }
 
 impl Session {
@@ -451,8 +479,11 @@ impl Session {
             Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
-            // Nothing here can be felt.
-            Notice::Haptic(_) => {}
+            Notice::Haptic(haptic) => {
+                if let Some(headset) = &self.headset {
+                    headset.feel(haptic);
+                }
+            }
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
             Notice::StopReason(over) => return Some(self.end(over)),
         }

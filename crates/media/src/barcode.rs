@@ -8,6 +8,10 @@
 //! and survives coarse quantisation, 4:2:0 and scaling. Each row begins with 8 sync cells, the
 //! second row's being the inverse of the first's; they also set the black and white levels. Then,
 //! most significant bit first: frame (32), time (48), inputs (16), CRC (16).
+//!
+//! What an eye of a head sees has a code of its own, with the sync cells of both rows exchanged: [`view`].
+
+pub mod view;
 
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -62,13 +66,24 @@ pub fn height(width: u32) -> u32 {
 /// The cells that say `stamp`, row by row; `true` is white.
 #[must_use]
 pub fn cells(stamp: &Stamp) -> [bool; CELLS] {
-    let body = body(stamp);
+    cells_of(Form::Stamp, body(stamp))
+}
+
+/// Which code it is: told by the row whose sync cells are the inverse ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Stamp,
+    View,
+}
+
+/// The cells of a code with these 96 bits.
+fn cells_of(form: Form, body: u128) -> [bool; CELLS] {
     let code = (body << 16) | u128::from(crc16(body));
     let mut cells = [false; CELLS];
     for row in 0..ROWS {
         for column in 0..COLUMNS {
             cells[row * COLUMNS + column] = if column < SYNC_CELLS {
-                sync_cell(row, column)
+                sync_cell(form, row, column)
             } else {
                 let index = row * (COLUMNS - SYNC_CELLS) + column - SYNC_CELLS;
                 (code >> (CODE_BITS - 1 - index)) & 1 == 1
@@ -84,13 +99,17 @@ pub fn cells(stamp: &Stamp) -> [bool; CELLS] {
 /// [`height`] high, and `data` hold it.
 #[must_use]
 pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
+    draw_cells(data, stride, size, &cells(stamp))
+}
+
+/// Draws these cells, as [`draw`] does.
+fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS]) -> bool {
     let width = size.width as usize;
     let rows = height(size.width);
     let needed = stride.saturating_mul((rows as usize).saturating_sub(1)) + width * 4;
     if size.width < MIN_WIDTH || size.height < rows || stride < width * 4 || data.len() < needed {
         return false;
     }
-    let cells = cells(stamp);
     for row in 0..ROWS {
         for y in edge(row, width)..edge(row + 1, width) {
             for column in 0..COLUMNS {
@@ -114,6 +133,17 @@ pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
 /// cells has a chance of 2^-32 (sync and CRC), on two halves of different stamps 2^-16.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<Stamp> {
+    let body = read_body(Form::Stamp, picture)?;
+    let field = |shift: u32, bits: u32| (body >> shift) & ((1_u128 << bits) - 1);
+    Some(Stamp {
+        frame: u32::try_from(field(64, 32)).ok()?,
+        drawn_us: u64::try_from(field(16, TIME_BITS)).ok()?,
+        inputs: u16::try_from(field(0, 16)).ok()?,
+    })
+}
+
+/// The 96 bits of the code of `picture`.
+fn read_body(form: Form, picture: &Picture<'_>) -> Option<u128> {
     let Size { width, height: h } = picture.size;
     if width < MIN_WIDTH || h < height(width) {
         return None;
@@ -122,11 +152,11 @@ pub fn read(picture: &Picture<'_>) -> Option<Stamp> {
     for (index, value) in luma.iter_mut().enumerate() {
         *value = cell_luma(picture, index / COLUMNS, index % COLUMNS)?;
     }
-    let threshold = threshold(&luma)?;
+    let threshold = threshold(form, &luma)?;
     let bit = |row: usize, column: usize| luma[row * COLUMNS + column] > threshold;
     let mut code = 0_u128;
     for row in 0..ROWS {
-        if (0..SYNC_CELLS).any(|column| bit(row, column) != sync_cell(row, column)) {
+        if (0..SYNC_CELLS).any(|column| bit(row, column) != sync_cell(form, row, column)) {
             return None;
         }
         for column in SYNC_CELLS..COLUMNS {
@@ -134,15 +164,7 @@ pub fn read(picture: &Picture<'_>) -> Option<Stamp> {
         }
     }
     let body = code >> 16;
-    if u128::from(crc16(body)) != code & 0xffff {
-        return None;
-    }
-    let field = |shift: u32, bits: u32| (body >> shift) & ((1_u128 << bits) - 1);
-    Some(Stamp {
-        frame: u32::try_from(field(64, 32)).ok()?,
-        drawn_us: u64::try_from(field(16, TIME_BITS)).ok()?,
-        inputs: u16::try_from(field(0, 16)).ok()?,
-    })
+    (u128::from(crc16(body)) == code & 0xffff).then_some(body)
 }
 
 const CODE_BITS: usize = CELLS - ROWS * SYNC_CELLS;
@@ -153,9 +175,13 @@ fn body(stamp: &Stamp) -> u128 {
     (u128::from(stamp.frame) << 64) | (u128::from(time) << 16) | u128::from(stamp.inputs)
 }
 
-fn sync_cell(row: usize, column: usize) -> bool {
+fn sync_cell(form: Form, row: usize, column: usize) -> bool {
     let bit = (SYNC >> (SYNC_CELLS - 1 - column)) & 1 == 1;
-    if row == 0 { bit } else { !bit }
+    let inverse = match form {
+        Form::Stamp => row != 0,
+        Form::View => row == 0,
+    };
+    bit != inverse
 }
 
 /// The first pixel of cell `index`, in either direction.
@@ -216,12 +242,12 @@ fn cell_luma(picture: &Picture<'_>, row: usize, column: usize) -> Option<f32> {
 }
 
 /// Half way between the sync cells' mean black and mean white; `None` without contrast.
-fn threshold(luma: &[f32; CELLS]) -> Option<f32> {
+fn threshold(form: Form, luma: &[f32; CELLS]) -> Option<f32> {
     let (mut white, mut black) = (0.0, 0.0);
     for row in 0..ROWS {
         for column in 0..SYNC_CELLS {
             let value = luma[row * COLUMNS + column];
-            if sync_cell(row, column) {
+            if sync_cell(form, row, column) {
                 white += value
             } else {
                 black += value

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use openuvr_media::barcode;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
 use serde::Serialize;
@@ -73,6 +74,41 @@ pub(super) const STEPS: [(&str, &str); 12] = [
     ("Submitted", "visible"),
 ];
 
+/// When an application of OpenXR begins a frame.
+const BEGUN: &str = "RenderBegun";
+
+/// The steps of a frame of such an application.
+const EYES_STEPS: [(&str, &str); 7] = [
+    (BEGUN, "Captured"),
+    ("Captured", "Encoded"),
+    ("Encoded", "Recoverable"),
+    ("Recoverable", "Decoded"),
+    ("Decoded", "Submitted"),
+    (BEGUN, "Submitted"),
+    ("Submitted", "visible"),
+];
+
+/// How long these steps took for pictures of eyes that were read at these times, and displayed whole.
+pub(crate) fn eyes_steps(
+    record: &str,
+    seen: &[Instant],
+) -> Result<Vec<(&'static str, &'static str, Summary)>> {
+    let rows = parse(record)?;
+    let sightings = Vec::from_iter(seen.iter().map(|at| Sighting {
+        frame: 0,
+        // Their code says when they were to be seen, not when they were drawn.
+        drawn_us: 0,
+        seen_us: barcode::micros(*at),
+        inputs: 0,
+    }));
+    let joined = join(&sightings, &rows);
+    let steps = these_steps(&EYES_STEPS, &sightings, &joined);
+    Ok(steps
+        .iter()
+        .map(|step| (step.from, step.to, step.ms))
+        .collect())
+}
+
 /// How long one step took.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Step {
@@ -99,12 +135,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
     let (outcome, stage, cause) = (column("outcome")?, column("stage")?, column("cause")?);
     let (datagrams, bytes) = (column("datagrams")?, column("bytes")?);
     let motion_to_photon = column("motion_to_photon")?;
-    let stages: Vec<(usize, &str)> = STEPS
+    let mut stages: Vec<(usize, &str)> = STEPS
         .iter()
         .flat_map(|(from, to)| [*from, *to])
         .filter(|name| *name != "drawn" && *name != "visible")
         .map(|name| Ok((column(name)?, name)))
         .collect::<Result<_>>()?;
+    stages.extend(column(BEGUN).map(|column| (column, BEGUN)));
     let rows = lines.map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
         let text = |column: usize| fields.get(column).copied().unwrap_or("");

@@ -47,7 +47,7 @@ mod wifi;
 use anyhow::Result;
 
 pub(crate) use heard::SoundFigures;
-pub(crate) use journey::captured_to_submitted;
+pub(crate) use journey::{captured_to_submitted, eyes_steps};
 pub(crate) use reader::{Reader, Sighting};
 pub(crate) use stats::{Frames, Summary};
 

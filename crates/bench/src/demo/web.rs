@@ -56,7 +56,7 @@ pub(super) fn run(
         serve: pair::Serve::Host,
         host_display: display,
         client_display: "",
-        fps: args.fps,
+        fps: args.fps(),
         bitrate: &args.bitrate,
         dir: dir.path(),
         csv: Some(&csv),

@@ -88,8 +88,9 @@ the last counts. --help says more on each than -h.";
         }
         "Picture" {
             /// Where pictures go.
-            /// `x11` is a window; `headless` writes PNG files, see `--output`; `null` decodes them
-            /// and shows nothing.
+            /// `x11` is a window; `xr` the headset of the OpenXR runtime that is active here, whose head
+            /// and controllers are the host's; `headless` writes PNG files, see `--output`; `null` decodes
+            /// them and shows nothing.
             present: PresentKind = "present", choice(), Default::Is("x11");
             /// What decodes H.264.
             /// `avcodec` is the processor, which decodes while a picture arrives; the others are
@@ -346,6 +347,8 @@ pub(crate) enum Surface {
         /// What a key is at the host, if that was chosen.
         keys: Option<Keys>,
     },
+    /// The headset of the active OpenXR runtime.
+    Xr,
     /// PNG files.
     Headless {
         /// The folder.
@@ -396,6 +399,7 @@ impl ClientConfig {
                 grab: self.grab,
                 keys: self.keys,
             },
+            PresentKind::Xr => Surface::Xr,
             PresentKind::Headless => Surface::Headless {
                 output: self.output.clone().ok_or_else(|| missing(NO_FOLDER))?,
                 every: self.every,
@@ -500,6 +504,8 @@ impl ClientConfig {
 pub(crate) enum PresentKind {
     /// A window on an X display.
     X11,
+    /// A headset.
+    Xr,
     /// PNG files.
     Headless,
     /// Nowhere.
@@ -509,6 +515,7 @@ pub(crate) enum PresentKind {
 impl Choice for PresentKind {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("x11", PresentKind::X11),
+        ("xr", PresentKind::Xr),
         ("headless", PresentKind::Headless),
         ("null", PresentKind::Null),
     ];

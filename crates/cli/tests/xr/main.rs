@@ -1,8 +1,9 @@
 //! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe, without
-//! any display server, and clients that look at what comes.
+//! any display server, and clients that look at what comes; and a room of ours.
 //!
 //! hello_xr draws cubes with colours of their sides: one two metres ahead of the head, others on the floor around.
 
+mod room;
 #[path = "../support/mod.rs"]
 mod support;
 mod watcher;
@@ -30,7 +31,7 @@ fn driver() -> Option<PathBuf> {
     found
 }
 
-/// hello_xr under `openuvr xr`.
+/// hello_xr, or another application, under `openuvr xr`.
 struct Hello {
     program: Program,
     folder: Folder,
@@ -39,11 +40,17 @@ struct Hello {
 impl Hello {
     /// `None`, said aloud, where something is missing.
     fn start(words: &[&str]) -> Option<Hello> {
-        let driver = driver()?;
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("there is no hello_xr (libopenxr-utils)");
             return None;
         }
+        // What it says is heard line by line, as at a terminal.
+        Hello::of(words, &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"])
+    }
+
+    /// The same of another application.
+    fn of(words: &[&str], application: &[&str]) -> Option<Hello> {
+        let driver = driver()?;
         let folder = Folder::new();
         let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
         let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
@@ -53,11 +60,10 @@ impl Hello {
         // Pictures that lose nothing.
         let how = ["--encoder", "raw", "--realtime", "off", "--eye", "320x320"];
         let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
-        // What it says is heard line by line, as at a terminal.
-        let hello = ["--", "stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"];
-        let mut command = openuvr(&[&words[..], &hello].concat());
+        let mut command = openuvr(&[&words[..], &["--"], application].concat());
         command
             .env("VK_ICD_FILENAMES", driver)
+            .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
             .env("HOME", folder.path())
             .env("XDG_RUNTIME_DIR", folder.path());
         // It ends when somebody types, or when its input does.

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
+use openuvr_proto::controller::{ControllerState, Haptic};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::Viewpoint;
 use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Notice, Target};
 use openuvr_runtime::clock;
 
@@ -18,14 +20,21 @@ use crate::support::{PIN, Shot, TIMEOUT};
 /// Pictures that wait to be looked at; what comes while all wait is not.
 const MOST: usize = 4;
 
-struct Presented(SyncSender<Shot>);
+struct Presented {
+    newest: Viewpoint,
+    to: SyncSender<(Shot, Viewpoint)>,
+}
 
 impl Presenter for Presented {
+    fn viewpoint(&mut self, viewpoint: &Viewpoint) {
+        self.newest = *viewpoint;
+    }
+
     fn present(&mut self, _: FrameId, picture: &Picture<'_>) -> Result<(), PresentError> {
         let mut pixels = vec![0; picture.size.pixels() * 4];
         to_bgrx(picture, &mut pixels)?;
         let size = picture.size;
-        let _ = self.0.try_send(Shot { size, pixels });
+        let _ = self.to.try_send((Shot { size, pixels }, self.newest));
         Ok(())
     }
 
@@ -36,8 +45,10 @@ impl Presenter for Presented {
 
 pub(crate) struct Watcher {
     client: ClientRuntime,
-    pictures: Receiver<Shot>,
+    pictures: Receiver<(Shot, Viewpoint)>,
     with_pose: usize,
+    /// What the hands are to feel, all that was told.
+    pub(crate) felt: Vec<Haptic>,
 }
 
 impl Watcher {
@@ -52,7 +63,10 @@ impl Watcher {
         };
         let opened = config.open().expect("a client");
         let (to, pictures) = sync_channel(MOST);
-        let surface = move || Box::new(Presented(to.clone())) as Box<dyn Presenter>;
+        let surface = move || {
+            let (newest, to) = (Viewpoint::default(), to.clone());
+            Box::new(Presented { newest, to }) as Box<dyn Presenter>
+        };
         let client = ClientRuntime::start(ClientSetup {
             identity: opened.identity,
             name: opened.name,
@@ -83,24 +97,40 @@ impl Watcher {
             client: client.expect("a client"),
             pictures,
             with_pose: 0,
+            felt: Vec::new(),
         }
     }
 
     /// Turns the head so far around its vertical axis, to the left, until a picture is as is wanted; its size.
     pub(crate) fn sees(&mut self, what: &str, yaw: f32, wanted: impl Fn(&Shot) -> bool) -> Size {
-        let (sin, cos) = (yaw / 2.0).sin_cos();
-        let pose = Pose::new([0.0; 3], [0.0, sin, 0.0, cos]).expect("a rotation");
+        let turned = looking(yaw, 0.0);
+        let (shot, _) = self.looks(what, &turned, None, |shot, _| wanted(shot));
+        shot.size
+    }
+
+    /// Has the head at `head`, and holds what is held, until a picture is as is wanted; that one, and with what it
+    /// was drawn.
+    pub(crate) fn looks(
+        &mut self,
+        what: &str,
+        head: &Pose,
+        held: Option<ControllerState>,
+        wanted: impl Fn(&Shot, &Viewpoint) -> bool,
+    ) -> (Shot, Viewpoint) {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            let _ = self.client.set_pose(&pose, clock::now());
+            let _ = self.client.set_pose(head, clock::now());
+            let _ = self.client.push_controllers(clock::now(), [None, held]);
             while let Some(notice) = self.client.notice(Duration::ZERO) {
-                if let Notice::Report(report) = notice {
-                    self.with_pose += usize::from(report.pose.is_some());
+                match notice {
+                    Notice::Report(report) => self.with_pose += usize::from(report.pose.is_some()),
+                    Notice::Haptic(haptic) => self.felt.push(haptic),
+                    _ => {}
                 }
             }
-            let shot = self.pictures.recv_timeout(Duration::from_millis(10));
-            if let Some(shot) = shot.ok().filter(&wanted) {
-                return shot.size;
+            let seen = self.pictures.recv_timeout(Duration::from_millis(10));
+            if let Some(seen) = seen.ok().filter(|(shot, with)| wanted(shot, with)) {
+                return seen;
             }
         }
         panic!("it did not come: {what}");
@@ -110,4 +140,12 @@ impl Watcher {
     pub(crate) fn frames_with_pose(&self) -> usize {
         self.with_pose
     }
+}
+
+/// A head in the origin that looks so far to the left and upwards, in radians.
+pub(crate) fn looking(yaw: f32, pitch: f32) -> Pose {
+    let ((sin, cos), (up, level)) = ((yaw / 2.0).sin_cos(), (pitch / 2.0).sin_cos());
+    // Around y, after around x.
+    let turned = [cos * up, sin * level, -sin * up, cos * level];
+    Pose::new([0.0; 3], turned).expect("a rotation")
 }

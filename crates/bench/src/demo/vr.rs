@@ -1,0 +1,143 @@
+//! `openuvr demo --vr`: a room in virtual reality, and a head that turns.
+//!
+//! The room is `openuvr-bench room` on `openuvr xr`, which need no display server. What the client's window shows
+//! is read from its pixels: the bar code in each eye's picture says where the eye looked that it was drawn for,
+//! and the head's way is known, so that no clock but this machine's is needed to say how late it is.
+
+mod eyes;
+mod head;
+mod player;
+mod table;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+
+use super::{Args, client_display, lasting, write_png};
+use crate::bench::eyes_steps;
+use crate::pair::{self, Host, TemporaryDir};
+use crate::picture_match::Shot;
+use crate::programs::own;
+use crate::screen::Screen;
+use eyes::Eyes;
+use head::Head;
+use table::Handed;
+
+/// Frames a second: most headsets' rate.
+const FPS: f64 = 90.0;
+
+/// Both eyes' pictures, side by side, of the size that the runtime recommends.
+const WINDOW: Size = Size::new(1280, 640);
+
+/// How long the first picture may take: programs start, a PIN is used, shaders are compiled.
+const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+
+/// What is too few pictures to say anything of.
+const FEWEST: usize = 10;
+
+/// Runs it; success only if both eyes' pictures came with the codes of where the head had turned to.
+pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    // Dropped in reverse order: the display last.
+    let (client_virtual, display) = client_display(args, WINDOW)?;
+    let dir = TemporaryDir::new()?;
+    let csv = dir.path().join("host.csv");
+    let eyes = Eyes::start(&display)?;
+    let room = own("room")?;
+    let words = [
+        room.get_program().to_string_lossy().into_owned(),
+        "room".to_owned(),
+    ];
+    let mut more_host = ["--sound", "off", "--discoverable=false"]
+        .map(String::from)
+        .to_vec();
+    more_host.extend_from_slice(&args.host_arg);
+    let mut host = Host::start(&pair::Options {
+        serve: pair::Serve::Xr(&words),
+        host_display: "",
+        client_display: &display,
+        fps: args.fps.unwrap_or(FPS),
+        bitrate: &args.bitrate,
+        dir: dir.path(),
+        csv: Some(&csv),
+        sound: None,
+        pads: None,
+        show_host: true,
+        more_host: &more_host,
+        more_client: &[],
+    })?;
+    let client = player::start(&host, &display, &dir.path().join("client"))?;
+    let head = Head::start(client.clone())?;
+    let place = match client_virtual {
+        Some(_) => format!("the virtual display {display}"),
+        None => format!("a window on {display}"),
+    };
+    eprintln!("demo: a room in virtual reality, shown in {place}; Ctrl-C ends it");
+    let mut handed = Vec::new();
+    let mut whole = 0_u32;
+    let mut begun = None;
+    let (began, last) = (clock::now(), lasting(args));
+    while !stop.load(Ordering::Relaxed) {
+        host.child.check()?;
+        for shown in player::told(&client, Duration::from_millis(100))? {
+            whole += u32::from(shown.whole && begun.is_some());
+            handed.extend(Handed::from(&shown, &head));
+        }
+        let now = clock::now();
+        if begun.is_none() && eyes.area().is_some() {
+            begun = Some(now);
+        }
+        match begun {
+            Some(begun) if last.is_some_and(|last| now.since(begun) >= last) => break,
+            None if now.since(began) > BEGINS_WITHIN => {
+                bail!("no picture with the codes of both eyes came: see what the host says above")
+            }
+            _ => {}
+        }
+    }
+    let Some(begun) = begun else {
+        bail!("it was ended before the first picture");
+    };
+    let lasted = clock::now().since(begun).as_secs_f64().max(0.001);
+    let seen = eyes.seen()?;
+    let picture = args.out.join("openuvr-demo-vr.png");
+    if let Some(area) = eyes.area() {
+        write_png(&Shot::take(&Screen::open(&display)?, area)?, &picture)?;
+    }
+    let way = head.way;
+    drop(head);
+    drop(client);
+    host.child.stop_by_itself();
+
+    println!(
+        "demo: {:.1} frames/s displayed whole",
+        f64::from(whole) / lasted
+    );
+    let right = table::tell(&seen, &handed, way);
+    let record = std::fs::read_to_string(&csv).context("the host left no record")?;
+    let times: Vec<_> = seen.iter().map(|seen| seen.at).collect();
+    for (from, to, ms) in eyes_steps(&record, &times)? {
+        let step = format!("{from} -> {to}");
+        println!(
+            "demo: {step:<44} p50 {:>6.1} ms, p99 {:>6.1} ms, of {}",
+            ms.p50, ms.p99, ms.count
+        );
+    }
+    if eyes.unreadable() > 0 {
+        println!(
+            "demo: {} times the codes could not be read",
+            eyes.unreadable()
+        );
+    }
+    println!("demo: what the client showed: {}", picture.display());
+    if seen.len() < FEWEST {
+        println!("demo: FAILED: only {} pictures became visible", seen.len());
+    }
+    Ok(match right && seen.len() >= FEWEST {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,140 @@
+//! Reads the bar codes of both eyes' pictures in a client's window, as they appear.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use openuvr_media::barcode::view::{self, ViewStamp};
+use openuvr_media::barcode::{self, MIN_WIDTH};
+use openuvr_media::picture::Picture;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+
+use crate::background::Background;
+use crate::screen::{Area, Screen};
+
+/// Both eyes' codes, the first time that they were seen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Seen {
+    /// Of the left half of the window, and of the right one.
+    pub(super) codes: [ViewStamp; 2],
+    pub(super) at: Instant,
+}
+
+#[derive(Default)]
+struct Found {
+    seen: Vec<Seen>,
+    area: Option<Area>,
+    unreadable: usize,
+    failed: Option<String>,
+}
+
+/// A running reader.
+pub(super) struct Eyes {
+    found: Arc<Mutex<Found>>,
+    _thread: Background,
+}
+
+impl Eyes {
+    /// Starts to read `display`; it looks for the window with the codes by itself.
+    pub(super) fn start(display: &str) -> Result<Eyes> {
+        let mut screen = Screen::open(display)?;
+        screen.watch()?;
+        let found = Arc::new(Mutex::new(Found::default()));
+        let there = Arc::clone(&found);
+        let thread = Background::start("eyes", move |stop| {
+            if let Err(error) = read(&screen, &there, stop) {
+                lock(&there).failed = Some(format!("{error:#}"));
+            }
+        })?;
+        Ok(Eyes {
+            found,
+            _thread: thread,
+        })
+    }
+
+    /// What was seen so far.
+    ///
+    /// # Errors
+    /// The display is gone.
+    pub(super) fn seen(&self) -> Result<Vec<Seen>> {
+        let found = lock(&self.found);
+        match &found.failed {
+            Some(why) => anyhow::bail!("reading the display failed: {why}"),
+            None => Ok(found.seen.clone()),
+        }
+    }
+
+    /// Where on the display the window is.
+    pub(super) fn area(&self) -> Option<Area> {
+        lock(&self.found).area
+    }
+
+    /// Changes of the window after which one of the codes could not be read.
+    pub(super) fn unreadable(&self) -> usize {
+        lock(&self.found).unreadable
+    }
+}
+
+/// How often the reader looks up to see whether it should end, or where the window is.
+const IDLE: Duration = Duration::from_millis(50);
+
+fn read(screen: &Screen, found: &Mutex<Found>, stop: &AtomicBool) -> Result<()> {
+    let mut pixels = Vec::new();
+    let mut area = None;
+    let mut newest = None;
+    while !stop.load(Ordering::Relaxed) {
+        let Some(there) = area else {
+            screen.changed(IDLE)?;
+            for there in screen.windows()? {
+                // A window may go between being listed and being read.
+                if let Ok(Some(_)) = codes(screen, there, &mut pixels) {
+                    area = Some(there);
+                    break;
+                }
+            }
+            lock(found).area = area;
+            continue;
+        };
+        if !screen.changed(IDLE)? {
+            continue;
+        }
+        let codes = codes(screen, there, &mut pixels)?;
+        let at = clock::now();
+        let Some(codes) = codes else {
+            lock(found).unreadable += 1;
+            continue;
+        };
+        if newest.replace(codes[0].frame) != Some(codes[0].frame) {
+            lock(found).seen.push(Seen { codes, at });
+        }
+    }
+    Ok(())
+}
+
+/// The codes of both halves of an area, reading nothing else of it.
+fn codes(screen: &Screen, area: Area, pixels: &mut Vec<u8>) -> Result<Option<[ViewStamp; 2]>> {
+    let width = area.size.width / 2;
+    let rows = barcode::height(width);
+    if width < MIN_WIDTH || area.size.height < rows {
+        return Ok(None);
+    }
+    let strip = Size::new(area.size.width, rows);
+    let strip = Area {
+        size: strip,
+        ..area
+    };
+    screen.grab(strip, pixels)?;
+    let stride = area.size.width as usize * 4;
+    let half = |from: usize| {
+        let size = Size::new(width, rows);
+        view::read(&Picture::bgrx(size, pixels.get(from..)?, stride))
+    };
+    Ok(half(0).zip(half(width as usize * 4)).map(<[_; 2]>::from))
+}
+
+fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,108 @@
+//! The client of the demo: in this process, so that it has the head that is turned here, and with a window like
+//! that of `openuvr client`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use openuvr_media::present::{self, x11::WindowConfig};
+use openuvr_proto::id::PoseId;
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{Fidelity, Outcome};
+use openuvr_proto::wire::control::Report;
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Notice, Target};
+
+use crate::pair::Host;
+
+/// What the client told of a frame.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Shown {
+    /// Whether it was displayed whole.
+    pub(super) whole: bool,
+    /// When it was handed to the display.
+    pub(super) submitted: Option<Instant>,
+    /// The pose that it was drawn with.
+    pub(super) pose: Option<PoseId>,
+}
+
+impl Shown {
+    fn from(report: &Report) -> Shown {
+        // The report's times are on this client's clock: a peer is who reads it elsewhere.
+        let submitted = (report.first_received.zip(report.submitted))
+            .map(|(from, span)| Instant(from.0) + span);
+        Shown {
+            whole: report.outcome == Outcome::Displayed(Fidelity::Whole),
+            submitted,
+            pose: report.pose,
+        }
+    }
+}
+
+/// Connects to `host` and shows its pictures on `display`; its keys are in `dir`.
+pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<ClientRuntime>> {
+    let target: Target = host.at.to_string().parse().map_err(|e| anyhow!("{e}"))?;
+    let config = client::config::Config {
+        pin: Some(host.pin.clone()),
+        config_dir: Some(dir.to_owned()),
+        sound: "off".to_owned(),
+        ..client::config::Config::new(target)
+    };
+    let opened = config.open().map_err(|e| anyhow!(e))?;
+    let display = display.to_owned();
+    let setup = ClientSetup {
+        identity: opened.identity,
+        name: opened.name,
+        hosts: opened.hosts,
+        host: opened.host,
+        target: opened.target,
+        paths: opened.paths,
+        pin: opened.pin,
+        pair_again: opened.pair_again,
+        offer: opened.offer,
+        decoder: opened.decoder,
+        link: opened.link,
+        only: opened.only,
+        surface: Box::new(move |size, title, _| {
+            present::open(
+                "x11",
+                &WindowConfig {
+                    display: Some(display.clone()),
+                    title: title.to_owned(),
+                    size,
+                    ..WindowConfig::default()
+                },
+            )
+        }),
+        input: None,
+        send_input: true,
+        audio: opened.audio,
+        microphone: None,
+        clipboard: None,
+        pads: None,
+        overlay: false,
+        reconnect: false,
+        scheduler: config.scheduler(),
+    };
+    let client = ClientRuntime::start(setup).map_err(|e| anyhow!(e))?;
+    Ok(Arc::new(client))
+}
+
+/// What the client has told since the last call, waiting at most `timeout` for more.
+///
+/// # Errors
+/// It has ended.
+pub(super) fn told(client: &ClientRuntime, timeout: Duration) -> Result<Vec<Shown>> {
+    let mut shown = Vec::new();
+    let mut wait = timeout;
+    while let Some(notice) = client.notice(wait) {
+        wait = Duration::ZERO;
+        match notice {
+            Notice::Report(report) => shown.push(Shown::from(&report)),
+            Notice::StopReason(why) => bail!("the client has ended: {why:?}"),
+            Notice::Trouble(why) => eprintln!("demo: the client: {why}"),
+            _ => {}
+        }
+    }
+    Ok(shown)
+}

@@ -1,0 +1,71 @@
+//! A headset as the client's surface: what it says of head and hands goes to the host.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use anyhow::Result;
+use openuvr_runtime::client::{ClientRuntime, OpenSurface};
+use openuvr_runtime::clock;
+use openuvr_vr::headset::{Headset, SAMPLE_WAIT, Sample};
+
+/// A headset that was opened.
+pub(super) struct Worn {
+    pub(super) headset: Arc<Headset>,
+    samples: Receiver<Sample>,
+}
+
+impl Worn {
+    /// Begins with the active OpenXR runtime, and says with which.
+    ///
+    /// # Errors
+    /// There is none, it finds no headset, or there is no Vulkan.
+    pub(super) fn open() -> Result<Worn> {
+        let (headset, samples) = Headset::open(clock::now)?;
+        let about = headset.about();
+        eprintln!(
+            "openuvr client: a headset of the OpenXR runtime {}, which likes {} an eye",
+            about.runtime, about.eye
+        );
+        Ok(Worn {
+            headset: Arc::new(headset),
+            samples,
+        })
+    }
+
+    /// Refreshes a second of its display, if its runtime says it.
+    pub(super) fn refresh(&self) -> Option<f64> {
+        self.headset.about().refresh.map(f64::from)
+    }
+
+    /// Where pictures for it go.
+    pub(super) fn surface(&self) -> OpenSurface {
+        let headset = Arc::clone(&self.headset);
+        Box::new(move |_, _, _| Ok((headset.presenter(), None)))
+    }
+
+    /// Does `work` while head and hands go to the host of `client`.
+    pub(super) fn beside<T>(self, client: &ClientRuntime, work: impl FnOnce() -> T) -> T {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| send(self.samples, client, &over));
+            let done = work();
+            over.store(true, Ordering::Relaxed);
+            done
+        })
+    }
+}
+
+fn send(samples: Receiver<Sample>, client: &ClientRuntime, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let sample = match samples.recv_timeout(SAMPLE_WAIT) {
+            Ok(sample) => sample,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if let Some(head) = &sample.head {
+            let _ = client.set_pose(head, sample.at);
+        }
+        let _ = client.push_controllers(sample.at, sample.hands);
+    }
+}
