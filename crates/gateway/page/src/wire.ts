@@ -13,6 +13,8 @@ export const POSE = 17;
 /** Of the gateway: frames that left, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
+/** Of the gateway: what frames were drawn with, see xr/views.ts. */
+export const VIEWS = 0xf2;
 
 /** Kinds of messages of the data channel "told", as crates/proto/src/control/negotiate.rs has them. */
 export const CURSOR_SHAPE = 4;
@@ -63,6 +65,8 @@ export interface Sampled {
 /** What became of a frame; times in milliseconds of the page's clock. */
 export interface Report {
   frame: number;
+  /** The number of the pose that it was drawn with; 0 where none is known. */
+  pose?: number;
   outcome: "displayed" | "superseded" | "left";
   received?: number;
   decoded?: number;
@@ -148,12 +152,21 @@ export function pong(asked: bigint, received: number, answered: number) {
   return new Writer().message(PONG, write).done();
 }
 
-/** Where the person's head is turned to, as a quaternion x, y, z, w; it stands still at the origin. */
-export function pose(number: number, at: number, orientation: number[]) {
+const LINEAR = 1;
+const ANGULAR = 2;
+
+/** Where the person's head is at a time: metres, a quaternion x, y, z, w, and velocities where they are known. */
+export function pose(
+  number: number,
+  at: number,
+  head: { position: number[]; orientation: number[]; linear?: number[]; angular?: number[] },
+) {
   const write = (w: Writer) => {
+    const { position, orientation, linear, angular } = head;
     w.u32(number).i64(nanoseconds(at));
-    for (const value of [0, 0, 0, ...orientation]) w.f32(value);
-    w.u8(0);
+    for (const value of [...position, ...orientation]) w.f32(value);
+    w.u8((linear ? LINEAR : 0) | (angular ? ANGULAR : 0));
+    for (const value of [...(linear ?? []), ...(angular ?? [])]) w.f32(value);
   };
   return new Writer().message(POSE, write).done();
 }
@@ -250,7 +263,7 @@ export function reports(all: Report[]) {
       // The page hears of the last datagram alone.
       w.u32(since(base)).u32(since(r.decoded)).u32(since(r.submitted)).u32(NO_SPAN);
       w.u32(span(r.motionToPhoton)).u8(r.echo);
-      w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(0);
+      w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(r.pose ?? 0);
     });
   }
   return writer.done();
@@ -277,6 +290,7 @@ export interface Handler {
   frames(frames: Left[]): void;
   inputNumbers(page: number, host: number): void;
   rumble(said: Rumble): void;
+  views(message: DataView): void;
 }
 
 /** How a pad's motors are to run: 0 to 65535, for so many milliseconds. */
@@ -310,6 +324,10 @@ export function read(message: ArrayBuffer, to: Handler) {
       });
     }
     to.frames(frames);
+    return;
+  }
+  if (first === VIEWS) {
+    to.views(d);
     return;
   }
   if (first === INPUT_NUMBERS) {
