@@ -269,7 +269,7 @@ impl Session {
                     // Of two that come in another order the newer counts.
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
-                        shared.host.submit_pose(self.id, pose, sampled);
+                        shared.host.submit_pose(self.id, (id, pose), sampled);
                     }
                 }
                 Ok(Message::Report(report)) => self.report(shared, &report),

@@ -87,7 +87,6 @@ pub(super) struct Other {
     /// The clock of its stamps.
     clock: ClockMap,
     input: InputSeq,
-    pose: PoseId,
     heard: Instant,
     /// Clipboard text on its way from there.
     pub(super) received_text: ReceivedText,
@@ -124,7 +123,6 @@ impl Host {
             woken: false,
             clock: ClockMap::default(),
             input: InputSeq::default(),
-            pose: PoseId::default(),
             heard: now,
             received_text: ReceivedText::default(),
         });
@@ -270,13 +268,18 @@ impl Host {
         Ok(arrived.seq)
     }
 
-    /// Where the head of its person is. Not the player's counts for nothing.
-    pub fn posed(&mut self, now: Instant, id: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    /// Where the head of its person is; frames that are drawn with it name its number. A pose with an older number
+    /// changes nothing, and one of somebody who does not play counts for nothing.
+    pub fn posed(
+        &mut self,
+        now: Instant,
+        id: SubscriberId,
+        pose: (PoseId, Pose),
+        sampled: PeerInstant,
+    ) {
         let plays = self.roles.player() == Some(id);
         if let Some(other) = self.other(id).filter(|_| plays) {
             other.heard = now;
-            other.pose = PoseId(other.pose.0.wrapping_add(1).max(1));
-            let pose = (other.pose, pose);
             other.member.pose(now, pose, sampled, &other.clock);
         }
     }

@@ -3,7 +3,7 @@
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
-use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
@@ -73,7 +73,7 @@ pub trait GatewayHost: Send + Sync {
     ) -> Result<(), InputRefused>;
 
     /// See [`HostRuntime::submit_pose`].
-    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant);
+    fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant);
 
     /// See [`HostRuntime::heard_from`].
     fn heard_from(&self, subscriber: SubscriberId);
@@ -132,7 +132,7 @@ impl GatewayHost for HostRuntime {
         Ok(())
     }
 
-    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
         HostRuntime::submit_pose(self, subscriber, pose, sampled);
     }
 

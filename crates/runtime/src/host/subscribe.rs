@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
-use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
@@ -150,9 +150,14 @@ impl HostRuntime {
         }
     }
 
-    /// Where the head of the player's person is, sampled then on its own clock. An observer's is nobody's
-    /// concern.
-    pub fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    /// Where the head of the player's person is, sampled then on its own clock; frames that are drawn with it name
+    /// its number, which counts up from 1. An observer's is nobody's concern.
+    pub fn submit_pose(
+        &self,
+        subscriber: SubscriberId,
+        pose: (PoseId, Pose),
+        sampled: PeerInstant,
+    ) {
         let mut host = self.shared.sessions();
         host.posed(clock::now(), subscriber, pose, sampled);
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
-use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
@@ -142,7 +142,7 @@ impl GatewayHost for RemoteHost {
         subscription.clipboard_piece(piece)
     }
 
-    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
         self.tell(subscriber, &GatewayMessage::Pose(pose, sampled));
     }
 

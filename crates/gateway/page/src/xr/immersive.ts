@@ -9,10 +9,11 @@ import type { Drawn } from "./views";
 const SCREEN = { away: 2, wide: 2.3 };
 
 export interface Scene {
-  /** What the painter has: its size, and how it was drawn; `null` if it is a flat picture. */
-  newest(): { width: number; height: number; drawn: Drawn | null };
-  /** The head is there at this time of the page's clock. */
-  posed(head: Head, holdsAt: number): void;
+  /** What the painter has: its size, how many pictures stand side by side in it, and with what it was drawn; `null`:
+   * it is to be seen on a screen. */
+  newest(): { width: number; height: number; parts: number; drawn: Drawn | null };
+  /** The head is expected there at this time of the page's clock. */
+  posed(head: Head, at: number): void;
   /** How the controllers are held; none of them is where there is no session. */
   held(sources: XRInputSource[], frame: XRFrame | null, space: XRReferenceSpace | null): void;
   /** The newest picture was drawn for the headset's display. */
@@ -41,6 +42,11 @@ export class Immersive {
   /** Whether the headset shows something of ours. */
   isOn(): boolean {
     return this.session !== null;
+  }
+
+  /** Whether it draws into the page's canvas, as an emulated headset does. */
+  isOnCanvas(): boolean {
+    return this.session?.renderState.baseLayer?.framebuffer === null;
   }
 
   sources(): XRInputSource[] {
@@ -121,7 +127,7 @@ export class Immersive {
     const painter = this.painter();
     const layer = session.renderState.baseLayer;
     if (!painter || !layer) return;
-    const { width, height, drawn } = this.scene.newest();
+    const { width, height, parts, drawn } = this.scene.newest();
     painter.begin(layer.framebuffer);
     for (const view of pose.views) {
       const viewport = layer.getViewport(view);
@@ -134,10 +140,10 @@ export class Immersive {
         const { orientation: before, shows } = drawn.views[eye];
         painter.draw(reaimed(before, shows, orientation, through), [eye, eyes], viewport);
       } else if (width > 0) {
-        const tall = (SCREEN.wide * height) / width;
+        const tall = (SCREEN.wide * height * parts) / width;
         const corner: Vector = [-SCREEN.wide / 2, tall / 2, -SCREEN.away];
         const found = onScreen([corner, [SCREEN.wide, 0, 0], [0, -tall, 0]], position, orientation, through);
-        if (found) painter.draw(found, [0, 1], viewport);
+        if (found) painter.draw(found, [0, parts], viewport);
       }
     }
     this.scene.shown();

@@ -38,6 +38,22 @@ export function inverse([x, y, z, w]: Quaternion): Quaternion {
   return [-x, -y, -z, w];
 }
 
+/** The rotation around this axis by as many radians as it is long. */
+export function exponential([x, y, z]: Vector): Quaternion {
+  const angle = Math.hypot(x, y, z);
+  // sin(a / 2) / a, which is 1 / 2 where there is next to no angle.
+  const by = angle < 1e-6 ? 0.5 : Math.sin(angle / 2) / angle;
+  return [x * by, y * by, z * by, Math.cos(angle / 2)];
+}
+
+/** Of a rotation its axis, as long as its angle in radians: at most half a turn. */
+export function logarithm(q: Quaternion): Vector {
+  const [x, y, z, w] = q[3] < 0 ? q.map((v) => -v) : q;
+  const sine = Math.hypot(x, y, z);
+  const by = sine < 1e-6 ? 2 : (2 * Math.atan2(sine, w)) / sine;
+  return [x * by, y * by, z * by];
+}
+
 /** The turn about the vertical in an orientation. */
 export function heading([x, y, z, w]: Quaternion): number {
   return Math.atan2(2 * (w * y + x * z), 1 - 2 * (x * x + y * y));

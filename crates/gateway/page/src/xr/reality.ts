@@ -70,7 +70,7 @@ export class Reality {
     eyes.hidden = !this.isReal();
     eyes.textContent = this.eyes === "both" ? "One eye" : "Both eyes";
     enter.textContent = this.immersive.isOn() ? "Leave VR" : "Enter VR";
-    this.canvas.hidden = !this.isPainted();
+    this.canvas.hidden = !this.isPainted() && !this.immersive.isOnCanvas();
     this.canvas.classList.toggle("looks", this.looks);
     if (!this.looks && document.pointerLockElement === this.canvas) document.exitPointerLock();
   }
@@ -171,9 +171,13 @@ export class Reality {
 
   private scene(): Scene {
     return {
-      newest: () => ({ ...this.newest, drawn: this.page.plays() ? this.newest.drawn : null }),
-      posed: (head, holdsAt) => {
-        if (this.page.plays()) this.poses.send(head, holdsAt);
+      newest: () => {
+        const { width, height, drawn } = this.newest;
+        // Another's head turns what is only watched: it is seen from a seat.
+        return { width, height, parts: drawn?.views.length ?? 1, drawn: this.page.plays() ? drawn : null };
+      },
+      posed: (head, at) => {
+        if (this.page.plays()) this.poses.expected(head, at);
       },
       held: () => undefined,
       shown: () => this.shown(),

@@ -39,8 +39,8 @@ pub enum GatewayMessage {
     },
     /// Its person did something.
     Input(InputEvent, PeerInstant),
-    /// Where its person's head is.
-    Pose(Pose, PeerInstant),
+    /// Where its person's head is, and the pose's number.
+    Pose((PoseId, Pose), PeerInstant),
     /// A piece of what its person copied.
     ClipboardPiece(ClipboardPiece),
     /// Its client was heard from.
@@ -94,9 +94,9 @@ impl GatewayMessage {
                 };
                 Message::Input(batch).write(&mut bytes);
             }
-            GatewayMessage::Pose(pose, sampled) => {
+            GatewayMessage::Pose((id, pose), sampled) => {
                 w.u8(kind::POSE);
-                let (id, pose, sampled) = (PoseId::default(), *pose, *sampled);
+                let (id, pose, sampled) = (*id, *pose, *sampled);
                 Message::Pose { id, sampled, pose }.write(&mut bytes);
             }
             GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
@@ -130,7 +130,7 @@ impl GatewayMessage {
                 _ => return Err(refused("message")),
             },
             kind::POSE => match message(&mut r)? {
-                Message::Pose { pose, sampled, .. } => GatewayMessage::Pose(pose, sampled),
+                Message::Pose { id, pose, sampled } => GatewayMessage::Pose((id, pose), sampled),
                 _ => return Err(refused("message")),
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),

@@ -43,7 +43,10 @@ fn asked() -> Vec<GatewayMessage> {
         },
         GatewayMessage::HeardFrom,
         GatewayMessage::Pose(
-            Pose::new([0.5, 1.5, -2.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
+            (
+                PoseId(3),
+                Pose::new([0.5, 1.5, -2.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
+            ),
             PeerInstant(7),
         ),
         GatewayMessage::ClipboardPiece(ClipboardPiece {
