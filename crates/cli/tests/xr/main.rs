@@ -5,6 +5,15 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+#[path = "../../../gateway/tests/chromium/browser.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "the tests of the page do more with it"
+)]
+mod browser;
+mod browsers;
 mod watcher;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +48,12 @@ struct Hello {
 impl Hello {
     /// `None`, said aloud, where something is missing.
     fn start(words: &[&str]) -> Option<Hello> {
+        // Pictures that lose nothing.
+        Hello::encoded("raw", words)
+    }
+
+    /// The same with another encoder.
+    fn encoded(encoder: &str, words: &[&str]) -> Option<Hello> {
         let driver = driver()?;
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("there is no hello_xr (libopenxr-utils)");
@@ -50,8 +65,14 @@ impl Hello {
         let (runtime, dir) = (runtime.to_str().expect("UTF-8"), folder.join("host"));
         let own = ["--runtime", runtime, "--config-dir", &dir, "--sound", "off"];
         let place = ["--bind", "127.0.0.1:0", "--discoverable=false"];
-        // Pictures that lose nothing.
-        let how = ["--encoder", "raw", "--realtime", "off", "--eye", "320x320"];
+        let how = [
+            "--encoder",
+            encoder,
+            "--realtime",
+            "off",
+            "--eye",
+            "320x320",
+        ];
         let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
         // What it says is heard line by line, as at a terminal.
         let hello = ["--", "stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"];

@@ -13,7 +13,7 @@ import { Outbox } from "./outbox";
 import { Pads } from "./pads";
 import { Reality } from "./xr/reality";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
-import { ping, pong, read, reports, type InputEvent, type Rumble } from "./wire";
+import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } from "./wire";
 
 /** Between two attempts to connect again, in milliseconds. */
 const AGAIN = 2000;
@@ -171,6 +171,7 @@ const heard = {
   cursorMoved: (serial: number, at: { x: number; y: number } | null) => cursor.moved(serial, at),
   frames: (left: Parameters<Frames["heard"]>[0]) => frames.heard(left),
   rumble: (said: Rumble) => pads.rumble(said),
+  haptic: (felt: Haptic) => reality.felt(felt),
   views: (message: DataView) => reality.heard(message),
   inputNumbers(page: number, host: number) {
     hostNames.set(host, page);

@@ -10,6 +10,8 @@ export const INPUT = 8;
 export const INPUT_SEEN = 9;
 export const RUMBLE = 22;
 export const POSE = 17;
+export const CONTROLLERS = 23;
+export const HAPTIC = 24;
 /** Of the gateway: frames that left, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
@@ -54,6 +56,35 @@ export interface PadState {
   sticks: number[];
   /** 0 to 65535. */
   triggers: [number, number];
+}
+
+/** Where something is: metres, and a quaternion x, y, z, w. */
+export interface Place {
+  position: [number, number, number];
+  orientation: [number, number, number, number];
+}
+
+/** How a controller is held, as crates/proto/src/controller.rs has it. */
+export interface Controller {
+  grip?: Place;
+  aim?: Place;
+  buttons: number;
+  /** 0 to 1. */
+  trigger: number;
+  squeeze: number;
+  /** -1 to 1: to the right, and up. */
+  thumbstick: [number, number];
+}
+
+/** What a hand is to feel. */
+export interface Haptic {
+  serial: number;
+  /** 0 is the left one. */
+  hand: number;
+  /** 0 to 1; 0: nothing any more. */
+  amplitude: number;
+  /** In milliseconds; 0: as short as it can. */
+  lasts: number;
 }
 
 export interface Sampled {
@@ -169,6 +200,29 @@ export function pose(
     for (const value of [...(linear ?? []), ...(angular ?? [])]) w.f32(value);
   };
   return new Writer().message(POSE, write).done();
+}
+
+/** Left and right; `null`: there is none. */
+export function controllers(number: number, at: number, both: (Controller | null)[]) {
+  const write = (w: Writer) => {
+    w.u32(number).i64(nanoseconds(at)).u8((both[0] ? 1 : 0) | (both[1] ? 2 : 0));
+    for (const held of both) {
+      if (!held) continue;
+      const places = [held.grip, held.aim];
+      w.u8((held.grip ? 1 : 0) | (held.aim ? 2 : 0));
+      for (const place of places) {
+        if (!place) continue;
+        for (const value of [...place.position, ...place.orientation]) w.f32(value);
+        // Velocities are not known.
+        w.u8(0);
+      }
+      const pulled = (value: number) => Math.round(Math.max(0, Math.min(1, value)) * 65535);
+      const pushed = (value: number) => Math.round(Math.max(-1, Math.min(1, value)) * 32767);
+      w.u16(held.buttons).u16(pulled(held.trigger)).u16(pulled(held.squeeze));
+      for (const axis of held.thumbstick) w.i16(pushed(axis));
+    }
+  };
+  return new Writer().message(CONTROLLERS, write).done();
 }
 
 const LEFT_STICK = 1;
@@ -290,6 +344,7 @@ export interface Handler {
   frames(frames: Left[]): void;
   inputNumbers(page: number, host: number): void;
   rumble(said: Rumble): void;
+  haptic(felt: Haptic): void;
   views(message: DataView): void;
 }
 
@@ -352,6 +407,13 @@ export function read(message: ArrayBuffer, to: Handler) {
       const number = (offset: number) => d.getUint16(body + offset, true);
       const [strong, weak, lasts] = [number(5), number(7), number(9)];
       to.rumble({ serial: d.getUint32(body, true), pad: d.getUint8(body + 4), strong, weak, lasts });
+    } else if (kind === HAPTIC && length >= 13) {
+      to.haptic({
+        serial: d.getUint32(body, true),
+        hand: d.getUint8(body + 4),
+        amplitude: d.getUint16(body + 5, true) / 65535,
+        lasts: d.getUint32(body + 9, true) / 1000,
+      });
     } else if (kind === CURSOR_MOVED && length >= 9) {
       const inside = d.getUint8(body + 4) !== 0;
       const place = { x: d.getUint16(body + 5, true), y: d.getUint16(body + 7, true) };

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use openuvr_proto::controller::{Buttons, Hand, Haptic};
 use openuvr_proto::pose::Posed;
 use serde_json::{Value, json};
 
@@ -15,8 +17,7 @@ use super::world::{Head, WALL, WALLS, World};
 const READ_WALLS: &str = include_str!("walls.js");
 
 /// An emulated headset, in whose place the browser has none.
-const HEADSET: &str = "globalThis.device = new IWER.XRDevice(IWER.metaQuest3, { stereoEnabled: true }); \
-    device.installRuntime({ forceInstall: true });";
+const HEADSET: &str = include_str!("headset.js");
 
 /// A host with a virtual reality, and the pose with which its application draws.
 fn reality(name: &str) -> (Rig, Head) {
@@ -224,8 +225,48 @@ fn a_headset_is_entered_and_left() {
             near.then_some(())
         });
     }
+    // What the hands hold, and what they feel.
+    browser.run(
+        &tab,
+        "device.controllers.right.position.set(0.25, 0.5, -0.75)",
+    );
+    browser.run(
+        &tab,
+        "device.controllers.right.updateButtonValue('trigger', 1)",
+    );
+    browser.run(
+        &tab,
+        "device.controllers.left.updateAxes('thumbstick', 0.5, -1)",
+    );
+    eventually("both controllers", || {
+        let [left, right] = rig.host.controllers()?.states;
+        let (left, right) = (left?, right?);
+        let pulled = right.trigger == u16::MAX && right.buttons.contains(Buttons::TRIGGER_TOUCH);
+        let pushed = left.thumbstick == (16_384, 32_767) && left.trigger == 0;
+        let [x, _, z] = right.grip?.position();
+        let is_there = (x - 0.25).abs() < 0.1 && (z + 0.75).abs() < 0.1;
+        (pulled && pushed && is_there && left.aim.is_some()).then_some(())
+    });
+    rig.host.haptic(Haptic {
+        hand: Hand::Right,
+        amplitude: u16::MAX,
+        frequency: 0,
+        duration: Duration::from_millis(150),
+    });
+    browser.until(
+        &tab,
+        "String(felt('right')) === '1,150' && felt('left') === null",
+    );
     // In the right eye it is bright above.
     assert_eq!(browser.run(&tab, "readWalls(2)")["above"], json!(true));
+    // What is seen of it is not held any more when it is left, and nobody looks.
+    browser.run(&tab, &format!("{enter}.click()"));
+    browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
+    eventually("empty hands", || {
+        (rig.host.controllers()?.states == [None, None]).then_some(())
+    });
+    browser.run(&tab, &format!("{enter}.click()"));
+    browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));
     // Another tab plays: this one sends no poses any more, and shows the picture on a screen.
     let other = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
     browser.until(

@@ -3,6 +3,8 @@
 // A frame that an OpenXR application drew is shown re-aimed from where the head was to where it is now: on a canvas
 // over the video, or by a headset. What it does not know is how far away things are: it turns, and does not move.
 
+import { controllers as message, type Haptic } from "../wire";
+import { controllers, feel, type Both } from "./controllers";
 import { Immersive, type Scene } from "./immersive";
 import { Look } from "./look";
 import { reaimed, type Tangents } from "./math";
@@ -10,6 +12,9 @@ import { Painter, type Viewport } from "./painter";
 import { Phone } from "./phone";
 import { Poses } from "./poses";
 import { Views, type Drawn } from "./views";
+
+/** That nothing is held any more is said so often, since any message may be lost. */
+const RELEASED = 4;
 
 /** Pictures in a row of which no views are known: the application draws no virtual reality any more. */
 const FLAT = 30;
@@ -38,6 +43,12 @@ export class Reality {
   /** Pictures since the last whose views were known. */
   private unknown = FLAT;
   private looks = false;
+  /** Messages on controllers. */
+  private said = 0;
+  /** How often it is still to be said that nothing is held. */
+  private release = 0;
+  /** The newest that a hand was to feel: of two messages the older may come later. */
+  private newestFelt = 0;
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
@@ -107,6 +118,22 @@ export class Reality {
     return number === 0 || at === undefined ? undefined : { number, at };
   }
 
+  /** What a hand is to feel. */
+  felt(haptic: Haptic) {
+    if (((haptic.serial - this.newestFelt) | 0) <= 0) return;
+    this.newestFelt = haptic.serial;
+    feel(this.immersive.sources(), haptic);
+  }
+
+  /** Tells the host how the controllers are held; that there are none a few times. */
+  private held(both: Both) {
+    const some = both.some((held) => held !== null);
+    if (!this.page.plays() || (!some && this.release === 0)) return;
+    this.release = some ? RELEASED : this.release - 1;
+    this.said += 1;
+    this.page.say(message(this.said, performance.now(), both));
+  }
+
   /** Whether the pictures are of a virtual reality. */
   private isReal(): boolean {
     return this.unknown < FLAT;
@@ -131,6 +158,7 @@ export class Reality {
   /** With each picture of the page's display. */
   private turn() {
     if (this.immersive.isOn()) return;
+    if (this.release > 0) this.held([null, null]);
     const head = this.looks && this.page.plays() ? this.look.now() : null;
     if (head) this.poses.send({ position: [0, 0, 0], orientation: head.orientation }, head.at);
     const { drawn } = this.newest;
@@ -179,7 +207,9 @@ export class Reality {
       posed: (head, at) => {
         if (this.page.plays()) this.poses.expected(head, at);
       },
-      held: () => undefined,
+      held: (sources, frame, space) => {
+        this.held(frame && space ? controllers(sources, frame, space) : [null, null]);
+      },
       shown: () => this.shown(),
       changed: () => this.changed(),
     };
