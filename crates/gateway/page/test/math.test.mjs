@@ -92,6 +92,12 @@ test("a rotation's logarithm undoes its exponential", () => {
   near(math.logarithm(math.around(1, degrees(30)).map((v) => -v)), [0, degrees(30), 0], "the other sign");
 });
 
+test("a head looks between its eyes", () => {
+  const eyes = [math.around(1, degrees(40)), math.around(1, degrees(20)).map((v) => -v)];
+  near(math.middle(eyes), math.around(1, degrees(30)), "between");
+  near(math.middle([eyes[0]]), eyes[0], "one");
+});
+
 test("an inverse undoes a matrix", () => {
   const turned = math.rotation(math.exponential([0.3, -1.2, 0.7]));
   const same = math.product(math.inverted(turned), turned);

@@ -38,6 +38,17 @@ export function inverse([x, y, z, w]: Quaternion): Quaternion {
   return [-x, -y, -z, w];
 }
 
+/** The orientation in the middle of some that lie near each other. */
+export function middle(all: Quaternion[]): Quaternion {
+  const sum = all.reduce<Quaternion>((before, next) => {
+    // A quaternion and its negative are one rotation.
+    const sign = next.reduce((dot, v, n) => dot + v * all[0][n], 0) < 0 ? -1 : 1;
+    return before.map((v, n) => v + sign * next[n]) as Quaternion;
+  }, [0, 0, 0, 0]);
+  const length = Math.hypot(...sum);
+  return sum.map((v) => v / length) as Quaternion;
+}
+
 /** The rotation around this axis by as many radians as it is long. */
 export function exponential([x, y, z]: Vector): Quaternion {
   const angle = Math.hypot(x, y, z);

@@ -7,7 +7,7 @@ import { controllers as message, type Haptic } from "../wire";
 import { controllers, feel, type Both } from "./controllers";
 import { Immersive, type Scene } from "./immersive";
 import { Look } from "./look";
-import { reaimed, type Tangents } from "./math";
+import { inverse, middle, reaimed, times, type Tangents } from "./math";
 import { Painter, type Viewport } from "./painter";
 import { Phone } from "./phone";
 import { Poses } from "./poses";
@@ -170,10 +170,12 @@ export class Reality {
     const { width, height } = this.canvas;
     const part = width / shown.length;
     painter.begin(null);
+    // Of a headset whose displays are not parallel each eye looks elsewhere than the head.
+    const before = middle(drawn.views.map(({ orientation }) => orientation));
     shown.forEach((eye, place) => {
       const { orientation, shows } = drawn.views[eye];
       const viewport: Viewport = { x: place * part, y: 0, width: part, height };
-      const seen = head?.orientation ?? orientation;
+      const seen = head ? times(head.orientation, times(inverse(before), orientation)) : orientation;
       painter.draw(reaimed(orientation, shows, seen, filling(shows, part / height)), [eye, all.length], viewport);
     });
     this.shown();
