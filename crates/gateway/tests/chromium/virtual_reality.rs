@@ -146,7 +146,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
          return [b.left + b.width / 2, b.top + b.height / 2]; })()",
     );
     let (x, y) = (middle[0].as_f64().unwrap(), middle[1].as_f64().unwrap());
-    let mut mouse = |browser: &mut Browser, kind: &str, at: f64| {
+    let mouse = |browser: &mut Browser, kind: &str, at: f64| {
         let params = json!({ "type": kind, "x": at, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
         browser.call(Some(&tab), "Input.dispatchMouseEvent", &params);
     };

@@ -23,7 +23,7 @@ globalThis.readWalls = (parts) =>
         // What compression blurs where two meet is no wall.
         return walls.filter(({ from, to }) => to - from > 8);
       });
-      const above = context.getImageData(copy.width - 2, 8, 1, 1).data[0] > 128;
+      const above = context.getImageData(width * (parts - 0.5), 0.06 * copy.height, 1, 1).data[0] > 128;
       done({ width, all, above });
     }),
   );

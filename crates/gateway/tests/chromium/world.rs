@@ -102,7 +102,7 @@ fn picture() -> Vec<u8> {
             let half = EYE as f64 / 2.0;
             let to_left = -((column as f64 + 0.5 - half) / half).atan().to_degrees();
             let wall = (to_left / WALL).round() + 3.0;
-            let [red, green, blue] = match y < EYE / 8 {
+            let [red, green, blue] = match y < EYE / 4 {
                 true => [eye == 1; 3],
                 false => WALLS[wall.clamp(0.0, 6.0) as usize],
             };
