@@ -436,6 +436,8 @@ impl Session {
             Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
+            // Nothing here can be felt.
+            Notice::Haptic(_) => {}
             Notice::Trouble(why) => eprintln!("openuvr client: {why}"),
             Notice::StopReason(over) => return Some(self.end(over)),
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
 use openuvr_proto::control::negotiate::{Role, WatchReason};
+use openuvr_proto::controller::Haptic;
 use openuvr_proto::input::pad::{MAX_PADS, Rumble};
 use openuvr_proto::send::update::{CursorShape, Update};
 use openuvr_proto::wire::control::GoodbyeReason;
@@ -27,6 +28,8 @@ pub(crate) struct Waiting {
     pub(crate) clipboard: Option<ClipboardText>,
     /// Of each pad, and for how many milliseconds.
     pub(crate) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
+    /// Of each hand.
+    pub(crate) haptics: [Option<Haptic>; 2],
     pub(crate) ended: Option<GoodbyeReason>,
 }
 
@@ -35,6 +38,7 @@ impl Waiting {
     fn forget_players(&mut self) {
         self.clipboard = None;
         self.rumbles = Default::default();
+        self.haptics = [None; 2];
     }
 }
 
@@ -60,6 +64,7 @@ impl Updates {
                 rumble,
                 millis,
             } => waiting.rumbles[pad.index()] = Some((rumble, millis)),
+            Update::Haptic(haptic) => waiting.haptics[haptic.hand.index()] = Some(haptic),
             Update::Ended(reason) => {
                 waiting.forget_players();
                 waiting.ended = Some(reason);

@@ -16,7 +16,7 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::media::StreamKind;
-use openuvr_proto::wire::video::FieldOfView;
+use openuvr_proto::wire::video::{FieldOfView, View, Views};
 
 const RIGHT: ViewId = ViewId { stream: 0, view: 1 };
 const SAMPLES: u64 = 120;
@@ -253,12 +253,19 @@ fn frames_say_with_which_pose_they_were_drawn() {
         ids.last().copied()
     );
     assert_ne!(ids[0], PoseId::default());
-    let angles = FieldOfView::new(-0.75, 0.5, 0.625, -0.875).ok();
-    assert!(shown.iter().all(|s| s.field_of_view == angles));
+    let eye = View {
+        pose: Pose::new([0.0, 1.7, 0.0], [0.0, 0.0, 0.0, 1.0]).unwrap(),
+        fov: FieldOfView::new(-0.75, 0.5, 0.625, -0.875).unwrap(),
+    };
+    let views = Some(Views::one(eye));
+    assert!(shown.iter().all(|s| s.views == views));
     let watched = &world.machine(observer).shown;
     assert!(
         watched.iter().all(|s| s.pose.is_none()),
         "numbers of another"
     );
-    assert!(watched.iter().all(|s| s.field_of_view == angles));
+    assert!(
+        watched.iter().all(|s| s.views == views),
+        "who watches sees from there, too"
+    );
 }

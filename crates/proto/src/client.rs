@@ -20,6 +20,7 @@ use crate::control::no_session;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
 use crate::control::streams::Grant;
+use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use crate::input::event::InputEvent;
@@ -99,6 +100,8 @@ pub enum ClientEvent {
     PadsTaken(u8),
     /// A pad's motors are to run like this, for so long unless something else is said.
     Rumble(PadId, Rumble, Duration),
+    /// A hand is to feel this now, in place of what it feels.
+    Haptic(Haptic),
     /// What the host's policy decided last.
     Decided(Decision),
     /// What came of [`ClientSession::probe`].
@@ -113,7 +116,8 @@ pub struct ClientSession {
     outbox: Outbox,
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
-    poses: pose::Sending,
+    poses: pose::Sending<Pose>,
+    controllers: pose::Sending<Controllers>,
     /// What is said of each view; the first one is always there.
     views: Vec<View>,
     cursor_serial: Option<u32>,
@@ -128,6 +132,8 @@ pub struct ClientSession {
     pads_taken: u8,
     /// The newest that was heard of what each is to feel.
     rumbles: [Option<u32>; MAX_PADS as usize],
+    /// The same of both hands.
+    haptics: [Option<u32>; 2],
     probe: Option<Probe>,
     probe_token: u32,
     /// Where the host asked whether it is heard, and its tokens.
@@ -152,6 +158,7 @@ impl ClientSession {
             epoch: ConfigEpoch(0),
             input_again: None,
             poses: pose::Sending::default(),
+            controllers: pose::Sending::default(),
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             window_size_due: None,
@@ -160,6 +167,7 @@ impl ClientSession {
             received_text: ReceivedText::default(),
             pads_taken: 0,
             rumbles: Default::default(),
+            haptics: [None; 2],
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
@@ -314,6 +322,15 @@ impl ClientSession {
                 );
                 self.events.push_back(event);
             }
+            Message::Haptic { serial, haptic }
+                if self.haptics[haptic.hand.index()].is_none_or(|s| seq::newer(serial, s)) =>
+            {
+                self.haptics[haptic.hand.index()] = Some(serial);
+                let same = |event: &ClientEvent| matches!(event, ClientEvent::Haptic(other) if other.hand == haptic.hand);
+                // Of what was not asked for yet the latest counts.
+                self.events.retain(|event| !same(event));
+                self.events.push_back(ClientEvent::Haptic(haptic));
+            }
             Message::Probed {
                 token, piece, rung, ..
             } => {
@@ -373,6 +390,23 @@ impl ClientSession {
         if let Some((id, sampled, pose)) = self.poses.poll(now) {
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
+        }
+    }
+
+    /// The person holds these, at `sampled`; they leave as poses do. Their number.
+    pub fn controllers(&mut self, now: Instant, states: Controllers, sampled: Instant) -> u32 {
+        let id = self.controllers.push(sampled, controller::in_place(states));
+        self.send_controllers(now);
+        id.0
+    }
+
+    fn send_controllers(&mut self, now: Instant) {
+        if let Some((id, sampled, states)) = self.controllers.poll(now) {
+            self.plane.queue(&Message::Controllers {
+                number: id.0,
+                sampled: PeerInstant(sampled.0),
+                states,
+            });
         }
     }
 
@@ -497,6 +531,7 @@ impl ClientSession {
             self.send_input(now);
         }
         self.send_pose(now);
+        self.send_controllers(now);
         for view in &mut self.views {
             view.handle_timeout(now, &mut self.plane);
         }
@@ -563,7 +598,9 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
-        let pose = self.poses.next_timeout().map(|at| (at, Wakeup::Pose));
+        let states = [self.poses.next_timeout(), self.controllers.next_timeout()];
+        let pose = states.into_iter().flatten().min();
+        let pose = pose.map(|at| (at, Wakeup::Pose));
         let input = earlier(input, pose);
         let report = self.views.iter().filter_map(View::next_report).min();
         let report = report.map(|at| (at, Wakeup::ReportAgain));

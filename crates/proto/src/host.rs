@@ -11,6 +11,7 @@
 mod clipboard;
 mod cursor;
 mod event;
+mod haptics;
 mod member;
 mod others;
 mod request;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use self::cursor::Cursor;
 pub use self::event::{Asked, Ending, HostEvent};
+use self::haptics::Haptics;
 use self::member::Member;
 pub use self::others::InputRefused;
 use self::others::Other;
@@ -39,6 +41,7 @@ use crate::control::negotiate::Role;
 pub use crate::control::plane::Wakeup;
 use crate::control::plane::earlier;
 use crate::control::streams::StreamOffer;
+use crate::controller::{Controlled, Haptic};
 use crate::decision::Decision;
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
@@ -88,6 +91,7 @@ pub struct Host {
     clipboard_ways: ClipboardWays,
     pads_taken: u8,
     rumbles: Rumbles,
+    haptics: Haptics,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
     /// [`HostEvent::Input`]s among them.
@@ -108,6 +112,7 @@ impl Host {
             clipboard_ways: ClipboardWays::default(),
             pads_taken: 0,
             rumbles: Rumbles::default(),
+            haptics: Haptics::default(),
             unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             events: VecDeque::new(),
             inputs_waiting: 0,
@@ -146,15 +151,21 @@ impl Host {
         self.rumbles.set(now, pad, rumble);
     }
 
+    /// A hand of the player's is to feel this now; its client is told.
+    pub fn haptic(&mut self, now: Instant, haptic: Haptic) {
+        self.haptics.set(now, haptic);
+    }
+
     /// The player lost its role: what it holds is released.
     fn displaced(&mut self, id: SubscriberId) {
-        self.rumbles.forget();
+        self.forget_vibrations();
         if let Some(member) = self.member(id) {
             member.displaced();
         }
         if let Some(other) = self.other(id) {
             other.due.clipboard = None;
             other.due.rumbles = Default::default();
+            other.due.haptics = [None; 2];
             other.received_text.forget();
         }
         self.events.push_back(HostEvent::ReleaseInput);
@@ -168,6 +179,7 @@ impl Host {
             session.member.end_frames();
             if self.roles.leave(session.member.id) {
                 self.rumbles.forget();
+                self.haptics.forget();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
         }
@@ -325,10 +337,26 @@ impl Host {
     /// The newest pose of the current player; `None` before its first.
     #[must_use]
     pub fn pose(&self) -> Option<Posed> {
+        self.playing()?.posed
+    }
+
+    /// What the current player holds; `None` before it said so.
+    #[must_use]
+    pub fn controllers(&self) -> Option<Controlled> {
+        self.playing()?.controlled
+    }
+
+    fn playing(&self) -> Option<&Member> {
         let player = self.roles.player()?;
         let sessions = self.sessions.iter().map(|s| &s.member);
         let mut members = sessions.chain(self.others.iter().map(|o| &o.member));
-        members.find(|member| member.id == player)?.posed
+        members.find(|member| member.id == player)
+    }
+
+    /// Who played is told nothing more of what it is to feel.
+    fn forget_vibrations(&mut self) {
+        self.rumbles.forget();
+        self.haptics.forget();
     }
 
     /// When to call [`Host::handle_timeout`] and poll again, and why.
@@ -336,7 +364,9 @@ impl Host {
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let sessions = self.sessions.iter().map(Session::next_timeout);
         let others = self.others.iter().map(Other::next_timeout);
-        let rumble = self.rumbles.next_timeout().map(|at| (at, Wakeup::Rumble));
-        sessions.chain(others).fold(rumble, earlier)
+        let feels = [self.rumbles.next_timeout(), self.haptics.next_timeout()];
+        let feels = feels.into_iter().flatten().min();
+        let feels = feels.map(|at| (at, Wakeup::Rumble));
+        sessions.chain(others).fold(feels, earlier)
     }
 }

@@ -16,6 +16,7 @@
 pub mod bytes;
 pub mod client;
 pub mod control;
+pub mod controller;
 pub mod decision;
 pub mod host;
 pub mod id;

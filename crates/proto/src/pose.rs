@@ -109,17 +109,42 @@ impl Pose {
         self.angular
     }
 
+    /// The same pose, of whose velocities nothing is known.
+    #[must_use]
+    pub fn still(self) -> Pose {
+        Pose {
+            linear: None,
+            angular: None,
+            ..self
+        }
+    }
+
+    /// Bytes that position and orientation take.
+    pub(crate) const PLACE_LEN: usize = 12 + 16;
+
     /// Bytes that it takes.
     pub(crate) fn len(&self) -> usize {
         let three = |v: Option<_>| if v.is_some() { 12 } else { 0 };
-        12 + 16 + 1 + three(self.linear) + three(self.angular)
+        Pose::PLACE_LEN + 1 + three(self.linear) + three(self.angular)
+    }
+
+    /// Position and orientation.
+    pub(crate) fn write_place(&self, w: &mut Writer<'_>) {
+        for v in self.position.iter().chain(&self.orientation) {
+            w.f32(*v);
+        }
+    }
+
+    /// `None` if the numbers are no pose.
+    pub(crate) fn parse_place(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
+        let position = three(r)?;
+        let [x, y, z] = three(r)?;
+        Ok(Pose::new(position, [x, y, z, r.f32()?]).ok())
     }
 
     pub(crate) fn write(&self, w: &mut Writer<'_>) {
         let flag = |v: Option<_>, bit: u8| if v.is_some() { bit } else { 0 };
-        for v in self.position.iter().chain(&self.orientation) {
-            w.f32(*v);
-        }
+        self.write_place(w);
         w.u8(flag(self.linear, LINEAR) | flag(self.angular, ANGULAR));
         for v in self.linear.iter().chain(&self.angular).flatten() {
             w.f32(*v);
@@ -128,14 +153,11 @@ impl Pose {
 
     /// `None` if the numbers are no pose.
     pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<Pose>, Reject> {
-        let position = three(r)?;
-        let [x, y, z] = three(r)?;
-        let orientation = [x, y, z, r.f32()?];
+        let place = Pose::parse_place(r)?;
         let flags = r.u8()?;
         let linear = (flags & LINEAR != 0).then(|| three(r)).transpose()?;
         let angular = (flags & ANGULAR != 0).then(|| three(r)).transpose()?;
-        let pose = Pose::new(position, orientation).and_then(|p| p.moving(linear, angular));
-        Ok(pose.ok())
+        Ok(place.and_then(|pose| pose.moving(linear, angular).ok()))
     }
 }
 
@@ -160,31 +182,41 @@ pub struct Posed {
     pub received: Instant,
 }
 
-/// The client's side: poses on their way out, of which only the newest waits.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sending {
+/// The client's side: poses, or other states of which only the newest waits, on their way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending<T> {
     newest: PoseId,
-    waits: Option<(Instant, Pose)>,
+    waits: Option<(Instant, T)>,
     not_before: Option<Instant>,
 }
 
-impl Sending {
-    /// Takes a pose in, in place of one that waits; its number.
-    pub(crate) fn push(&mut self, sampled: Instant, pose: Pose) -> PoseId {
-        if self.waits.replace((sampled, pose)).is_none() {
+impl<T> Default for Sending<T> {
+    fn default() -> Sending<T> {
+        Sending {
+            newest: PoseId::default(),
+            waits: None,
+            not_before: None,
+        }
+    }
+}
+
+impl<T> Sending<T> {
+    /// Takes one in, in place of one that waits; its number.
+    pub(crate) fn push(&mut self, sampled: Instant, state: T) -> PoseId {
+        if self.waits.replace((sampled, state)).is_none() {
             self.newest = PoseId(self.newest.0.wrapping_add(1).max(1));
         }
         self.newest
     }
 
-    /// The pose that leaves now.
-    pub(crate) fn poll(&mut self, now: Instant) -> Option<(PoseId, Instant, Pose)> {
+    /// The one that leaves now.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<(PoseId, Instant, T)> {
         if self.not_before.is_some_and(|at| at > now) {
             return None;
         }
-        let (sampled, pose) = self.waits.take()?;
+        let (sampled, state) = self.waits.take()?;
         self.not_before = Some(now + POSE_INTERVAL);
-        Some((self.newest, sampled, pose))
+        Some((self.newest, sampled, state))
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {

@@ -8,6 +8,7 @@ use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays, MAX_TEXT,
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
+use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
@@ -28,7 +29,7 @@ use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::timed::{MAX_BLOCKS, MAX_TIMED_BODY, Payload, Timed, TimedWriter};
 use openuvr_proto::wire::video::{
     Configuration, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment, FragmentPlace,
-    FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace,
+    FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace, View, Views,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -289,6 +290,52 @@ fn pose() -> impl Strategy<Value = Message<'static>> {
     })
 }
 
+fn controller(hand: Hand) -> impl Strategy<Value = ControllerState> {
+    let place = || prop::option::of(position());
+    let numbers = any::<(u16, u16, u16, i16, i16)>();
+    (place(), place(), numbers).prop_map(move |(grip, aim, numbers)| ControllerState {
+        hand,
+        grip,
+        aim,
+        buttons: Buttons(numbers.0),
+        trigger: numbers.1,
+        squeeze: numbers.2,
+        thumbstick: (numbers.3, numbers.4),
+    })
+}
+
+fn controllers() -> impl Strategy<Value = Message<'static>> {
+    let [left, right] = Hand::ALL.map(|hand| prop::option::of(controller(hand)));
+    (any::<(u32, i64)>(), left, right).prop_map(|((number, sampled), left, right)| {
+        Message::Controllers {
+            number,
+            sampled: PeerInstant(sampled),
+            states: [left, right],
+        }
+    })
+}
+
+fn haptic() -> impl Strategy<Value = Message<'static>> {
+    let numbers = (any::<(u32, u16, u16)>(), 0..60_000_000_u64);
+    (select(&Hand::ALL), numbers).prop_map(|(hand, ((serial, amplitude, frequency), micros))| {
+        Message::Haptic {
+            serial,
+            haptic: Haptic {
+                hand,
+                amplitude,
+                frequency,
+                duration: Duration::from_micros(micros),
+            },
+        }
+    })
+}
+
+fn eye() -> impl Strategy<Value = View> {
+    let angles = prop::array::uniform4(-1.57_f32..1.57);
+    let fov = angles.prop_map(|[l, r, u, d]| FieldOfView::new(l, r, u, d).expect("within 90°"));
+    (position(), fov).prop_map(|(pose, fov)| View { pose, fov })
+}
+
 fn extensions() -> impl Strategy<Value = Extensions> {
     let echo = (any::<u32>(), prop::option::of(i64::MIN + 1..), position());
     let echo = echo.prop_map(|(id, display, at)| PoseEcho {
@@ -296,22 +343,22 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         at,
         display: display.map(PeerInstant),
     });
-    let angles = prop::array::uniform4(-1.57_f32..1.57);
-    let view = angles.prop_map(|[l, r, u, d]| FieldOfView::new(l, r, u, d).expect("within 90°"));
+    let views = prop_oneof![
+        eye().prop_map(Views::one),
+        (eye(), eye()).prop_map(|(left, right)| Views::two(left, right)),
+    ];
     (
         prop::option::of(configuration()),
         any::<Option<u16>>(),
         prop::option::of(echo),
-        prop::option::of(view),
+        prop::option::of(views),
     )
-        .prop_map(
-            |(configuration, clean_after, pose, field_of_view)| Extensions {
-                configuration,
-                clean_after,
-                pose,
-                field_of_view,
-            },
-        )
+        .prop_map(|(configuration, clean_after, pose, views)| Extensions {
+            configuration,
+            clean_after,
+            pose,
+            views,
+        })
 }
 
 /// Events in the order of their sampling, within the 4.29 s that the wire carries.
@@ -389,6 +436,8 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         batch().prop_map(Message::Input),
         rumble(),
         pose(),
+        controllers(),
+        haptic(),
         any::<u32>().prop_map(|seq| Message::InputSeen {
             through: InputSeq(seq)
         }),
@@ -565,7 +614,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 23_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 25_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

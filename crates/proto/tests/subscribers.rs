@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardText, ClipboardWays};
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::host::{
     Ending, Host, HostEvent, HostPolicy, InputRefused, SecondPlayer, SubscribeRequest, Wakeup,
 };
@@ -219,6 +220,48 @@ fn who_is_put_out_hears_nothing_that_was_the_players() {
     let ends = GoodbyeReason::Forbidden;
     host.close(ends);
     assert_eq!(updates(&mut host, PLAYER), [Update::Ended(ends)]);
+}
+
+#[test]
+fn what_hands_hold_and_feel_is_the_players_alone() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    let _ = updates(&mut host, PLAYER);
+    let trigger = |trigger| {
+        let state = ControllerState::new(Hand::Left);
+        // In the wrong place it is of the hand whose place it is.
+        [None, Some(ControllerState { trigger, ..state })]
+    };
+    let held = |host: &Host| {
+        let controlled = host.controllers()?;
+        let [left, right] = controlled.states;
+        assert_eq!((left, right?.hand), (None, Hand::Right));
+        Some((controlled.number, right?.trigger))
+    };
+    assert_eq!(held(&host), None);
+    host.controlled(at(1), PLAYER, trigger(7), PeerInstant(5));
+    host.controlled(at(2), PLAYER, trigger(8), PeerInstant(6));
+    assert_eq!(held(&host), Some((2, 8)));
+    let mut out = Vec::new();
+    let buzz = Haptic {
+        hand: Hand::Right,
+        amplitude: 9,
+        frequency: 0,
+        duration: Duration::from_millis(3),
+    };
+    host.haptic(at(3), buzz);
+    assert!(host.poll_transmit(at(3), &mut out).is_none());
+    assert_eq!(updates(&mut host, PLAYER), [Update::Haptic(buzz)]);
+    assert!(host.poll_transmit(at(500), &mut out).is_none());
+    assert_eq!(updates(&mut host, PLAYER), [], "once: nothing is lost here");
+    host.haptic(at(600), buzz);
+    join(&mut host, OTHER);
+    assert!(host.poll_transmit(at(600), &mut out).is_none());
+    let felt = |update: &Update| matches!(update, Update::Haptic(_));
+    assert!(!updates(&mut host, PLAYER).iter().any(felt));
+    assert!(!updates(&mut host, OTHER).iter().any(felt));
+    host.controlled(at(700), PLAYER, trigger(9), PeerInstant(7));
+    assert_eq!(held(&host), None, "nor does it play any more");
 }
 
 #[test]

@@ -43,6 +43,7 @@ use openuvr_proto::control::identity::{DeviceName, Identity};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::controller::{Controllers, Haptic};
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -171,6 +172,8 @@ pub enum Notice {
     Report(Report),
     /// How sound is played, about once a second.
     Audio(AudioReport),
+    /// A hand of the person's is to feel this now, in place of what it felt.
+    Haptic(Haptic),
     /// The person changed how loud sound is: per cent, 0 where it is muted.
     Volume(u32),
     /// The host is silent or gone; it is looked for again.
@@ -437,6 +440,16 @@ impl ClientRuntime {
         let id = session.pose(clock::now(), *pose, sampled);
         self.shared.flush(session);
         Some(id)
+    }
+
+    /// The person holds these controllers, as they were at `sampled` of the monotonic clock. They leave as
+    /// poses do: the latest counts. From any thread. Their number; `None` while there is no session.
+    pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
+        let mut session = self.shared.session();
+        let session = session.as_mut()?;
+        let number = session.controllers(clock::now(), states, sampled);
+        self.shared.flush(session);
+        Some(number)
     }
 
     /// Notices that found no room because nobody read them.

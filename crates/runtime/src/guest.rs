@@ -52,6 +52,7 @@ use openuvr_media::input_sink::{self, pads};
 use openuvr_net::Link as _;
 pub use openuvr_net::NotForked;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::controller::{Controlled, Haptic};
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Posed;
@@ -388,7 +389,12 @@ impl Guest {
             Some(_) => (drawing.input, drawing.pose),
             None => (drawing.newest, drawing.newest_pose),
         };
-        Drawn { input, pose, begun }
+        Drawn {
+            input,
+            pose,
+            begun,
+            ..Drawn::default()
+        }
     }
 
     /// Hands over the picture that was drawn; `None` if the host is over.
@@ -466,6 +472,19 @@ impl Guest {
         let posed = self.host()?.pose();
         lock(&self.drawing).newest_pose = posed;
         posed
+    }
+
+    /// What the player holds, as it said last; `None` before the current player said it.
+    #[must_use]
+    pub fn controllers(&self) -> Option<Controlled> {
+        self.host()?.controllers()
+    }
+
+    /// A hand of the player's is to feel this now: see [`HostRuntime::haptic`].
+    pub fn haptic(&self, haptic: Haptic) {
+        if let Some(host) = self.host() {
+            host.haptic(haptic);
+        }
     }
 
     /// Where the picture lies on the display that input is injected into: its left and upper edge and

@@ -5,9 +5,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::Drawn;
+use openuvr_proto::controller::Haptic;
 use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::Views;
 use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -18,8 +20,10 @@ use crate::graphics::Graphics;
 use crate::handles::Object;
 use crate::instance::{Instance, Newest};
 use crate::logic::actions::{ActionId, SetId};
+use crate::logic::composition::Eye;
 use crate::logic::events::Event;
 use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
+use crate::logic::hands::Hands;
 use crate::logic::head::{Head, HeadTracker};
 use crate::logic::input::{ActiveSet, Input};
 use crate::logic::life::{Audience, Life};
@@ -47,6 +51,7 @@ pub(crate) struct Session {
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
+    hands: Mutex<Hands>,
     state: Mutex<State>,
     /// A frame was begun, or the session is gone.
     changed: Condvar,
@@ -83,6 +88,7 @@ impl Session {
             graphics,
             stream,
             input: Mutex::default(),
+            hands: Mutex::default(),
             state: Mutex::new(State {
                 life: Life::new(),
                 frames: FrameLoop::default(),
@@ -264,15 +270,20 @@ impl Session {
         self.state().eye = eye;
     }
 
-    /// Where a picture that was drawn for `display` goes, if it is wanted, and what is known of it.
-    pub(crate) fn wanted(&self, display: Instant) -> Option<(Wanted, Drawn)> {
+    /// Where a picture that was drawn for `display` with these eyes goes, if it is wanted, and what is known of it.
+    pub(crate) fn wanted(&self, display: Instant, eyes: &[Eye]) -> Option<(Wanted, Drawn)> {
         let wanted = self.stream.as_ref()?.wanted()?;
         let mut state = self.state();
+        let begun = state.begun.take();
         let found = state.located.iter().find(|(at, ..)| *at == display);
         let drawn = Drawn {
             input: None,
             pose: found.and_then(|(.., posed)| *posed),
-            begun: state.begun.take(),
+            begun,
+            head: found.and_then(|(_, head, _)| head.pose.to_wire()),
+            display: Some(display),
+            views: Views::from_views(eyes.iter().map_while(Eye::to_wire))
+                .filter(|views| views.count() == eyes.len()),
         };
         Some((wanted, drawn))
     }
@@ -340,15 +351,34 @@ impl Session {
     /// `xrSyncActions`, of a session that has these sets and its player's input.
     pub(crate) fn sync(&self, active: &[ActiveSet]) {
         let attached = self.state().attached.clone().unwrap_or_default();
+        let now = clock::now();
         let actions = lock(&self.instance.actions);
         let mut paths = lock(&self.instance.paths);
+        let mut input = lock(&self.input);
+        let knows = |profile: &str| !actions.suggested(profile, &paths).is_empty();
+        self.hear_hands().tell(&mut input, now, knows);
         let of = (&*actions, &mut *paths);
-        let changed = lock(&self.input).sync(active, &attached, of, clock::now());
-        drop((actions, paths));
+        let changed = input.sync(active, &attached, of, now);
+        drop((actions, paths, input));
         if let Some(handle) = self.handle.get()
             && changed
         {
             lock(&self.instance.events).push(Event::Profile(*handle));
+        }
+    }
+
+    /// What is known of the player's hands, as of now.
+    fn hear_hands(&self) -> MutexGuard<'_, Hands> {
+        let newest = self.stream.as_ref().and_then(Stream::controllers);
+        let mut hands = lock(&self.hands);
+        hands.heard(newest);
+        hands
+    }
+
+    /// A hand of the player's is to feel this now.
+    pub(crate) fn haptic(&self, haptic: Haptic) {
+        if let Some(stream) = &self.stream {
+            stream.haptic(haptic);
         }
     }
 
@@ -417,6 +447,8 @@ impl Object for Session {
 pub(crate) struct Player<'a> {
     pub(crate) session: &'a Session,
     pub(crate) head: Head,
+    /// That time.
+    pub(crate) at: Instant,
 }
 
 impl Whereabouts for Player<'_> {
@@ -425,7 +457,10 @@ impl Whereabouts for Player<'_> {
     }
 
     fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
-        lock(&self.session.input).pose(action, user)
+        let input = lock(&self.session.input);
+        let (of, place) = input.place(action, user)?;
+        let hands = self.session.hear_hands();
+        (hands.lies(of, place, self.at)).or_else(|| input.pose(action, user))
     }
 }
 

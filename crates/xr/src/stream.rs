@@ -12,6 +12,7 @@ use std::time::Duration;
 use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::controller::{Controlled, Haptic};
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::pose::Posed;
 use openuvr_proto::trace::{FrameRecord, Stage};
@@ -95,6 +96,18 @@ impl Stream {
     /// The newest pose of the player's head.
     pub(crate) fn pose(&self) -> Option<Posed> {
         self.shared.guest()?.pose()
+    }
+
+    /// What the player holds, as it said last.
+    pub(crate) fn controllers(&self) -> Option<Controlled> {
+        self.shared.guest()?.controllers()
+    }
+
+    /// A hand of the player's is to feel this now.
+    pub(crate) fn haptic(&self, haptic: Haptic) {
+        if let Some(guest) = self.shared.guest() {
+            guest.haptic(haptic);
+        }
     }
 
     /// Frames a second that the clients can show.

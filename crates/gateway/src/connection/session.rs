@@ -84,6 +84,9 @@ pub(super) struct Session {
     told_open: bool,
     cursor_serial: u32,
     rumble_serial: u32,
+    haptic_serial: u32,
+    /// The newest that was heard of what its person holds.
+    held: Option<u32>,
     /// What it hears, if it takes sound.
     sound: Option<Receiver<Payload>>,
     /// Samples of sound until now: Opus counts in samples, whatever clocks say.
@@ -143,6 +146,8 @@ impl Session {
             told_open: false,
             cursor_serial: 0,
             rumble_serial: 0,
+            haptic_serial: 0,
+            held: None,
             sound,
             samples: 0,
             wishes: (Instant::now(), 0),
@@ -270,6 +275,17 @@ impl Session {
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
                         shared.host.submit_pose(self.id, (id, pose), sampled);
+                    }
+                }
+                Ok(Message::Controllers {
+                    number,
+                    sampled,
+                    states,
+                }) => {
+                    let is_newer = self.held.is_none_or(|held| seq::newer(number, held));
+                    if self.role.0 == Role::Player && is_newer {
+                        self.held = Some(number);
+                        shared.host.submit_controllers(self.id, states, sampled);
                     }
                 }
                 Ok(Message::Report(report)) => self.report(shared, &report),
@@ -468,6 +484,11 @@ impl Session {
                     millis,
                 }]);
             }
+        }
+        for haptic in waiting.haptics.into_iter().flatten() {
+            self.haptic_serial = self.haptic_serial.wrapping_add(1);
+            let serial = self.haptic_serial;
+            self.say(&[Message::Haptic { serial, haptic }]);
         }
         if let Some(reason) = waiting.ended {
             return Some(ended(reason).to_owned());

@@ -163,7 +163,7 @@ mod tests {
             },
             configuration: None,
             pose: None,
-            field_of_view: None,
+            views: None,
             slices: 1,
             interval: Duration::ZERO,
             link: None,

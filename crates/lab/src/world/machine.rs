@@ -17,7 +17,7 @@ use openuvr_proto::trace::{DropCause, Fidelity};
 use openuvr_proto::wire::Reject;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::header::{Plane, plane_of};
-use openuvr_proto::wire::video::{FieldOfView, PoseEcho};
+use openuvr_proto::wire::video::{PoseEcho, Views};
 
 use super::clock::Clock;
 use super::device::Device;
@@ -44,8 +44,8 @@ pub struct Shown {
     pub key_frame: bool,
     /// The pose that it was drawn with.
     pub pose: Option<PoseEcho>,
-    /// What its view shows.
-    pub field_of_view: Option<FieldOfView>,
+    /// The views of its picture.
+    pub views: Option<Views>,
     /// Motion-to-photon as the client computed it, and as it was.
     pub motion: Option<(Duration, Duration)>,
 }
@@ -269,7 +269,7 @@ impl Machine {
                     at: now,
                     key_frame: end.header.is_key(),
                     pose: end.pose,
-                    field_of_view: end.field_of_view,
+                    views: end.views,
                     motion: motion.map(|(computed, sampled)| (computed, now.since(*sampled))),
                 });
             }

@@ -1,6 +1,7 @@
 //! A view of the world's host: what it shows, and who takes it.
 
 use openuvr_proto::id::{SessionId, ViewId};
+use openuvr_proto::pose::Pose;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::policy::Recovery;
@@ -8,7 +9,7 @@ use openuvr_proto::send::rendition::{PolicySettings, Rendition, Settings};
 use openuvr_proto::send::session::{Session, Transmit, Transmitted};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
-use openuvr_proto::wire::video::FieldOfView;
+use openuvr_proto::wire::video::{FieldOfView, View as Eye, Views};
 
 use super::source::{Coding, Source};
 use crate::random::Random;
@@ -79,8 +80,8 @@ impl Content {
 pub(super) struct View {
     pub(super) id: ViewId,
     pub(super) rendition: Rendition<Session<Outbox>>,
-    /// Its angles, in an application that draws with poses.
-    pub(super) shows: Option<FieldOfView>,
+    /// What its picture shows, in an application that draws with poses.
+    pub(super) shows: Option<Views>,
     pub(super) source: Source,
     pub(super) coding: Option<Coding>,
     pub(super) content: Option<Content>,
@@ -95,7 +96,7 @@ impl View {
         View {
             id,
             rendition: Rendition::new(settings),
-            shows: FieldOfView::new(-0.75, 0.5 + f32::from(id.view), 0.625, -0.875).ok(),
+            shows: shows(f32::from(id.view)),
             // What they show differs.
             source: Source::new(seed ^ u64::from(id.view) << 32),
             coding: None,
@@ -125,4 +126,11 @@ impl View {
         let ids = self.rendition.subscribers();
         ids.filter_map(|(id, _)| id.session()).collect()
     }
+}
+
+/// One eye, which lies so far to the right and sees so much more there.
+fn shows(right: f32) -> Option<Views> {
+    let pose = Pose::new([right, 1.7, 0.0], [0.0, 0.0, 0.0, 1.0]).ok()?;
+    let fov = FieldOfView::new(-0.75, 0.5 + right, 0.625, -0.875).ok()?;
+    Some(Views::one(Eye { pose, fov }))
 }

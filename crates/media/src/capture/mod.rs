@@ -14,9 +14,10 @@ pub mod x11;
 use std::time::Duration;
 
 use openuvr_proto::id::{InputSeq, SubscriberId};
-use openuvr_proto::pose::Posed;
+use openuvr_proto::pose::{Pose, Posed};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::Views;
 
 use crate::damage::Block;
 use crate::picture::Picture;
@@ -70,6 +71,12 @@ pub struct Drawn {
     pub pose: Option<Posed>,
     /// When it began to draw.
     pub begun: Option<Instant>,
+    /// Where it drew the head, if that is not where the pose has it.
+    pub head: Option<Pose>,
+    /// When it expected the picture to be displayed.
+    pub display: Option<Instant>,
+    /// The views of the picture.
+    pub views: Option<Views>,
 }
 
 /// An input event that the application took.

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::Viewpoint;
 
 use crate::cursor::Cursor;
 use crate::input_source::InputSource;
@@ -25,6 +26,11 @@ pub trait Presenter: Send {
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
+
+    /// With what the picture was drawn that is presented next, on whichever way: called before each.
+    fn viewpoint(&mut self, viewpoint: &Viewpoint) {
+        let _ = viewpoint;
+    }
 
     /// Memory to paint the next picture on, in place of one that [`present`](Presenter::present)
     /// copies; `None` for a surface that lends none.

@@ -61,9 +61,9 @@ pub enum Wakeup {
     Probe,
     /// When a client is to be asked again whether it receives where it was heard from.
     Path,
-    /// When the pose that waits may leave.
+    /// When the pose that waits may leave, or what is held.
     Pose,
-    /// When what a pad is to feel is to be said, or said again.
+    /// When what a pad or a hand is to feel is to be said, or said again.
     Rumble,
 }
 
@@ -398,6 +398,16 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
             rumble,
             millis,
         },
+        Message::Controllers {
+            number,
+            sampled,
+            states,
+        } => Message::Controllers {
+            number,
+            sampled,
+            states,
+        },
+        Message::Haptic { serial, haptic } => Message::Haptic { serial, haptic },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }

@@ -3,6 +3,7 @@
 use super::event::Ending;
 use super::views::Views;
 use crate::control::clock::ClockMap;
+use crate::controller::{Controlled, Controllers};
 use crate::id::{PoseId, SubscriberId};
 use crate::ledger::SentFrame;
 use crate::pose::{Pose, Posed};
@@ -22,6 +23,8 @@ pub(super) struct Member {
     pub(super) holds_input: bool,
     /// The newest pose since it became the player.
     pub(super) posed: Option<Posed>,
+    /// What it holds, as it said last.
+    pub(super) controlled: Option<Controlled>,
     /// Set when it is over.
     pub(super) ending: Option<Ending>,
 }
@@ -34,6 +37,7 @@ impl Member {
             loss: LossMeter::default(),
             holds_input: false,
             posed: None,
+            controlled: None,
             ending: None,
         }
     }
@@ -91,6 +95,28 @@ impl Member {
     pub(super) fn displaced(&mut self) {
         self.holds_input = false;
         self.posed = None;
+        self.controlled = None;
+    }
+
+    /// The player holds these now; older ones than the newest change nothing.
+    pub(super) fn controls(
+        &mut self,
+        now: Instant,
+        (number, states): (u32, Controllers),
+        sampled: PeerInstant,
+        clock: &ClockMap,
+    ) {
+        let before = self.controlled;
+        if before.is_none_or(|before| seq::newer(number, before.number)) {
+            self.controlled = Some(Controlled {
+                subscriber: self.id,
+                number,
+                states,
+                sampled,
+                sampled_here: clock.to_mine(sampled, now),
+                received: now,
+            });
+        }
     }
 
     /// The player's head is there now; an older pose than the newest changes nothing.

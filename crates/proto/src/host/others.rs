@@ -13,6 +13,7 @@ use crate::control::clock::ClockMap;
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
+use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
@@ -54,6 +55,7 @@ pub(super) struct Due {
     pub(super) clipboard: Option<ClipboardText>,
     /// What each pad is to feel, and for how many milliseconds.
     pub(super) rumbles: [Option<(Rumble, u16)>; MAX_PADS as usize],
+    pub(super) haptics: [Option<Haptic>; 2],
     pub(super) ended: Option<GoodbyeReason>,
 }
 
@@ -71,7 +73,8 @@ impl Due {
     fn is_anything(&self) -> bool {
         let state = self.shown || self.mouse || self.shape || self.moved || self.ways;
         let said = self.role.is_some() || self.decision.is_some() || self.clipboard.is_some();
-        let feels = self.rumbles.iter().any(Option::is_some);
+        let feels =
+            self.rumbles.iter().any(Option::is_some) || self.haptics.iter().any(Option::is_some);
         state || said || feels || self.ended.is_some()
     }
 }
@@ -284,6 +287,23 @@ impl Host {
         }
     }
 
+    /// What its person holds. Not the player's counts for nothing.
+    pub fn controlled(
+        &mut self,
+        now: Instant,
+        id: SubscriberId,
+        states: Controllers,
+        sampled: PeerInstant,
+    ) {
+        let plays = self.roles.player() == Some(id);
+        if let Some(other) = self.other(id).filter(|_| plays) {
+            other.heard = now;
+            let before = other.member.controlled.map_or(0, |before| before.number);
+            let held = (before.wrapping_add(1), controller::in_place(states));
+            other.member.controls(now, held, sampled, &other.clock);
+        }
+    }
+
     /// Its client was heard from, whatever it said: a player that is silent for 1.5 s holds no key any
     /// more. Input, poses and feedback say so themselves.
     pub fn heard_from(&mut self, now: Instant, id: SubscriberId) {
@@ -359,6 +379,8 @@ impl Host {
             Update::ClipboardWays(self.clipboard_ways)
         } else if let Some(rumble) = due.rumble() {
             rumble
+        } else if let Some(haptic) = due.haptics.iter_mut().find_map(Option::take) {
+            Update::Haptic(haptic)
         } else if let Some(text) = due.clipboard.take() {
             Update::Clipboard(text)
         } else if let Some(reason) = due.ended {

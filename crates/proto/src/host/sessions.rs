@@ -226,6 +226,14 @@ impl Host {
             Message::Pose { id, sampled, pose } if role == Role::Player => {
                 s.member.pose(now, (*id, *pose), *sampled, &s.plane.clock);
             }
+            Message::Controllers {
+                number,
+                sampled,
+                states,
+            } if role == Role::Player => {
+                let clock = &s.plane.clock;
+                s.member.controls(now, (*number, *states), *sampled, clock);
+            }
             Message::Report(report) => {
                 s.member.reported(now, report, &s.plane.clock);
             }
@@ -314,7 +322,7 @@ impl Host {
         None
     }
 
-    /// The player's client is told what its pads are to feel.
+    /// The player's client is told what its pads and hands are to feel.
     fn say_rumble(&mut self, now: Instant) {
         let player = self.roles.player();
         let mut sessions = self.sessions.iter_mut();
@@ -322,16 +330,25 @@ impl Host {
         let mut others = self.others.iter_mut();
         let other = others.find(|o| Some(o.member.id) == player && !o.member.is_over());
         if session.is_none() && other.is_none() {
-            return self.rumbles.forget();
+            return self.forget_vibrations();
         }
-        let mut due = other.map(|other| &mut other.due.rumbles);
+        let mut due = other.map(|other| &mut other.due);
         let mut plane = session.map(|session| &mut session.plane);
         while let Some(said) = self.rumbles.poll(now) {
             if let Some(plane) = &mut plane {
                 plane.queue(&said.message());
             }
             if let Some(due) = &mut due {
-                due[said.pad.index()] = Some((said.rumble, said.millis));
+                due.rumbles[said.pad.index()] = Some((said.rumble, said.millis));
+            }
+        }
+        while let Some(said) = self.haptics.poll(now) {
+            if let Some(plane) = &mut plane {
+                plane.queue(&said.message());
+            }
+            // What is told here is not lost.
+            if let Some(due) = due.as_mut().filter(|_| said.is_new) {
+                due.haptics[said.haptic.hand.index()] = Some(said.haptic);
             }
         }
     }

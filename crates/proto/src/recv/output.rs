@@ -3,7 +3,7 @@
 use crate::id::FrameId;
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
-use crate::wire::video::{Configuration, FieldOfView, FrameHeader, PoseEcho};
+use crate::wire::video::{Configuration, FrameHeader, PoseEcho, Viewpoint, Views};
 
 /// What comes out next.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub enum Step<'a> {
         header: FrameHeader,
         /// Its frame's configuration.
         configuration: Configuration,
+        /// With what its frame was drawn.
+        viewpoint: Viewpoint,
         /// First macroblock and how many.
         macroblocks: (u16, u16),
         /// Whether it is the frame's first and last.
@@ -29,6 +31,8 @@ pub enum Step<'a> {
         header: FrameHeader,
         /// Its configuration.
         configuration: Configuration,
+        /// With what it was drawn, if that is known.
+        viewpoint: Viewpoint,
         /// First macroblock and how many.
         macroblocks: (u16, u16),
         /// Whether the gap is at the frame's start and end.
@@ -66,8 +70,8 @@ pub struct FrameEnd {
     pub resent: u16,
     /// The pose that it was drawn with …
     pub pose: Option<PoseEcho>,
-    /// … and what it shows, if the application said so.
-    pub field_of_view: Option<FieldOfView>,
+    /// … and the views of its picture, if the application said so.
+    pub views: Option<Views>,
 }
 
 /// Whether the picture is sound, and what the receiver knows: the content of a request for a key

@@ -311,6 +311,7 @@ impl VideoReceiver {
         }
         let (_, configuration) = self.configuration?;
         let header = front.header;
+        let viewpoint = front.extensions.viewpoint();
         let index = front.cursor;
         let first = index == 0;
         if front.slices[index].is_complete() {
@@ -321,6 +322,7 @@ impl VideoReceiver {
             return Some(Step::Slice {
                 header,
                 configuration,
+                viewpoint,
                 macroblocks: (first_mb, mbs),
                 first,
                 last: front.cursor == front.count,
@@ -344,6 +346,7 @@ impl VideoReceiver {
         Some(Step::Missing {
             header,
             configuration,
+            viewpoint,
             macroblocks,
             first,
             last,
@@ -379,7 +382,7 @@ impl VideoReceiver {
             repaired: front.repaired,
             resent: front.resent,
             pose: front.extensions.pose,
-            field_of_view: front.extensions.field_of_view,
+            views: front.extensions.views,
         };
         self.finished = Some(front);
         self.ended(health);

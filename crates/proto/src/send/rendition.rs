@@ -30,7 +30,7 @@ use crate::send::top_up::TopUp;
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
 use crate::units::{Bitrate, Size};
-use crate::wire::video::{Configuration, EchoKind, FieldOfView, FrameHeader, InputEcho, PoseEcho};
+use crate::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, PoseEcho, Views};
 
 pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
 use self::frame::{Current, Marked};
@@ -320,12 +320,12 @@ impl<S: Subscriber> Rendition<S> {
         };
     }
 
-    /// The application said how it drew the frame: with which pose of whom, and what the view shows.
-    pub fn drawn(&mut self, pose: Option<(SubscriberId, PoseEcho)>, view: Option<FieldOfView>) {
+    /// The application said how it drew the frame: with which pose of whom, and which views its picture has.
+    pub fn drawn(&mut self, pose: Option<(SubscriberId, PoseEcho)>, views: Option<Views>) {
         // What a player before this one sent is numbered otherwise.
         let of_player = pose.filter(|(from, _)| self.player == Some(*from));
         self.current.pose = of_player.map(|(_, echo)| echo);
-        self.current.field_of_view = view;
+        self.current.views = views;
     }
 
     /// Whether an encoder for pictures of `size` must be opened before the frame can be coded.
@@ -429,7 +429,7 @@ impl<S: Subscriber> Rendition<S> {
             header,
             configuration,
             pose: self.current.pose,
-            field_of_view: self.current.field_of_view,
+            views: self.current.views,
             slices: encoder.slices,
             interval: self.settings.policy.interval(),
             link: None,

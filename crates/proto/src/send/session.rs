@@ -135,7 +135,7 @@ impl<T: Transmit> Session<T> {
             configuration: frame.configuration,
             clean_after: slice.clean_after,
             pose: frame.pose,
-            field_of_view: frame.field_of_view,
+            views: frame.views,
         };
         (self.media).slice(
             now,

@@ -13,7 +13,7 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
 use crate::wire::control::Report;
-use crate::wire::video::{Configuration, FieldOfView, FrameHeader, PoseEcho, SlicePlace};
+use crate::wire::video::{Configuration, FrameHeader, PoseEcho, SlicePlace, Views};
 
 /// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
 /// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it has left; or
@@ -82,8 +82,9 @@ pub struct Frame {
     pub configuration: Option<Configuration>,
     /// The player's pose that it was drawn with: nobody else is told of it, either.
     pub pose: Option<PoseEcho>,
-    /// What it shows, if the application said so.
-    pub field_of_view: Option<FieldOfView>,
+    /// The views of its picture, if the application said so. They are told to all: whoever watches sees from
+    /// where the player looks, and shows one eye.
+    pub views: Option<Views>,
     /// How many slices follow.
     pub slices: u8,
     /// Between two frames at the highest rate.

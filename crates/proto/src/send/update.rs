@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::control::clipboard::{ClipboardText, ClipboardWays};
 use crate::control::negotiate::{Role, WatchReason};
+use crate::controller::Haptic;
 use crate::decision::Decision;
 use crate::input::pad::{PadId, Rumble};
 use crate::units::Size;
@@ -45,6 +46,8 @@ pub enum Update {
         /// 0 with [`Rumble::OFF`].
         millis: u16,
     },
+    /// A hand feels this now, in place of what it felt; said to the player.
+    Haptic(Haptic),
     /// This was copied at the host; said to the player.
     Clipboard(ClipboardText),
     /// It is over: the host stops, or has no place for it any more. Nothing follows.

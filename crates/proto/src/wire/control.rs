@@ -12,6 +12,7 @@ pub use self::audio::AudioReport;
 pub use self::report::Report;
 pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
 use crate::bytes::{Reader, Reject, Writer};
+use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 pub use crate::input::batch::{InputBatch, MAX_EVENTS};
@@ -166,6 +167,22 @@ pub enum Message<'a> {
         /// For so many milliseconds, unless it is said again.
         millis: u16,
     },
+    /// What the person holds in each hand. Not retransmitted when it is lost: the next one follows.
+    Controllers {
+        /// Counts up; an older one is ignored.
+        number: u32,
+        /// When it was sampled, on the client's clock.
+        sampled: PeerInstant,
+        /// Left and right.
+        states: Controllers,
+    },
+    /// The host's application wants a hand to feel this. Said a few times.
+    Haptic {
+        /// Counts up over both hands; what is not newer than the newest of a hand is passed over.
+        serial: u32,
+        /// What.
+        haptic: Haptic,
+    },
 }
 
 /// Why a peer leaves.
@@ -207,6 +224,8 @@ mod kind {
     pub(super) const PATH_RESPONSE: u8 = 20;
     pub(super) const AUDIO_REPORT: u8 = 21;
     pub(super) const RUMBLE: u8 = 22;
+    pub(super) const CONTROLLERS: u8 = 23;
+    pub(super) const HAPTIC: u8 = 24;
 }
 
 /// In place of a transport's number.
@@ -299,6 +318,18 @@ impl Message<'_> {
                     .u16(rumble.weak)
                     .u16(*millis);
             }
+            Message::Controllers {
+                number,
+                sampled,
+                states,
+            } => {
+                w.u32(*number).i64(sampled.0);
+                controller::write_both(states, &mut w);
+            }
+            Message::Haptic { serial, haptic } => {
+                w.u32(*serial);
+                haptic.write(&mut w);
+            }
         }
         let length = u16::try_from(out.len() - start - 3).unwrap_or(u16::MAX);
         out[start + 1..start + 3].copy_from_slice(&length.to_le_bytes());
@@ -328,6 +359,8 @@ impl Message<'_> {
             Message::ReportsAfter { .. } => kind::REPORTS_AFTER,
             Message::AudioReport(_) => kind::AUDIO_REPORT,
             Message::Rumble { .. } => kind::RUMBLE,
+            Message::Controllers { .. } => kind::CONTROLLERS,
+            Message::Haptic { .. } => kind::HAPTIC,
         }
     }
 }
@@ -466,6 +499,15 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
                 weak: r.u16()?,
             },
             millis: r.u16()?,
+        },
+        kind::CONTROLLERS => Message::Controllers {
+            number: r.u32()?,
+            sampled: PeerInstant(r.i64()?),
+            states: controller::parse_both(&mut r)?,
+        },
+        kind::HAPTIC => Message::Haptic {
+            serial: r.u32()?,
+            haptic: Haptic::parse(&mut r)?,
         },
         _ => return Ok(None),
     };

@@ -5,9 +5,11 @@
 
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::id::PoseId;
-use crate::pose::{Pose, PoseError};
+use crate::pose::Pose;
 use crate::time::PeerInstant;
 use crate::units::Size;
+
+pub use super::views::{FieldOfView, View, Views};
 
 /// What a decoder has to know, sent with each key frame: the configuration epoch's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,54 +24,24 @@ pub struct Configuration {
     pub fps: u16,
 }
 
-/// The pose that the application drew a view with: it has consumed it.
+/// The pose that the application drew a picture with: it has consumed it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoseEcho {
     /// The player's pose that the application took.
     pub pose: PoseId,
-    /// The pose that it drew with: that one, or what it predicted from it, or an eye beside it.
+    /// The pose of the head that it drew with: that one, or what was predicted from it.
     pub at: Pose,
     /// When it expected the frame to be displayed, on the host's clock, if it said so.
     pub display: Option<PeerInstant>,
 }
 
-/// What a view shows: the angles between its axis and its four sides, in radians, as OpenXR's
-/// `XrFovf` has them. Left and down are usually negative.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct FieldOfView {
-    left: f32,
-    right: f32,
-    up: f32,
-    down: f32,
-}
-
-// Its numbers are finite, and so equal to themselves.
-impl Eq for FieldOfView {}
-
-impl FieldOfView {
-    /// Half angles to the left, to the right, up and down.
-    ///
-    /// # Errors
-    /// [`PoseError::NotFinite`], also for an angle of 90° or more: nothing is seen there.
-    pub fn new(left: f32, right: f32, up: f32, down: f32) -> Result<FieldOfView, PoseError> {
-        let within = |angle: f32| angle.is_finite() && angle.abs() < std::f32::consts::FRAC_PI_2;
-        let view = FieldOfView {
-            left,
-            right,
-            up,
-            down,
-        };
-        match view.angles().into_iter().all(within) {
-            true => Ok(view),
-            false => Err(PoseError::NotFinite),
-        }
-    }
-
-    /// Left, right, up, down, in radians.
-    #[must_use]
-    pub fn angles(&self) -> [f32; 4] {
-        [self.left, self.right, self.up, self.down]
-    }
+/// With what a frame was drawn, as far as the application said so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Viewpoint {
+    /// The player's pose that it took; only the player is told.
+    pub pose: Option<PoseEcho>,
+    /// The views of the picture.
+    pub views: Option<Views>,
 }
 
 /// All that a frame may say.
@@ -80,16 +52,17 @@ pub struct Extensions {
     /// An intra refresh begins here: if this frame and those of its chain after it arrive
     /// whole, the picture is clean at the one so many after it, whatever it was before.
     pub clean_after: Option<u16>,
-    /// The pose that the view was drawn with.
+    /// The pose that the picture was drawn with.
     pub pose: Option<PoseEcho>,
-    /// What the view shows.
-    pub field_of_view: Option<FieldOfView>,
+    /// The views of the picture.
+    pub views: Option<Views>,
 }
 
 const CONFIGURATION: u8 = 1;
 const CLEAN_AFTER: u8 = 2;
 const POSE: u8 = 3;
-const FIELD_OF_VIEW: u8 = 4;
+// 4 was the field of view of a picture with one view.
+const VIEWS: u8 = 5;
 
 /// Bytes of an extension's type and length.
 const HEAD: usize = 1 + 2;
@@ -104,7 +77,16 @@ impl Extensions {
             configuration: self.configuration.or(news.configuration),
             clean_after: self.clean_after.or(news.clean_after),
             pose: self.pose.or(news.pose),
-            field_of_view: self.field_of_view.or(news.field_of_view),
+            views: self.views.or(news.views),
+        }
+    }
+
+    /// With what the frame was drawn.
+    #[must_use]
+    pub fn viewpoint(&self) -> Viewpoint {
+        Viewpoint {
+            pose: self.pose,
+            views: self.views,
         }
     }
 
@@ -114,8 +96,8 @@ impl Extensions {
         let configuration = self.configuration.map_or(0, |_| 4 + 4 + 1 + 1 + 2);
         let clean_after = self.clean_after.map_or(0, |_| 2);
         let pose = self.pose.map_or(0, |echo| 4 + 8 + echo.at.len());
-        let field_of_view = self.field_of_view.map_or(0, |_| 4 * 4);
-        let bodies = [configuration, clean_after, pose, field_of_view];
+        let views = self.views.map_or(0, |views| views.len());
+        let bodies = [configuration, clean_after, pose, views];
         bodies.iter().filter(|b| **b > 0).map(|b| HEAD + b).sum()
     }
 
@@ -125,7 +107,8 @@ impl Extensions {
         *self == Extensions::default()
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// Appends their bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(c) = self.configuration {
             extension(out, CONFIGURATION, |w| {
                 w.u32(c.size.width)
@@ -147,16 +130,16 @@ impl Extensions {
                 echo.at.write(w);
             });
         }
-        if let Some(view) = self.field_of_view {
-            extension(out, FIELD_OF_VIEW, |w| {
-                for angle in view.angles() {
-                    w.f32(angle);
-                }
-            });
+        if let Some(views) = self.views {
+            extension(out, VIEWS, |w| views.write(w));
         }
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
+    /// Of their bytes and nothing else.
+    ///
+    /// # Errors
+    /// [`Reject`] if a known one is cut off, or says what can't be.
+    pub fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
         let mut r = Reader::new(bytes);
         let mut extensions = Extensions::default();
         while r.remaining() > 0 {
@@ -184,11 +167,7 @@ impl Extensions {
                         display: (display != NO_INSTANT).then_some(PeerInstant(display)),
                     });
                 }
-                FIELD_OF_VIEW => {
-                    let [left, right] = [body.f32()?, body.f32()?];
-                    let view = FieldOfView::new(left, right, body.f32()?, body.f32()?);
-                    extensions.field_of_view = view.ok();
-                }
+                VIEWS => extensions.views = Views::parse(&mut body)?,
                 _ => {}
             }
         }

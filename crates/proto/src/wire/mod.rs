@@ -14,5 +14,6 @@ pub mod parity;
 pub mod seal;
 pub mod timed;
 pub mod video;
+mod views;
 
 pub use crate::bytes::{MAX_DATAGRAM, Reject};

@@ -40,6 +40,7 @@ use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
 use openuvr_proto::wire::video::{
     Configuration, EchoKind, Extensions, FieldOfView, FrameHeader, InputEcho, PoseEcho, SlicePlace,
+    View, Views,
 };
 use support::established;
 
@@ -183,10 +184,42 @@ fn media(v: &mut Vectors) {
     protected(v, &mut sender);
     refresh(v);
     right_eye(v);
+    both_eyes(v);
     timed(v);
 }
 
-/// A frame of the second view, which says with which pose it was drawn, and what it shows.
+/// An eye so far to the right.
+fn eye(right: f32) -> View {
+    View {
+        pose: Pose::new([right, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
+        fov: FieldOfView::new(-0.75, 0.5, 0.625, -0.875).unwrap(),
+    }
+}
+
+/// A frame whose picture has both eyes side by side.
+fn both_eyes(v: &mut Vectors) {
+    let mut sender = MediaSender::new(&established()).video();
+    let mut out = SendBuf::default();
+    let extensions = Extensions {
+        views: Some(Views::two(eye(0.21875), eye(0.28125))),
+        ..Extensions::default()
+    };
+    let place = SlicePlace {
+        index: 0,
+        count: 1,
+        first_mb: 0,
+        mbs: 3600,
+    };
+    v.title("Body of a frame with two views side by side");
+    let (now, header) = (Instant(2_000_000_000), header(10, 9));
+    let bytes = b"slice 0 of frame 10";
+    sender.slice(now, &header, extensions, place, bytes, &mut out);
+    let body = open(media_key(0), out.iter().next().unwrap());
+    v.bytes("both_eyes", &body);
+    v.seed("fragment", "both_eyes", &body);
+}
+
+/// A frame of view 1, which says with which pose it was drawn, and what it shows.
 fn right_eye(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -197,7 +230,7 @@ fn right_eye(v: &mut Vectors) {
             at,
             display: Some(PeerInstant(2_011_000_000)),
         }),
-        field_of_view: FieldOfView::new(-0.75, 0.5, 0.625, -0.875).ok(),
+        views: Some(Views::one(eye(0.28125))),
         ..Extensions::default()
     };
     let place = SlicePlace {
@@ -211,7 +244,7 @@ fn right_eye(v: &mut Vectors) {
         view: 1,
         ..header(9, 8)
     };
-    v.title("Body of a frame of view 1, drawn with pose 12, and its field of view");
+    v.title("Body of a frame of view 1, drawn with pose 12, with one view in its picture");
     let bytes = b"slice 0 of frame 9";
     sender.slice(
         Instant(2_000_000_000),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
@@ -314,6 +315,19 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
                 millis: 350,
             },
         ),
+        ("controllers", controllers()),
+        (
+            "haptic",
+            Message::Haptic {
+                serial: 4,
+                haptic: Haptic {
+                    hand: Hand::Right,
+                    amplitude: 0x8000,
+                    frequency: 160,
+                    duration: ms(20),
+                },
+            },
+        ),
         ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
         (
             "reports_after",
@@ -339,6 +353,24 @@ fn audio_report() -> AudioReport {
         longest_concealment: 240,
         underruns: 1,
         discarded: 2,
+    }
+}
+
+fn controllers() -> Message<'static> {
+    let aim = Pose::new([0.25, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap();
+    let left = ControllerState {
+        grip: aim.moving(None, Some([0.5, -0.25, 0.0])).ok(),
+        aim: Some(aim),
+        buttons: Buttons::A_X.with(Buttons::TRIGGER_TOUCH),
+        trigger: 0xc000,
+        squeeze: 1,
+        thumbstick: (-32_767, 0x100),
+        ..ControllerState::new(Hand::Left)
+    };
+    Message::Controllers {
+        number: 9,
+        sampled: PeerInstant(6_000_000_000),
+        states: [Some(left), Some(ControllerState::new(Hand::Right))],
     }
 }
 

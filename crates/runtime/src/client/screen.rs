@@ -12,7 +12,7 @@ use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::units::Size;
-use openuvr_proto::wire::video::{Configuration, FrameHeader};
+use openuvr_proto::wire::video::{Configuration, FrameHeader, Viewpoint};
 
 use crate::clock;
 
@@ -80,10 +80,11 @@ impl Screen {
     /// Feeds what came out of the reassembly; behind a frame's last slice its picture is shown,
     /// unless a later one is here already (`outdated`).
     pub(super) fn show(&mut self, step: &Step<'_>, outdated: bool) -> Shown {
-        let (header, configuration, (first_mb, mbs), first, last, bytes) = match step {
+        let (header, configuration, viewpoint, (first_mb, mbs), first, last, bytes) = match step {
             Step::Slice {
                 header,
                 configuration,
+                viewpoint,
                 macroblocks,
                 first,
                 last,
@@ -91,6 +92,7 @@ impl Screen {
             } => (
                 header,
                 configuration,
+                viewpoint,
                 *macroblocks,
                 *first,
                 *last,
@@ -99,10 +101,19 @@ impl Screen {
             Step::Missing {
                 header,
                 configuration,
+                viewpoint,
                 macroblocks,
                 first,
                 last,
-            } => (header, configuration, *macroblocks, *first, *last, None),
+            } => (
+                header,
+                configuration,
+                viewpoint,
+                *macroblocks,
+                *first,
+                *last,
+                None,
+            ),
             Step::End(_) | Step::Dropped { .. } => return Shown::Fine,
         };
         if self.presenter.is_none() {
@@ -120,13 +131,14 @@ impl Screen {
             mbs,
             bytes,
         };
-        self.decode_and_present(header, configuration, &chunk, outdated)
+        self.decode_and_present(header, configuration, viewpoint, &chunk, outdated)
     }
 
     fn decode_and_present(
         &mut self,
         header: &FrameHeader,
         configuration: &Configuration,
+        viewpoint: &Viewpoint,
         chunk: &Chunk<'_>,
         outdated: bool,
     ) -> Shown {
@@ -186,6 +198,7 @@ impl Screen {
             self.presentation.failure = Some((Stage::Submitted, DropCause::Superseded));
             return Shown::Fine;
         }
+        presenter.viewpoint(viewpoint);
         let presented = match (decoded, presenter.canvas()) {
             (Decoded::Picture(picture), _) => {
                 presenter.present(header.frame, &picture.cropped(configuration.size))

@@ -2,6 +2,7 @@
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::controller::Controllers;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -75,6 +76,14 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::submit_pose`].
     fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant);
 
+    /// See [`HostRuntime::submit_controllers`].
+    fn submit_controllers(
+        &self,
+        subscriber: SubscriberId,
+        states: Controllers,
+        sampled: PeerInstant,
+    );
+
     /// See [`HostRuntime::heard_from`].
     fn heard_from(&self, subscriber: SubscriberId);
 
@@ -134,6 +143,15 @@ impl GatewayHost for HostRuntime {
 
     fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
         HostRuntime::submit_pose(self, subscriber, pose, sampled);
+    }
+
+    fn submit_controllers(
+        &self,
+        subscriber: SubscriberId,
+        states: Controllers,
+        sampled: PeerInstant,
+    ) {
+        HostRuntime::submit_controllers(self, subscriber, states, sampled);
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

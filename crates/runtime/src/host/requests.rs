@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::controller::{Controlled, Haptic};
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::pose::Posed;
 
@@ -12,6 +13,7 @@ use super::HostRuntime;
 use super::admit::{Admission, AdmitRefused};
 use super::audio::{AudioCommand, Payload};
 use super::control::Command;
+use crate::clock;
 
 impl HostRuntime {
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.
@@ -56,6 +58,19 @@ impl HostRuntime {
     /// One line, if the host has stopped.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         self.command(Command::Map(device, None))
+    }
+
+    /// What the player holds, as it said last; `None` before the current player said it. From any thread.
+    #[must_use]
+    pub fn controllers(&self) -> Option<Controlled> {
+        self.shared.sessions().controllers()
+    }
+
+    /// A hand of the player's is to feel this now, in place of what it felt. From any thread.
+    pub fn haptic(&self, haptic: Haptic) {
+        let mut sessions = self.shared.sessions();
+        sessions.haptic(clock::now(), haptic);
+        self.shared.flush(&mut sessions);
     }
 
     /// Where the player's head was last; `None` before the first pose of the current player. From

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::controller::Controllers;
 use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -160,6 +161,17 @@ impl HostRuntime {
     ) {
         let mut host = self.shared.sessions();
         host.posed(clock::now(), subscriber, pose, sampled);
+    }
+
+    /// What the player's person holds, sampled then on its own clock; an observer's is nobody's concern.
+    pub fn submit_controllers(
+        &self,
+        subscriber: SubscriberId,
+        states: Controllers,
+        sampled: PeerInstant,
+    ) {
+        let mut host = self.shared.sessions();
+        host.controlled(clock::now(), subscriber, states, sampled);
     }
 
     /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
+use openuvr_proto::controller::Controllers;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -144,6 +145,15 @@ impl GatewayHost for RemoteHost {
 
     fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
         self.tell(subscriber, &GatewayMessage::Pose(pose, sampled));
+    }
+
+    fn submit_controllers(
+        &self,
+        subscriber: SubscriberId,
+        states: Controllers,
+        sampled: PeerInstant,
+    ) {
+        self.tell(subscriber, &GatewayMessage::Controllers(states, sampled));
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -237,6 +237,9 @@ impl Shared {
                 Ok(GatewayMessage::Input(event, sampled)) => self.input(&host, id, event, sampled),
                 Ok(GatewayMessage::ClipboardPiece(piece)) => host.clipboard_piece(id, &piece),
                 Ok(GatewayMessage::Pose(pose, sampled)) => host.submit_pose(id, pose, sampled),
+                Ok(GatewayMessage::Controllers(states, sampled)) => {
+                    host.submit_controllers(id, states, sampled);
+                }
                 Ok(GatewayMessage::HeardFrom) => host.heard_from(id),
                 Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
                 // Nobody who means well says that.

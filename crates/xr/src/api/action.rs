@@ -1,7 +1,9 @@
 //! Actions (OpenXR 1.0, section 11): sets of them, bindings, and what they say.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 use openxr_sys::Handle as _;
@@ -10,6 +12,7 @@ use crate::border::{self, DONE, Outcome, Structure, answer, call, field_text, in
 use crate::handles;
 use crate::instance::{Action, ActionSet, Instance};
 use crate::logic::actions::{ActionId, NewAction};
+use crate::logic::hands;
 use crate::logic::input::{ActiveSet, State, Value};
 use crate::logic::profiles::USERS;
 use crate::session::Session;
@@ -334,20 +337,46 @@ pub(crate) unsafe extern "system" fn pose(
     })
 }
 
-/// That an action that vibrates may be told to.
+/// An action that vibrates is told to do this, in each of the hands that it stands for.
 ///
 /// # Safety
 /// All are the application's.
-unsafe fn vibrates(session: xr::Session, info: *const xr::HapticActionInfo) -> Outcome {
+unsafe fn vibrate(
+    session: xr::Session,
+    info: *const xr::HapticActionInfo,
+    what: impl Fn(Hand) -> Haptic,
+) -> Outcome {
     let session = handles::get::<Session>(session)?;
     // SAFETY: the application's.
     let info = unsafe { input(info)? };
     let kind = xr::ActionType::VIBRATION_OUTPUT;
-    check(&session, info.action, info.subaction_path, kind)?;
-    match session.is_focused() {
-        // Nothing is there that could vibrate: the specification's answer to that is that it was done.
-        true => DONE,
-        false => Ok(xr::Result::SESSION_NOT_FOCUSED),
+    let action = check(&session, info.action, info.subaction_path, kind)?;
+    if !session.is_focused() {
+        return Ok(xr::Result::SESSION_NOT_FOCUSED);
+    }
+    // Where nothing is there that could vibrate the specification's answer is that it was done.
+    let hands = lock(&session.input).vibrating(action, info.subaction_path);
+    for hand in hands.iter().filter_map(|user| hands::hand(user)) {
+        session.haptic(what(hand));
+    }
+    DONE
+}
+
+/// A vibration, as a client is told it.
+fn haptic(vibration: &xr::HapticVibration, hand: Hand) -> Haptic {
+    // The shortest is negative: what is told is zero.
+    let nanos = u64::try_from(vibration.duration.as_nanos()).unwrap_or(0);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float is brought into the range"
+    )]
+    let frequency = vibration.frequency.round() as u16;
+    Haptic {
+        hand,
+        amplitude: ControllerState::pull(vibration.amplitude),
+        frequency,
+        duration: Duration::from_nanos(nanos),
     }
 }
 
@@ -359,8 +388,8 @@ pub(crate) unsafe extern "system" fn apply_haptic(
     call(|| {
         // SAFETY: the application's.
         unsafe {
-            input::<xr::HapticVibration>(feedback.cast())?;
-            vibrates(session, info)
+            let vibration = input::<xr::HapticVibration>(feedback.cast())?;
+            vibrate(session, info, |hand| haptic(vibration, hand))
         }
     })
 }
@@ -370,5 +399,5 @@ pub(crate) unsafe extern "system" fn stop_haptic(
     info: *const xr::HapticActionInfo,
 ) -> xr::Result {
     // SAFETY: the application's.
-    call(|| unsafe { vibrates(session, info) })
+    call(|| unsafe { vibrate(session, info, Haptic::stop) })
 }

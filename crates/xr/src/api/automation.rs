@@ -5,7 +5,6 @@
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use super::time;
 use crate::border::{DONE, Outcome, call};
 use crate::handles;
 use crate::logic::input::{Input, Value};
@@ -102,8 +101,13 @@ pub(crate) unsafe extern "system" fn set_location(
         let space = handles::get::<Space>(space)?;
         let pose = Pose::read(&pose)?;
         let of = &space.session;
-        let head = of.head(time(xr::Time::from_nanos(openuvr_runtime::clock::now().0))?);
-        let base = space.space.in_local(&Player { session: of, head });
+        let at = openuvr_runtime::clock::now();
+        let head = of.head(at);
+        let base = space.space.in_local(&Player {
+            session: of,
+            head,
+            at,
+        });
         let pose = base.map(|base| base.pose.of(pose));
         tell(session, user, source, |input, user, place| {
             input.lies(user, place, pose);

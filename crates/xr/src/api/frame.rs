@@ -71,7 +71,7 @@ pub(crate) unsafe extern "system" fn end(
         let given = given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?;
         let views = count_views(session.views())?;
         let head = session.head_shown(display);
-        let mut layers = Layers::new(&session, views, head);
+        let mut layers = Layers::new(&session, views, (head, display));
         for layer in given {
             // SAFETY: the application's.
             unsafe { layers.read(*layer)? };
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "system" fn end(
         let size = size.or_else(|| session.eye(given.is_empty()));
         if let Some(graphics) = &session.graphics
             && let Some(size) = size
-            && let Some((wanted, drawn)) = session.wanted(display)
+            && let Some((wanted, drawn)) = session.wanted(display, &seen_from(&eyes))
         {
             let scene = Scene { size, eyes };
             if let Err(why) = graphics.show(scene, wanted, drawn) {
@@ -124,6 +124,11 @@ fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Ve
     (size, eyes)
 }
 
+/// The eyes that a frame is drawn for.
+fn seen_from(eyes: &[Seen<Image>]) -> Vec<Eye> {
+    eyes.iter().map(|seen| seen.eye).collect()
+}
+
 pub(crate) unsafe extern "system" fn locate_views(
     session: xr::Session,
     info: *const xr::ViewLocateInfo,
@@ -149,6 +154,7 @@ pub(crate) unsafe extern "system" fn locate_views(
         let player = Player {
             session: &session,
             head,
+            at,
         };
         let base = space.space.in_local(&player);
         let back = base.map(|base| base.pose.inverse());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -20,14 +21,21 @@ use crate::swapchain::Swapchain;
 pub(super) struct Layers<'a> {
     session: &'a Arc<Session>,
     head: Head,
+    /// When the frame is to be seen.
+    at: Instant,
     pub(super) eyes: Vec<Vec<Surface<Image>>>,
 }
 
 impl Layers<'_> {
-    pub(super) fn new(session: &Arc<Session>, views: usize, head: Head) -> Layers<'_> {
+    pub(super) fn new(
+        session: &Arc<Session>,
+        views: usize,
+        (head, at): (Head, Instant),
+    ) -> Layers<'_> {
         Layers {
             session,
             head,
+            at,
             eyes: (0..views).map(|_| Vec::new()).collect(),
         }
     }
@@ -155,6 +163,7 @@ impl Layers<'_> {
         let base = space.space.in_local(&Player {
             session: self.session,
             head: self.head,
+            at: self.at,
         });
         // One that is nowhere (a hand that is not there) is as good as the origin: it is shown, not lost.
         Ok(base.map_or(Pose::SAME, |base| base.pose))

@@ -135,7 +135,9 @@ pub(crate) unsafe extern "system" fn locate(
         let at = time(at)?;
         let session = &space.session;
         let head = session.head(at);
-        let found = space.space.located(&base.space, &Player { session, head });
+        let found = space
+            .space
+            .located(&base.space, &Player { session, head, at });
         location.location_flags = flags(found.as_ref());
         location.pose = found.map_or(Pose::SAME, |found| found.pose).raw();
         // SAFETY: the application's.
@@ -182,6 +184,7 @@ pub(crate) unsafe extern "system" fn locate_all(
         let player = Player {
             session: &session,
             head,
+            at,
         };
         for (index, space) in spaces?.iter().enumerate() {
             let found = space.space.located(&base.space, &player);

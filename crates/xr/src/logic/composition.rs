@@ -6,6 +6,7 @@
 //! infinitely far away (its pose is turned into that of the measure); a quad lies where it lies.
 
 use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{FieldOfView, View};
 use openxr_sys as xr;
 
 use super::pose::{Pose, Vector};
@@ -35,6 +36,23 @@ pub(crate) struct Blend {
 pub(crate) struct Eye {
     pub(crate) pose: Pose,
     pub(crate) fov: xr::Fovf,
+}
+
+impl Eye {
+    /// As frames say it; `None` for numbers beyond what they can.
+    pub(crate) fn to_wire(&self) -> Option<View> {
+        let xr::Fovf {
+            angle_left,
+            angle_right,
+            angle_up,
+            angle_down,
+        } = self.fov;
+        let fov = FieldOfView::new(angle_left, angle_right, angle_up, angle_down).ok()?;
+        Some(View {
+            pose: self.pose.to_wire()?,
+            fov,
+        })
+    }
 }
 
 /// A layer in one eye.

@@ -275,6 +275,20 @@ impl Input {
             .collect()
     }
 
+    /// The places of the person's where an action that vibrates is bound, at `user` or, if that is null, at all.
+    pub(crate) fn vibrating(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
+        let own = |binding: &&Binding| {
+            binding.action == action && matches!(binding.reading, Reading::Haptic(_))
+        };
+        let here = self.place(action, user).map(|(user, _)| user);
+        let mut places: Vec<_> = (self.bindings.iter().filter(own))
+            .map(|binding| binding.user)
+            .filter(|place| here.is_some() && (user == xr::Path::NULL || here == Some(*place)))
+            .collect();
+        places.dedup();
+        places
+    }
+
     /// The profile that a place of the person's has bindings of.
     pub(crate) fn profile(&self, user: &str) -> Option<&str> {
         self.profiles.get(user).map(String::as_str)

@@ -6,6 +6,7 @@ pub(crate) mod composition;
 pub(crate) mod delay;
 pub(crate) mod events;
 pub(crate) mod frame_loop;
+pub(crate) mod hands;
 pub(crate) mod head;
 pub(crate) mod images;
 pub(crate) mod input;

@@ -1,5 +1,6 @@
 //! Rigid motions: how one place lies in another. Right-handed, y up, metres, as OpenXR has it.
 
+use openuvr_proto::pose;
 use openxr_sys as xr;
 
 use crate::border::Outcome;
@@ -118,6 +119,11 @@ impl Pose {
             turned: Rotation(turned.map(|v| v / length)),
             at,
         })
+    }
+
+    /// As frames say it; `None` for numbers beyond what they can.
+    pub(crate) fn to_wire(self) -> Option<pose::Pose> {
+        pose::Pose::new(self.at, self.turned.0).ok()
     }
 
     pub(crate) fn raw(self) -> xr::Posef {

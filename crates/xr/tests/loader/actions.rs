@@ -9,7 +9,7 @@ use crate::rig::{Application, alone, field};
 
 const HEADLESS: &[&[u8]] = &[xr::MND_HEADLESS_EXTENSION_NAME];
 
-fn set(app: &Application, name: &str) -> xr::ActionSet {
+pub(crate) fn set(app: &Application, name: &str) -> xr::ActionSet {
     let info = xr::ActionSetCreateInfo {
         ty: xr::ActionSetCreateInfo::TYPE,
         next: null(),
@@ -22,7 +22,7 @@ fn set(app: &Application, name: &str) -> xr::ActionSet {
     set
 }
 
-fn action(
+pub(crate) fn action(
     app: &Application,
     set: xr::ActionSet,
     name: &str,
@@ -44,7 +44,7 @@ fn action(
     }
 }
 
-fn attach(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Result {
+pub(crate) fn attach(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Result {
     let info = xr::SessionActionSetsAttachInfo {
         ty: xr::SessionActionSetsAttachInfo::TYPE,
         next: null(),
@@ -54,7 +54,7 @@ fn attach(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Re
     call!(app, AttachSessionActionSets(session, &info))
 }
 
-fn sync(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Result {
+pub(crate) fn sync(app: &Application, session: xr::Session, set: xr::ActionSet) -> xr::Result {
     let active = xr::ActiveActionSet {
         action_set: set,
         subaction_path: xr::Path::NULL,

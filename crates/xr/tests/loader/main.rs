@@ -10,4 +10,6 @@ mod actions;
 mod conformance;
 mod life;
 mod misuse;
+mod streamed;
+mod viewer;
 mod vulkan;

@@ -223,6 +223,21 @@ impl Application {
         }
     }
 
+    /// Whether an event says that the person holds something else; events before it are passed over.
+    pub(crate) fn profile_changed(&self) -> bool {
+        loop {
+            // SAFETY: plain numbers.
+            let mut event: xr::EventDataBuffer = unsafe { std::mem::zeroed() };
+            event.ty = xr::EventDataBuffer::TYPE;
+            if call!(self, PollEvent(self.instance, &mut event)) != xr::Result::SUCCESS {
+                return false;
+            }
+            if event.ty == xr::EventDataInteractionProfileChanged::TYPE {
+                return true;
+            }
+        }
+    }
+
     /// `xrWaitFrame`; when its picture is to be seen, and whether it is to be drawn.
     pub(crate) fn wait_frame(&self, session: xr::Session) -> Result<(xr::Time, bool), xr::Result> {
         // SAFETY: plain numbers.

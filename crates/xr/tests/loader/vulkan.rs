@@ -32,8 +32,8 @@ unsafe extern "system" fn complain(
 }
 
 /// An application with a device, as the runtime wants it.
-struct Drawing {
-    app: Application,
+pub(crate) struct Drawing {
+    pub(crate) app: Application,
     binding: xr::GraphicsBindingVulkanKHR,
     device: ash::Device,
     queue: vk::Queue,
@@ -49,7 +49,7 @@ fn raw<H: vk::Handle>(handle: H) -> *const c_void {
 
 impl Drawing {
     /// `None`, said aloud, where something is missing.
-    fn open() -> Option<Drawing> {
+    pub(crate) fn open() -> Option<Drawing> {
         let app = Application::open(EXTENSIONS)?;
         // SAFETY: the loader of Vulkan has no initialisers with preconditions; each function is called as
         // Vulkan describes it, with live handles.
@@ -65,11 +65,11 @@ impl Drawing {
     }
 
     /// A session that draws; the instance must have asked for what the runtime wants to be asked.
-    fn session(&self) -> Result<xr::Session, xr::Result> {
+    pub(crate) fn session(&self) -> Result<xr::Session, xr::Result> {
         self.app.session((&raw const self.binding).cast())
     }
 
-    fn swapchain(
+    pub(crate) fn swapchain(
         &self,
         session: xr::Session,
         change: impl FnOnce(&mut xr::SwapchainCreateInfo),
@@ -116,14 +116,14 @@ impl Drawing {
         call!(self.app, ReleaseSwapchainImage(swapchain, null()))
     }
 
-    fn draw_nothing(&self, swapchain: xr::Swapchain) {
+    pub(crate) fn draw_nothing(&self, swapchain: xr::Swapchain) {
         for step in [Drawing::acquire, Drawing::wait, Drawing::release] {
             assert_eq!(step(self, swapchain), xr::Result::SUCCESS);
         }
     }
 
     /// Ends the device; what it says of what was left there is counted before.
-    fn close(self) {
+    pub(crate) fn close(self) {
         // SAFETY: nothing of it is used any more.
         unsafe {
             self.device.queue_wait_idle(self.queue).unwrap();
@@ -248,7 +248,7 @@ impl Application {
     }
 
     /// What has to be asked before a session.
-    fn ask(&self) {
+    pub(crate) fn ask(&self) {
         // SAFETY: plain numbers.
         let mut requirements: xr::GraphicsRequirementsVulkanKHR = unsafe { std::mem::zeroed() };
         requirements.ty = xr::GraphicsRequirementsVulkanKHR::TYPE;
@@ -265,7 +265,7 @@ impl Application {
 }
 
 /// A view of all of a swapchain.
-fn view(swapchain: xr::Swapchain, width: i32) -> xr::CompositionLayerProjectionView {
+pub(crate) fn view(swapchain: xr::Swapchain, width: i32) -> xr::CompositionLayerProjectionView {
     xr::CompositionLayerProjectionView {
         ty: xr::CompositionLayerProjectionView::TYPE,
         next: null(),
@@ -287,7 +287,7 @@ fn view(swapchain: xr::Swapchain, width: i32) -> xr::CompositionLayerProjectionV
     }
 }
 
-fn projection(
+pub(crate) fn projection(
     space: xr::Space,
     views: &[xr::CompositionLayerProjectionView],
 ) -> xr::CompositionLayerProjection {

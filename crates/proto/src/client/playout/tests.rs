@@ -50,7 +50,7 @@ fn out(frame: u32, at: Instant, seq: u32) -> Fate {
         repaired: 1,
         resent: 2,
         pose: None,
-        field_of_view: None,
+        views: None,
     })
 }
 

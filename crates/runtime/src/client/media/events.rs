@@ -80,6 +80,7 @@ impl Media {
             ClientEvent::Rumble(pad, rumble, lasts) => {
                 self.shared.pads.rumble(pad, rumble, lasts);
             }
+            ClientEvent::Haptic(haptic) => self.shared.notice(Notice::Haptic(haptic)),
             ClientEvent::Clipboard(text) => self.shared.clipboard.arrived(text),
             ClientEvent::SourceShown(shown) => self.shared.notice(Notice::SourceShown(shown)),
             ClientEvent::Decided(decision) => self.overlay.set_decision(&decision.to_string()),

@@ -18,7 +18,7 @@ use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::send::rendition::{AppliedInput, FanOut, FrameOutcome, Plan, Rendition};
 use openuvr_proto::send::session::Session;
 use openuvr_proto::send::subscriber::Slice;
-use openuvr_proto::time::Instant;
+use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::Stage;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::{EchoKind, PoseEcho, SlicePlace};
@@ -311,12 +311,12 @@ impl Pipeline {
         let pose = about.drawn.pose.map(|posed| {
             let echo = PoseEcho {
                 pose: posed.id,
-                at: posed.pose,
-                display: None,
+                at: about.drawn.head.unwrap_or(posed.pose),
+                display: about.drawn.display.map(|at| PeerInstant(at.0)),
             };
             (posed.subscriber, echo)
         });
-        self.rendition.drawn(pose, None);
+        self.rendition.drawn(pose, about.drawn.views);
         let taken = about.drawn.input.map(|taken| AppliedInput {
             from: taken.from,
             seq: taken.seq,

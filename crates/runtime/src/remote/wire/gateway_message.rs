@@ -7,6 +7,7 @@ use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::controller::Controllers;
 use openuvr_proto::decision::Loss;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::{FrameId, PoseId};
@@ -41,6 +42,8 @@ pub enum GatewayMessage {
     Input(InputEvent, PeerInstant),
     /// Where its person's head is, and the pose's number.
     Pose((PoseId, Pose), PeerInstant),
+    /// What its person holds.
+    Controllers(Controllers, PeerInstant),
     /// A piece of what its person copied.
     ClipboardPiece(ClipboardPiece),
     /// Its client was heard from.
@@ -62,6 +65,7 @@ mod kind {
     pub(super) const CLOCK: u8 = 10;
     pub(super) const CLIPBOARD: u8 = 11;
     pub(super) const POSE: u8 = 12;
+    pub(super) const CONTROLLERS: u8 = 13;
 }
 
 impl GatewayMessage {
@@ -99,6 +103,15 @@ impl GatewayMessage {
                 let (id, pose, sampled) = (*id, *pose, *sampled);
                 Message::Pose { id, sampled, pose }.write(&mut bytes);
             }
+            GatewayMessage::Controllers(states, sampled) => {
+                w.u8(kind::CONTROLLERS);
+                let held = Message::Controllers {
+                    number: 0,
+                    sampled: *sampled,
+                    states: *states,
+                };
+                held.write(&mut bytes);
+            }
             GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
             GatewayMessage::HeardFrom => {
                 w.u8(kind::HEARD_FROM);
@@ -131,6 +144,12 @@ impl GatewayMessage {
             },
             kind::POSE => match message(&mut r)? {
                 Message::Pose { id, pose, sampled } => GatewayMessage::Pose((id, pose), sampled),
+                _ => return Err(refused("message")),
+            },
+            kind::CONTROLLERS => match message(&mut r)? {
+                Message::Controllers {
+                    states, sampled, ..
+                } => GatewayMessage::Controllers(states, sampled),
                 _ => return Err(refused("message")),
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),

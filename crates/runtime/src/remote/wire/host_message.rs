@@ -17,7 +17,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
-use openuvr_proto::wire::video::{Configuration, FrameHeader, MAX_SLICES, SlicePlace};
+use openuvr_proto::wire::video::{Extensions, FrameHeader, MAX_SLICES, SlicePlace};
 
 use super::{REFUSALS, flag, grant, one_of, place_in, refused, words, write_grant};
 use crate::host::AdmitRefused;
@@ -36,7 +36,7 @@ pub enum HostMessage {
     Admitted(String),
     /// It may not.
     NotAdmitted(AdmitRefused),
-    /// A frame begins. Pose, field of view and the player's link stay with the host.
+    /// A frame begins. What is known of the player's link stays with the host.
     Begin(Instant, Box<Frame>),
     /// A slice of it.
     Slice(Instant, SlicePlace, Option<u16>, Vec<u8>),
@@ -71,6 +71,7 @@ mod kind {
     pub(super) const CLIPBOARD_WAYS: u8 = 18;
     pub(super) const CLIPBOARD: u8 = 19;
     pub(super) const RUMBLE: u8 = 20;
+    pub(super) const HAPTIC: u8 = 21;
 }
 
 const GOODBYES: [GoodbyeReason; 5] = [
@@ -229,14 +230,15 @@ fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
         .u32(header.echo.seq.0)
         .u8(place_in(&ECHOES, &header.echo.kind))
         .u8(frame.slices)
-        .u64(u64::try_from(frame.interval.as_nanos()).unwrap_or(u64::MAX))
-        .u8(u8::from(frame.configuration.is_some()));
-    if let Some(configuration) = &frame.configuration {
-        write_size(w, configuration.size);
-        w.u8(configuration.codec)
-            .u8(configuration.colour)
-            .u16(configuration.fps);
-    }
+        .u64(u64::try_from(frame.interval.as_nanos()).unwrap_or(u64::MAX));
+    let extensions = Extensions {
+        configuration: frame.configuration,
+        clean_after: None,
+        pose: frame.pose,
+        views: frame.views,
+    };
+    // Nothing stands behind it.
+    extensions.write(w.0);
 }
 
 fn frame(r: &mut Reader<'_>) -> Result<Frame, Reject> {
@@ -258,20 +260,12 @@ fn frame(r: &mut Reader<'_>) -> Result<Frame, Reject> {
         return Err(refused("slices"));
     }
     let interval = Duration::from_nanos(r.u64()?);
-    let configuration = match flag(r)? {
-        true => Some(Configuration {
-            size: size(r)?,
-            codec: r.u8()?,
-            colour: r.u8()?,
-            fps: r.u16()?,
-        }),
-        false => None,
-    };
+    let extensions = Extensions::parse(r.bytes(r.remaining())?)?;
     Ok(Frame {
         header,
-        configuration,
-        pose: None,
-        field_of_view: None,
+        configuration: extensions.configuration,
+        pose: extensions.pose,
+        views: extensions.views,
         slices,
         interval,
         link: None,
@@ -336,6 +330,11 @@ fn write_update(bytes: &mut Vec<u8>, update: &Update) {
                 .u16(rumble.weak)
                 .u16(*millis);
         }
+        Update::Haptic(haptic) => {
+            w.u8(kind::HAPTIC);
+            let (serial, haptic) = (0, *haptic);
+            Message::Haptic { serial, haptic }.write(bytes);
+        }
         Update::Clipboard(text) => {
             w.u8(kind::CLIPBOARD).bytes(text.0.as_bytes());
         }
@@ -377,6 +376,13 @@ fn update(kind: u8, r: &mut Reader<'_>) -> Result<Update, Reject> {
             },
             millis: r.u16()?,
         },
+        kind::HAPTIC => {
+            let mut messages = Messages::new(r.bytes(r.remaining())?);
+            match messages.next().ok_or(Reject::Truncated)?? {
+                Message::Haptic { haptic, .. } => Update::Haptic(haptic),
+                _ => return Err(refused("vibration")),
+            }
+        }
         kind::CLIPBOARD => {
             let text = std::str::from_utf8(r.bytes(r.remaining())?);
             let text = ClipboardText::from(text.map_err(|_| refused("text"))?);
@@ -406,12 +412,4 @@ fn shape(r: &mut Reader<'_>) -> Result<CursorShape, Reject> {
 
 fn write_size(w: &mut Writer<'_>, size: Size) {
     w.u32(size.width).u32(size.height);
-}
-
-fn size(r: &mut Reader<'_>) -> Result<Size, Reject> {
-    let size = Size::new(r.u32()?, r.u32()?);
-    match size.is_valid() {
-        true => Ok(size),
-        false => Err(refused("size")),
-    }
 }

@@ -6,9 +6,10 @@ use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::decision::Loss;
 use openuvr_proto::host::{Grant, SubscribeRequest};
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadId, Rumble};
@@ -20,7 +21,9 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
-use openuvr_proto::wire::video::{Configuration, FrameHeader, SlicePlace};
+use openuvr_proto::wire::video::{
+    Configuration, FieldOfView, FrameHeader, PoseEcho, SlicePlace, View, Views,
+};
 
 use super::*;
 use crate::host::{Admission, AdmitRefused};
@@ -48,6 +51,10 @@ fn asked() -> Vec<GatewayMessage> {
                 Pose::new([0.5, 1.5, -2.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
             ),
             PeerInstant(7),
+        ),
+        GatewayMessage::Controllers(
+            [None, Some(ControllerState::new(Hand::Right))],
+            PeerInstant(8),
         ),
         GatewayMessage::ClipboardPiece(ClipboardPiece {
             total: 9_000,
@@ -104,6 +111,13 @@ fn asked() -> Vec<GatewayMessage> {
     all
 }
 
+fn eye(right: f32) -> View {
+    View {
+        pose: Pose::new([right, 1.5, 0.0], [0.0, 0.0, 0.0, 1.0]).unwrap(),
+        fov: FieldOfView::new(-0.75, 0.5, 0.625, -0.875).unwrap(),
+    }
+}
+
 fn told() -> Vec<HostMessage> {
     let (role, watching) = (Role::Observer, Some(WatchReason::TakenOver));
     let header = FrameHeader {
@@ -122,8 +136,12 @@ fn told() -> Vec<HostMessage> {
     let frame = |configuration| Frame {
         header,
         configuration,
-        pose: None,
-        field_of_view: None,
+        pose: Some(PoseEcho {
+            pose: PoseId(6),
+            at: Pose::new([0.5, 1.5, 0.0], [0.0, 0.0, 0.0, 1.0]).unwrap(),
+            display: Some(PeerInstant(77)),
+        }),
+        views: Some(Views::two(eye(-0.5), eye(0.5))),
         slices: 8,
         interval: Duration::from_micros(16_667),
         link: None,
@@ -194,6 +212,12 @@ fn told() -> Vec<HostMessage> {
             },
             millis: 350,
         },
+        Update::Haptic(Haptic {
+            hand: Hand::Left,
+            amplitude: 32_768,
+            frequency: 160,
+            duration: Duration::from_millis(20),
+        }),
         Update::Ended(GoodbyeReason::SourceEnded),
     ] {
         all.push(HostMessage::Update(update));

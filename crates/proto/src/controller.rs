@@ -1,0 +1,284 @@
+//! What a person holds in each hand: where it is, what of it is pressed, and what the hand is to feel.
+//!
+//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is no input event: as of
+//! poses only the newest counts, and one that is lost is not sent again. Of a touch of a button that is
+//! shorter than the time between two states nothing is heard.
+
+use std::time::Duration;
+
+use crate::bytes::{Reader, Reject, Writer, range};
+use crate::id::SubscriberId;
+use crate::pose::Pose;
+use crate::time::{Instant, Mapped, PeerInstant};
+
+/// One of a person's hands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Hand {
+    /// `/user/hand/left`.
+    Left = 0,
+    /// `/user/hand/right`.
+    Right = 1,
+}
+
+impl Hand {
+    /// Both.
+    pub const ALL: [Hand; 2] = [Hand::Left, Hand::Right];
+
+    /// Its place in lists of both.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The hand with this number on the wire.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn parse(number: u8) -> Result<Hand, Reject> {
+        let hand = Hand::ALL.get(usize::from(number));
+        hand.copied().ok_or(Reject::Range("hand"))
+    }
+}
+
+/// Buttons of a controller that are pressed, and what of it is touched: a bit for each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Buttons(pub u16);
+
+impl Buttons {
+    /// `x/click` of the left hand, `a/click` of the right one.
+    pub const A_X: Buttons = Buttons(1);
+    /// `y/click` of the left hand, `b/click` of the right one.
+    pub const B_Y: Buttons = Buttons(1 << 1);
+    /// `menu/click` of the left hand, `system/click` of the right one.
+    pub const MENU_SYSTEM: Buttons = Buttons(1 << 2);
+    /// `thumbstick/click`.
+    pub const THUMBSTICK: Buttons = Buttons(1 << 3);
+    /// `x/touch` of the left hand, `a/touch` of the right one.
+    pub const A_X_TOUCH: Buttons = Buttons(1 << 4);
+    /// `y/touch` of the left hand, `b/touch` of the right one.
+    pub const B_Y_TOUCH: Buttons = Buttons(1 << 5);
+    /// `trigger/touch`.
+    pub const TRIGGER_TOUCH: Buttons = Buttons(1 << 6);
+    /// `thumbstick/touch`.
+    pub const THUMBSTICK_TOUCH: Buttons = Buttons(1 << 7);
+    /// `thumbrest/touch`.
+    pub const THUMBREST_TOUCH: Buttons = Buttons(1 << 8);
+
+    /// Whether all of `others` are among them.
+    #[must_use]
+    pub fn contains(self, others: Buttons) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// These and `others`.
+    #[must_use]
+    pub fn with(self, others: Buttons) -> Buttons {
+        Buttons(self.0 | others.0)
+    }
+}
+
+/// All of a controller at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ControllerState {
+    /// The hand that holds it.
+    pub hand: Hand,
+    /// `grip/pose`: the middle of the palm. In the space of the head's poses; `None`: not tracked.
+    pub grip: Option<Pose>,
+    /// `aim/pose`: the origin and direction of what it points with.
+    pub aim: Option<Pose>,
+    /// What is pressed and touched.
+    pub buttons: Buttons,
+    /// `trigger/value`; 65 535: pulled to the end. See [`ControllerState::pull`].
+    pub trigger: u16,
+    /// `squeeze/value`; 65 535: as hard as it goes.
+    pub squeeze: u16,
+    /// `thumbstick/x` and `/y`: to the right and up, ±32 767 at the rim. See [`ControllerState::deflection`].
+    pub thumbstick: (i16, i16),
+}
+
+impl ControllerState {
+    /// One at rest, of which it is not known where it is.
+    #[must_use]
+    pub fn new(hand: Hand) -> ControllerState {
+        ControllerState {
+            hand,
+            grip: None,
+            aim: None,
+            buttons: Buttons::default(),
+            trigger: 0,
+            squeeze: 0,
+            thumbstick: (0, 0),
+        }
+    }
+
+    /// A trigger or grip that is pulled so far: 0 to 1. What is no number counts as 0.
+    #[must_use]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within its range"
+    )]
+    pub fn pull(fraction: f32) -> u16 {
+        (fraction.clamp(0.0, 1.0) * f32::from(u16::MAX)).round() as u16
+    }
+
+    /// A stick on one axis, -1 to 1. What is no number counts as 0.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "within its range")]
+    pub fn deflection(fraction: f32) -> i16 {
+        (fraction.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16
+    }
+
+    fn write(&self, w: &mut Writer<'_>) {
+        let tracked = u8::from(self.grip.is_some()) | u8::from(self.aim.is_some()) << 1;
+        w.u8(tracked);
+        for pose in self.grip.iter().chain(&self.aim) {
+            pose.write(w);
+        }
+        w.u16(self.buttons.0).u16(self.trigger).u16(self.squeeze);
+        w.i16(self.thumbstick.0).i16(self.thumbstick.1);
+    }
+
+    fn parse(hand: Hand, r: &mut Reader<'_>) -> Result<ControllerState, Reject> {
+        let tracked = r.u8()?;
+        range(tracked <= 3, "what of a controller is tracked")?;
+        // Numbers that are no pose say that it is not tracked.
+        let [grip, aim] = [1, 2].map(|bit| match tracked & bit {
+            0 => Ok(None),
+            _ => Pose::parse(r),
+        });
+        Ok(ControllerState {
+            hand,
+            grip: grip?,
+            aim: aim?,
+            buttons: Buttons(r.u16()?),
+            trigger: r.u16()?,
+            squeeze: r.u16()?,
+            thumbstick: (r.i16()?, r.i16()?),
+        })
+    }
+}
+
+/// The controllers of the left and of the right hand; `None`: there is none.
+pub type Controllers = [Option<ControllerState>; 2];
+
+/// Each in its hand's place.
+pub(crate) fn write_both(states: &Controllers, w: &mut Writer<'_>) {
+    let held = u8::from(states[0].is_some()) | u8::from(states[1].is_some()) << 1;
+    w.u8(held);
+    for state in states.iter().flatten() {
+        state.write(w);
+    }
+}
+
+pub(crate) fn parse_both(r: &mut Reader<'_>) -> Result<Controllers, Reject> {
+    let held = r.u8()?;
+    range(held <= 3, "hands")?;
+    let [left, right] = Hand::ALL.map(|hand| match held & 1 << hand as u8 {
+        0 => Ok(None),
+        _ => ControllerState::parse(hand, r).map(Some),
+    });
+    Ok([left?, right?])
+}
+
+/// Controllers in the order of the wire: each says that it is of the hand in whose place it stands.
+#[must_use]
+pub(crate) fn in_place(states: Controllers) -> Controllers {
+    Hand::ALL.map(|hand| states[hand.index()].map(|state| ControllerState { hand, ..state }))
+}
+
+/// What the host heard last of the player's controllers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Controlled {
+    /// The player.
+    pub subscriber: SubscriberId,
+    /// Counts up with each of this player's states.
+    pub number: u32,
+    /// Left and right.
+    pub states: Controllers,
+    /// When they were sampled, on the client's clock …
+    pub sampled: PeerInstant,
+    /// … and on ours; `None` until the clocks have met.
+    pub sampled_here: Option<Mapped<Instant>>,
+    /// When they arrived.
+    pub received: Instant,
+}
+
+/// What a hand is to feel. One that comes before the last one is over takes its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Haptic {
+    /// The hand.
+    pub hand: Hand,
+    /// How hard; 65 535: as hard as it goes, 0: it stops. See [`ControllerState::pull`].
+    pub amplitude: u16,
+    /// In Hz; 0: whatever suits the device.
+    pub frequency: u16,
+    /// How long; zero with an amplitude: as short as the device can.
+    pub duration: Duration,
+}
+
+/// Longer ones are cut (a guess: nobody means more).
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Haptic {
+    /// Nothing any more.
+    #[must_use]
+    pub fn stop(hand: Hand) -> Haptic {
+        Haptic {
+            hand,
+            amplitude: 0,
+            frequency: 0,
+            duration: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        let micros = self.duration.min(LONGEST).as_micros();
+        w.u8(self.hand as u8)
+            .u16(self.amplitude)
+            .u16(self.frequency)
+            .u32(u32::try_from(micros).unwrap_or(u32::MAX));
+    }
+
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Haptic, Reject> {
+        let haptic = Haptic {
+            hand: Hand::parse(r.u8()?)?,
+            amplitude: r.u16()?,
+            frequency: r.u16()?,
+            duration: Duration::from_micros(r.u32()?.into()),
+        };
+        range(haptic.duration <= LONGEST, "duration of a vibration")?;
+        Ok(haptic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_their_range_are_brought_into_it() {
+        let pulls = [-1.0, 0.0, 0.5, 1.0, 7.0, f32::NAN].map(ControllerState::pull);
+        assert_eq!(pulls, [0, 0, 32_768, 65_535, 65_535, 0]);
+        let sticks = [-2.0, -1.0, 0.0, 1.0, f32::NAN].map(ControllerState::deflection);
+        assert_eq!(sticks, [-32_767, -32_767, 0, 32_767, 0]);
+    }
+
+    #[test]
+    fn hands_and_durations_that_are_none_are_refused() {
+        let mut bytes = Vec::new();
+        Haptic::stop(Hand::Right).write(&mut Writer(&mut bytes));
+        assert_eq!(
+            Haptic::parse(&mut Reader::new(&bytes)),
+            Ok(Haptic::stop(Hand::Right))
+        );
+        let hand = [&[2], &bytes[1..]].concat();
+        assert!(Haptic::parse(&mut Reader::new(&hand)).is_err());
+        let long = [&bytes[..5], &[0xff; 4]].concat();
+        assert!(Haptic::parse(&mut Reader::new(&long)).is_err());
+        assert!(parse_both(&mut Reader::new(&[4])).is_err());
+        assert!(parse_both(&mut Reader::new(&[1, 9])).is_err());
+        assert_eq!(parse_both(&mut Reader::new(&[0])), Ok([None, None]));
+    }
+}

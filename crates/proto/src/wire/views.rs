@@ -1,0 +1,175 @@
+//! From where and how wide the picture of a frame was drawn.
+
+use crate::bytes::{Reader, Reject, Writer};
+use crate::pose::{Pose, PoseError};
+
+/// What a view shows: the angles between its axis and its four sides, in radians, as OpenXR's
+/// `XrFovf` has them. Left and down are usually negative.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FieldOfView {
+    left: f32,
+    right: f32,
+    up: f32,
+    down: f32,
+}
+
+// Its numbers are finite, and so equal to themselves.
+impl Eq for FieldOfView {}
+
+impl FieldOfView {
+    /// Bytes that it takes.
+    const LEN: usize = 4 * 4;
+
+    /// Half angles to the left, to the right, up and down, in radians.
+    ///
+    /// # Errors
+    /// [`PoseError::NotFinite`], also for an angle of 90° or more: nothing is seen there.
+    pub fn new(left: f32, right: f32, up: f32, down: f32) -> Result<FieldOfView, PoseError> {
+        let within = |angle: f32| angle.is_finite() && angle.abs() < std::f32::consts::FRAC_PI_2;
+        let view = FieldOfView {
+            left,
+            right,
+            up,
+            down,
+        };
+        match view.angles().into_iter().all(within) {
+            true => Ok(view),
+            false => Err(PoseError::NotFinite),
+        }
+    }
+
+    /// Left, right, up, down, in radians.
+    #[must_use]
+    pub fn angles(&self) -> [f32; 4] {
+        [self.left, self.right, self.up, self.down]
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        for angle in self.angles() {
+            w.f32(angle);
+        }
+    }
+
+    /// `None` if the numbers are no such angles.
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Option<FieldOfView>, Reject> {
+        let [left, right] = [r.f32()?, r.f32()?];
+        Ok(FieldOfView::new(left, right, r.f32()?, r.f32()?).ok())
+    }
+}
+
+/// One eye's part of a picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// Where the eye was that it was drawn for, in the space of the player's own poses. Its
+    /// velocities are not sent.
+    pub pose: Pose,
+    /// What it shows.
+    pub fov: FieldOfView,
+}
+
+/// The views of a picture, side by side from left to right, each an equal part of its width: the one
+/// of a picture with one view, or those of the left and of the right eye.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Views {
+    first: View,
+    second: Option<View>,
+}
+
+impl Views {
+    /// Of a picture with one view.
+    #[must_use]
+    pub fn one(view: View) -> Views {
+        Views {
+            first: still(view),
+            second: None,
+        }
+    }
+
+    /// Of a picture with two.
+    #[must_use]
+    pub fn two(left: View, right: View) -> Views {
+        Views {
+            first: still(left),
+            second: Some(still(right)),
+        }
+    }
+
+    /// From left to right; `None` if there is none, or more than two.
+    pub fn from_views(views: impl IntoIterator<Item = View>) -> Option<Views> {
+        let mut views = views.into_iter();
+        match (views.next()?, views.next(), views.next()) {
+            (first, None, _) => Some(Views::one(first)),
+            (left, Some(right), None) => Some(Views::two(left, right)),
+            _ => None,
+        }
+    }
+
+    /// From left to right.
+    pub fn iter(&self) -> impl Iterator<Item = &View> + Clone {
+        std::iter::once(&self.first).chain(&self.second)
+    }
+
+    /// How many they are: 1 or 2.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        1 + usize::from(self.second.is_some())
+    }
+
+    /// The one of the left eye, or the only one.
+    #[must_use]
+    pub fn left(&self) -> &View {
+        &self.first
+    }
+
+    /// The one of the right eye, or the only one.
+    #[must_use]
+    pub fn right(&self) -> &View {
+        self.second.as_ref().unwrap_or(&self.first)
+    }
+
+    /// Bytes that they take.
+    pub(super) fn len(&self) -> usize {
+        1 + self.count() * (Pose::PLACE_LEN + FieldOfView::LEN)
+    }
+
+    pub(super) fn write(&self, w: &mut Writer<'_>) {
+        w.u8(if self.second.is_some() { 2 } else { 1 });
+        for view in self.iter() {
+            view.pose.write_place(w);
+            view.fov.write(w);
+        }
+    }
+
+    /// `None` if they are not one or two, or one of them is none.
+    pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Views>, Reject> {
+        let count = r.u8()?;
+        if !(1..=2).contains(&count) {
+            return Ok(None);
+        }
+        let first = View::parse(r)?;
+        let second = match count {
+            2 => Some(View::parse(r)?),
+            _ => None,
+        };
+        Ok(match (first, second) {
+            (Some(first), None) => Some(Views::one(first)),
+            (Some(left), Some(Some(right))) => Some(Views::two(left, right)),
+            _ => None,
+        })
+    }
+}
+
+impl View {
+    fn parse(r: &mut Reader<'_>) -> Result<Option<View>, Reject> {
+        let (pose, fov) = (Pose::parse_place(r)?, FieldOfView::parse(r)?);
+        Ok(pose.zip(fov).map(|(pose, fov)| View { pose, fov }))
+    }
+}
+
+/// Without the velocities, which do not come out at the other end.
+fn still(view: View) -> View {
+    View {
+        pose: view.pose.still(),
+        ..view
+    }
+}

@@ -1,0 +1,150 @@
+//! The controllers of a client, as devices of the action system.
+//!
+//! They have what `oculus/touch_controller` has. An application that knows only `khr/simple_controller` gets
+//! that: select is the trigger or the lower button, menu is menu.
+
+use openuvr_proto::controller::{Buttons, Controlled, ControllerState, Hand};
+use openuvr_proto::pose as wire;
+use openuvr_proto::time::Instant;
+
+use super::input::{Input, Value};
+use super::pose::{Pose, Rotation, Vector, add, scaled};
+
+const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
+const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
+
+/// A hand is carried on by at most this many seconds: it changes its mind sooner than a head (guess).
+const FURTHEST: f32 = 0.1;
+
+/// A client that says nothing of its controllers for so many seconds has lost them (guess: as of a head).
+const STALE: f32 = 0.33;
+
+fn user(hand: Hand) -> &'static str {
+    match hand {
+        Hand::Left => "/user/hand/left",
+        Hand::Right => "/user/hand/right",
+    }
+}
+
+/// The hand with this path.
+pub(crate) fn hand(path: &str) -> Option<Hand> {
+    Hand::ALL.into_iter().find(|hand| user(*hand) == path)
+}
+
+/// What is known of a client's controllers.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    newest: Option<Controlled>,
+    /// The input has devices of ours.
+    holds: bool,
+}
+
+impl Hands {
+    /// Takes what was heard last; `None`: there is no player, or it has said nothing.
+    pub(crate) fn heard(&mut self, newest: Option<Controlled>) {
+        self.newest = newest;
+    }
+
+    /// Tells the input what is held at `now`. `knows` says whether the application has bindings for a profile.
+    pub(crate) fn tell(&mut self, input: &mut Input, now: Instant, knows: impl Fn(&str) -> bool) {
+        let newest = self.newest;
+        if newest.is_none() && !self.holds {
+            // Who has no controllers of ours may have others, by `XR_EXT_conformance_automation`.
+            return;
+        }
+        let fresh = newest.filter(|newest| seconds(newest.received, now) < STALE);
+        let profile = match knows(TOUCH) || !knows(SIMPLE) {
+            true => TOUCH,
+            false => SIMPLE,
+        };
+        self.holds = fresh.is_some();
+        for hand in Hand::ALL {
+            let state = fresh.and_then(|fresh| fresh.states[hand.index()]);
+            input.holds(user(hand), profile, state.is_some());
+            if let Some(state) = state {
+                tell_one(input, profile, &state);
+            }
+        }
+    }
+
+    /// Where a place of a hand (`/input/grip/pose`) is expected to be at `at`; `None`: it is not known, or no place
+    /// of ours.
+    pub(crate) fn lies(&self, user: &str, place: &str, at: Instant) -> Option<Pose> {
+        let newest = self.newest.filter(|_| self.holds)?;
+        let state = newest.states[hand(user)?.index()]?;
+        let pose = match place {
+            "/input/grip/pose" => state.grip?,
+            "/input/aim/pose" => state.aim?,
+            _ => return None,
+        };
+        // Before the clocks have met it is the time of its arrival.
+        let sampled = newest
+            .sampled_here
+            .map_or(newest.received, |mapped| mapped.at.min(newest.received));
+        Some(carried(&pose, seconds(sampled, at)))
+    }
+}
+
+/// A pose, so many seconds later.
+fn carried(pose: &wire::Pose, later: f32) -> Pose {
+    let later = later.clamp(-FURTHEST, FURTHEST);
+    let by = |velocity: Option<Vector>| scaled(velocity.unwrap_or_default(), later);
+    let turned = pose.orientation();
+    let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
+    Pose {
+        turned: Rotation::around(by(pose.angular_velocity()))
+            .after(Rotation(turned.map(|v| v / length))),
+        at: add(pose.position(), by(pose.linear_velocity())),
+    }
+}
+
+fn tell_one(input: &mut Input, profile: &str, state: &ControllerState) {
+    let user = user(state.hand);
+    let pressed = |button| state.buttons.contains(button);
+    let pulled = |value: u16| f32::from(value) / f32::from(u16::MAX);
+    let (trigger, squeeze) = (pulled(state.trigger), pulled(state.squeeze));
+    let mut say = |place: &str, value| input.says(user, place, value);
+    if profile == SIMPLE {
+        // Half way: as far as a click needs (guess).
+        let select = pressed(Buttons::A_X) || trigger >= 0.5;
+        say("/input/select/click", Value::Bool(select));
+        say(
+            "/input/menu/click",
+            Value::Bool(pressed(Buttons::MENU_SYSTEM)),
+        );
+        return;
+    }
+    let (lower, upper, menu) = match state.hand {
+        Hand::Left => ("x", "y", "menu"),
+        Hand::Right => ("a", "b", "system"),
+    };
+    let bits = [
+        (lower, "click", Buttons::A_X),
+        (lower, "touch", Buttons::A_X_TOUCH),
+        (upper, "click", Buttons::B_Y),
+        (upper, "touch", Buttons::B_Y_TOUCH),
+        (menu, "click", Buttons::MENU_SYSTEM),
+        ("thumbstick", "click", Buttons::THUMBSTICK),
+        ("thumbstick", "touch", Buttons::THUMBSTICK_TOUCH),
+        ("trigger", "touch", Buttons::TRIGGER_TOUCH),
+        ("thumbrest", "touch", Buttons::THUMBREST_TOUCH),
+    ];
+    for (thing, what, bit) in bits {
+        say(&format!("/input/{thing}/{what}"), Value::Bool(pressed(bit)));
+    }
+    say("/input/trigger/value", Value::Number(trigger));
+    say("/input/squeeze/value", Value::Number(squeeze));
+    let axis = |value: i16| (f32::from(value) / f32::from(i16::MAX)).max(-1.0);
+    let (x, y) = (axis(state.thumbstick.0), axis(state.thumbstick.1));
+    say("/input/thumbstick", Value::Pair([x, y]));
+    say("/input/thumbstick/x", Value::Number(x));
+    say("/input/thumbstick/y", Value::Number(y));
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "spans of interest are far below a second"
+)]
+fn seconds(from: Instant, to: Instant) -> f32 {
+    to.0.saturating_sub(from.0) as f32 / 1e9
+}

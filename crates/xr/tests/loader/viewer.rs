@@ -1,0 +1,124 @@
+//! A client in the application's own process, which has a head and hands, and remembers with what frames were drawn.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use openuvr_media::cursor::Cursor;
+use openuvr_media::picture::Picture;
+use openuvr_media::present::{PresentError, Presenter};
+use openuvr_proto::id::FrameId;
+use openuvr_proto::wire::video::Viewpoint;
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::host;
+use openuvr_runtime::line::{Order, XR_ORDER};
+
+const PIN: &str = "135790";
+
+/// Viewpoints that wait to be looked at; those that come while all wait are not.
+const MOST: usize = 4;
+
+struct Seen {
+    newest: Viewpoint,
+    to: SyncSender<Viewpoint>,
+}
+
+impl Presenter for Seen {
+    fn viewpoint(&mut self, viewpoint: &Viewpoint) {
+        self.newest = *viewpoint;
+    }
+
+    fn present(&mut self, _: FrameId, _: &Picture<'_>) -> Result<(), PresentError> {
+        let _ = self.to.try_send(self.newest);
+        Ok(())
+    }
+
+    fn cursor(&mut self, _: &Cursor) -> Result<(), PresentError> {
+        Ok(())
+    }
+}
+
+/// Where the host of the next session is to be, as `openuvr xr install` would say it; its port.
+pub(crate) fn order() -> u16 {
+    let folder = std::env::var("XDG_CONFIG_HOME").unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let bind = socket.local_addr().unwrap();
+    let order = Order {
+        input: false,
+        window: None,
+        eye: Some("64x32".to_owned()),
+        gateways: false,
+        host: host::config::Config {
+            bind,
+            pin: Some(PIN.to_owned()),
+            encoders: vec!["raw".to_owned()],
+            sound: "off".to_owned(),
+            realtime: false,
+            ..host::config::Config::default()
+        },
+    };
+    let file = Path::new(&folder).join("openuvr").join(XR_ORDER);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, order.text().unwrap()).unwrap();
+    bind.port()
+}
+
+/// A client of that host.
+pub(crate) struct Viewer {
+    pub(crate) client: ClientRuntime,
+    seen: Receiver<Viewpoint>,
+}
+
+impl Viewer {
+    pub(crate) fn start(port: u16) -> Viewer {
+        let folder = std::env::var("XDG_CONFIG_HOME").unwrap();
+        let target: Target = format!("127.0.0.1:{port}").parse().unwrap();
+        let config = client::config::Config {
+            pin: Some(PIN.to_owned()),
+            config_dir: Some(Path::new(&folder).join("viewer")),
+            realtime: false,
+            sound: "off".to_owned(),
+            ..client::config::Config::new(target)
+        };
+        let opened = config.open().unwrap();
+        let (to, seen) = sync_channel(MOST);
+        let surface = move || {
+            let (newest, to) = (Viewpoint::default(), to.clone());
+            Box::new(Seen { newest, to }) as Box<dyn Presenter>
+        };
+        let client = ClientRuntime::start(ClientSetup {
+            identity: opened.identity,
+            name: opened.name,
+            hosts: opened.hosts,
+            host: opened.host,
+            target: opened.target,
+            paths: opened.paths,
+            pin: opened.pin,
+            pair_again: false,
+            offer: opened.offer,
+            decoder: opened.decoder,
+            link: opened.link,
+            only: opened.only,
+            surface: Box::new(move |_, _, _| Ok((surface(), None))),
+            input: None,
+            send_input: true,
+            audio: opened.audio,
+            microphone: None,
+            clipboard: None,
+            pads: None,
+            overlay: false,
+            reconnect: true,
+            scheduler: config.scheduler(),
+        });
+        Viewer {
+            client: client.unwrap(),
+            seen,
+        }
+    }
+
+    /// With what the next picture was drawn, if one comes within this time.
+    pub(crate) fn sees(&self, timeout: Duration) -> Option<Viewpoint> {
+        self.seen.recv_timeout(timeout).ok()
+    }
+}
