@@ -16,8 +16,13 @@ const CLICK = 4;
 export class Look {
   private yaw = 0;
   private pitch = 0;
-  private held: { orientation: Quaternion; at: number } | null = null;
-  private readonly phone = new Phone((orientation) => (this.held = { orientation, at: performance.now() }));
+  private held: Quaternion | null = null;
+  /** When the phone said so, until that was asked for. */
+  private turnedAt: number | null = null;
+  private readonly phone = new Phone((orientation) => {
+    this.held = orientation;
+    this.turnedAt = performance.now();
+  });
   private moved = 0;
 
   /** The mouse is heard on this element, and no event of it goes on to those around while `looks`. */
@@ -73,8 +78,9 @@ export class Look {
 
   /** The head, and when it was there. */
   now(): { orientation: Quaternion; at: number } {
-    const aside = around(1, this.yaw);
-    if (this.held) return { orientation: times(aside, this.held.orientation), at: this.held.at };
-    return { orientation: times(aside, around(0, this.pitch)), at: performance.now() };
+    // A phone that says nothing is held as it was.
+    const at = this.turnedAt ?? performance.now();
+    this.turnedAt = null;
+    return { orientation: times(around(1, this.yaw), this.held ?? around(0, this.pitch)), at };
   }
 }
