@@ -162,7 +162,8 @@ fn keep(
             }
             return None;
         }
-        ClientNotice::Audio(_) => return None,
+        // A MUD has no hands.
+        ClientNotice::Audio(_) | ClientNotice::Haptic(_) => return None,
         ClientNotice::Lost(_) => {
             statistics.state = OPENUVR_MUD_CONNECTING as u32;
             let line = "the host is silent or gone; looking for it again";

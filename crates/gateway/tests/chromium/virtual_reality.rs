@@ -269,6 +269,8 @@ fn a_headset_is_entered_and_left() {
     browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));
     // Another tab plays: this one sends no poses any more, and shows the picture on a screen.
     let other = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&other, "!document.querySelector('#role').hidden");
+    browser.run(&other, "document.querySelector('#role').click()");
     browser.until(
         &other,
         "document.querySelector('#state').textContent === 'you play'",
