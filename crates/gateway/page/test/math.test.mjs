@@ -59,6 +59,21 @@ test("a head that turns sees what is there", () => {
   assert.ok(!placeOf(behind, display(EYE, 0, 0)).ahead);
 });
 
+test("it is what the client's mathematics say", async () => {
+  const vectors = await readFile(new URL("../../../../vectors/reprojection.txt", import.meta.url), "utf8");
+  const lines = vectors.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  assert.ok(lines.length > 20);
+  const view = ([left, right, up, down]) => ({ left: tan(left), right: tan(right), up: tan(up), down: tan(down) });
+  for (const line of lines) {
+    const words = line.trim().split(/ +/);
+    const n = words.map(Number);
+    const found = math.reaimed(SAME, view(n.slice(0, 4)), n.slice(8, 12), view(n.slice(4, 8)));
+    const { at, ahead } = placeOf(found, [2 * n[12] - 1, 1 - 2 * n[13], 1]);
+    assert.equal(ahead, words[14] !== "behind", line);
+    if (ahead) at.forEach((place, axis) => assert.ok(Math.abs(place - n[14 + axis]) < 1e-3, `${at}: ${line}`));
+  }
+});
+
 test("a display that shows more or less has the same angles", () => {
   const narrow = { left: -tan(20), right: tan(20), up: tan(20), down: -tan(20) };
   const found = math.reaimed(math.around(1, degrees(5)), EYE, SAME, narrow);
