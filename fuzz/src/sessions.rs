@@ -115,7 +115,7 @@ impl Peer {
             }
             _ => {
                 // A message of a random kind and content.
-                body.push(draw.u8() % 26);
+                body.push(draw.u8() % 27);
                 let content = draw.take(40);
                 body.extend_from_slice(&(content.len() as u16).to_le_bytes());
                 body.extend_from_slice(content);

@@ -17,6 +17,7 @@ use openuvr_net::address::{address_of, station_of};
 use openuvr_proto::control::handshake::{GIVE_UP, HandshakeError};
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::display::Display;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::ledger::of_report;
 use openuvr_proto::units::Size;
@@ -64,6 +65,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
     let client = start(&config, opened, ends, &scheduler)?;
+    if let Some(eyes) = config.eyes() {
+        client.set_display(Display {
+            refresh: None,
+            eyes: Some(eyes),
+        });
+    }
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr client: {warning}");
     }

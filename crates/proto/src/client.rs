@@ -22,6 +22,7 @@ use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
 use crate::control::streams::Grant;
 use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
+use crate::display::Display;
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
@@ -45,6 +46,12 @@ const INPUT_AGAIN: Duration = Duration::from_millis(5);
 /// … and after this at the latest: a round trip that was measured while a machine stood still says
 /// nothing of now (guess).
 const INPUT_LATEST: Duration = Duration::from_millis(250);
+
+/// What the display is like is said so often: it drifts against the host's clock, and one may be lost.
+const DISPLAY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Poses of which it is known when they were sampled: half a second of the most that leave.
+const REMEMBERED_POSES: usize = 1024;
 
 /// Challenges that wait for their answer at most: a host asks about two ways at a time.
 const MAX_CHALLENGES: usize = 4;
@@ -117,7 +124,13 @@ pub struct ClientSession {
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
     poses: pose::Sending<Pose>,
+    /// The newest poses that left, and when they were sampled.
+    posed: VecDeque<(PoseId, Instant)>,
     controllers: pose::Sending<Controllers>,
+    display: Option<Display>,
+    display_number: u32,
+    /// When that was said last.
+    display_said: Option<Instant>,
     /// What is said of each view; the first one is always there.
     views: Vec<View>,
     cursor_serial: Option<u32>,
@@ -158,7 +171,11 @@ impl ClientSession {
             epoch: ConfigEpoch(0),
             input_again: None,
             poses: pose::Sending::default(),
+            posed: VecDeque::new(),
             controllers: pose::Sending::default(),
+            display: None,
+            display_number: 0,
+            display_said: None,
             views: vec![View::new(ViewId::FIRST)],
             cursor_serial: None,
             window_size_due: None,
@@ -388,9 +405,39 @@ impl ClientSession {
 
     fn send_pose(&mut self, now: Instant) {
         if let Some((id, sampled, pose)) = self.poses.poll(now) {
+            if self.posed.len() == REMEMBERED_POSES {
+                self.posed.pop_front();
+            }
+            self.posed.push_back((id, sampled));
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
         }
+    }
+
+    /// The display that shows the pictures is like this. The host hears the latest, once a second.
+    pub fn display(&mut self, now: Instant, display: Display) {
+        self.display = Some(display.sane());
+        self.send_display(now);
+    }
+
+    fn send_display(&mut self, now: Instant) {
+        let Some(display) = self.display else { return };
+        if self
+            .display_said
+            .is_none_or(|said| now >= said + DISPLAY_AGAIN)
+        {
+            self.display_said = Some(now);
+            self.display_number = self.display_number.wrapping_add(1);
+            let number = self.display_number;
+            self.plane.queue(&Message::Display { number, display });
+        }
+    }
+
+    /// When a pose was sampled that left not long ago.
+    #[must_use]
+    pub fn pose_sampled(&self, pose: PoseId) -> Option<Instant> {
+        let mut newest = self.posed.iter().rev();
+        newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
     /// The person holds these, at `sampled`; they leave as poses do. Their number.
@@ -532,6 +579,7 @@ impl ClientSession {
         }
         self.send_pose(now);
         self.send_controllers(now);
+        self.send_display(now);
         for view in &mut self.views {
             view.handle_timeout(now, &mut self.plane);
         }
@@ -598,7 +646,13 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
-        let states = [self.poses.next_timeout(), self.controllers.next_timeout()];
+        let display = self.display.and(self.display_said);
+        let display = display.map(|said| said + DISPLAY_AGAIN);
+        let states = [
+            self.poses.next_timeout(),
+            self.controllers.next_timeout(),
+            display,
+        ];
         let pose = states.into_iter().flatten().min();
         let pose = pose.map(|at| (at, Wakeup::Pose));
         let input = earlier(input, pose);

@@ -43,6 +43,7 @@ use crate::control::plane::earlier;
 use crate::control::streams::StreamOffer;
 use crate::controller::{Controlled, Haptic};
 use crate::decision::Decision;
+use crate::display::PlayersDisplay;
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
 use crate::input::pad::{PadId, Rumble};
@@ -344,6 +345,12 @@ impl Host {
     #[must_use]
     pub fn controllers(&self) -> Option<Controlled> {
         self.playing()?.controlled
+    }
+
+    /// What the current player's display is like; `None` before it said so.
+    #[must_use]
+    pub fn display(&self) -> Option<PlayersDisplay> {
+        self.playing()?.display()
     }
 
     fn playing(&self) -> Option<&Member> {

@@ -69,6 +69,7 @@ pub fn of_report(
         repaired: report.repaired,
         resent: report.resent,
         pose: report.pose,
+        age: report.age,
         ..FrameRecord::new(subscriber, (report.view, report.frame), report.outcome)
     }
 }

@@ -220,6 +220,30 @@ impl ClientStamps {
     }
 }
 
+/// How old a frame is when its client hands it to the display, in ILLIXR's words. The first lies on the client's
+/// clock alone and is exact; the others begin on the host's, and are as exact as the clocks are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DisplayLatency {
+    /// From the sampling of the pose that it was drawn with: motion to photon.
+    pub imu_to_display: Option<Duration>,
+    /// From the moment at which the head's place was predicted from that pose.
+    pub predict_to_display: Option<Duration>,
+    /// From the moment at which the application began to draw.
+    pub render_to_display: Option<Duration>,
+}
+
+impl DisplayLatency {
+    /// Each with its name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Option<Duration>); 3] {
+        [
+            ("imu_to_display", self.imu_to_display),
+            ("predict_to_display", self.predict_to_display),
+            ("render_to_display", self.render_to_display),
+        ]
+    }
+}
+
 /// Everything that is known of one captured frame and one subscriber: a row of the CSV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRecord {
@@ -254,6 +278,8 @@ pub struct FrameRecord {
     pub resent: u16,
     /// The pose that the application drew the frame with, as the client read it from the frame.
     pub pose: Option<PoseId>,
+    /// What its client knows of its age; the client alone has it.
+    pub age: DisplayLatency,
 }
 
 impl FrameRecord {
@@ -280,6 +306,7 @@ impl FrameRecord {
             repaired: 0,
             resent: 0,
             pose: None,
+            age: DisplayLatency::default(),
         }
     }
 }

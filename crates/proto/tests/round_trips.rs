@@ -10,6 +10,7 @@ use openuvr_proto::control::negotiate::{Negotiation, Offer, Refusal, Role, Watch
 use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
+use openuvr_proto::display::{Display, Eyes, Refresh};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -28,8 +29,9 @@ use openuvr_proto::wire::media::{Owner, StreamId, StreamKind};
 use openuvr_proto::wire::parity::{BLOCK, MAX_PARITY, MAX_SHARD, Parity};
 use openuvr_proto::wire::timed::{MAX_BLOCKS, MAX_TIMED_BODY, Payload, Timed, TimedWriter};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment, FragmentPlace,
-    FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace, View, Views,
+    Configuration, DrawingTimes, EchoKind, Extensions, FecPlace, FieldOfView, Flags, Fragment,
+    FragmentPlace, FrameHeader, InputEcho, MAX_FRAGMENTS, MAX_SLICES, PoseEcho, SlicePlace, View,
+    Views,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -315,6 +317,23 @@ fn controllers() -> impl Strategy<Value = Message<'static>> {
     })
 }
 
+fn display() -> impl Strategy<Value = Message<'static>> {
+    let refresh = (any::<i64>(), 1_000_000..=100_000_000_u64);
+    let refresh = refresh.prop_map(|(phase, nanos)| Refresh {
+        phase: PeerInstant(phase),
+        period: Duration::from_nanos(nanos),
+    });
+    let eyes = (eye(), eye(), 0.0..=0.2_f32).prop_map(|(left, right, between)| Eyes {
+        fov: [left.fov, right.fov],
+        between,
+    });
+    let display = (prop::option::of(refresh), prop::option::of(eyes));
+    (any::<u32>(), display).prop_map(|(number, (refresh, eyes))| Message::Display {
+        number,
+        display: Display { refresh, eyes },
+    })
+}
+
 fn haptic() -> impl Strategy<Value = Message<'static>> {
     let numbers = (any::<(u32, u16, u16)>(), 0..60_000_000_u64);
     (select(&Hand::ALL), numbers).prop_map(|(hand, ((serial, amplitude, frequency), micros))| {
@@ -343,6 +362,9 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         at,
         display: display.map(PeerInstant),
     });
+    let instant = || prop::option::of((i64::MIN + 1..).prop_map(PeerInstant));
+    let times = (instant(), instant());
+    let times = times.prop_map(|(predicted, begun)| DrawingTimes { predicted, begun });
     let views = prop_oneof![
         eye().prop_map(Views::one),
         (eye(), eye()).prop_map(|(left, right)| Views::two(left, right)),
@@ -352,13 +374,17 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         any::<Option<u16>>(),
         prop::option::of(echo),
         prop::option::of(views),
+        times,
     )
-        .prop_map(|(configuration, clean_after, pose, views)| Extensions {
-            configuration,
-            clean_after,
-            pose,
-            views,
-        })
+        .prop_map(
+            |(configuration, clean_after, pose, views, times)| Extensions {
+                configuration,
+                clean_after,
+                pose,
+                views,
+                times,
+            },
+        )
 }
 
 /// Events in the order of their sampling, within the 4.29 s that the wire carries.
@@ -438,6 +464,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         pose(),
         controllers(),
         haptic(),
+        display(),
         any::<u32>().prop_map(|seq| Message::InputSeen {
             through: InputSeq(seq)
         }),
@@ -614,7 +641,7 @@ proptest! {
     #[test]
     fn unknown_messages_are_skipped(
         before in message(), after in message(),
-        kind in 25_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
+        kind in 26_u8.., unknown in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = Vec::new();
         before.write(&mut body);

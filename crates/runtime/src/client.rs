@@ -44,6 +44,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controllers, Haptic};
+use openuvr_proto::display::Display;
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -215,6 +216,8 @@ struct Shared {
     keys: AtomicU8,
     /// The size of the window that shows the pictures, as the host is to hear it.
     window_size: Mutex<Option<Size>>,
+    /// What the display is like that shows the pictures, if that was said.
+    display: Mutex<Option<Display>>,
     clipboard: clipboard::Desk,
     pads: pads::PadDesk,
     media_sleeps_until: AtomicI64,
@@ -368,6 +371,7 @@ impl ClientRuntime {
             volume: setup.audio.as_ref().map(|sink| sink.volume.clone()),
             keys: AtomicU8::default(),
             window_size: Mutex::default(),
+            display: Mutex::default(),
             clipboard: clipboard::Desk::default(),
             pads: pads::PadDesk::default(),
             media_sleeps_until: AtomicI64::new(i64::MAX),
@@ -450,6 +454,17 @@ impl ClientRuntime {
         let number = session.controllers(clock::now(), states, sampled);
         self.shared.flush(session);
         Some(number)
+    }
+
+    /// The display that shows the pictures is like this: the host's application draws what its eyes see, and for
+    /// the moments at which it shows pictures. Said again when it changes, and in each session. From any thread.
+    pub fn set_display(&self, display: Display) {
+        let mut session = self.shared.session();
+        *lock(&self.shared.display) = Some(display);
+        if let Some(session) = session.as_mut() {
+            session.display(clock::now(), display);
+            self.shared.flush(session);
+        }
     }
 
     /// Notices that found no room because nobody read them.

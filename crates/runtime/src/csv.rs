@@ -23,7 +23,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns in front of those of the stages, and behind.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const BEHIND: [&str; 24] = [
+const BEHIND: [&str; 27] = [
     "clock_bound",
     "key_frame",
     "qp",
@@ -48,6 +48,9 @@ const BEHIND: [&str; 24] = [
     "audio_longest_concealment",
     "audio_discarded",
     "audio_underruns",
+    "imu_to_display",
+    "predict_to_display",
+    "render_to_display",
 ];
 
 /// Writes the rows.
@@ -135,6 +138,9 @@ impl Csv {
         optional(out, audio.map(|report| report.longest_concealment))?;
         optional(out, audio.map(|report| report.discarded))?;
         optional(out, audio.map(|report| report.underruns))?;
+        for (_, span) in record.age.named() {
+            optional(out, span.map(|span| span.as_nanos()))?;
+        }
         writeln!(out)
     }
 

@@ -53,6 +53,7 @@ use openuvr_net::Link as _;
 pub use openuvr_net::NotForked;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controlled, Haptic};
+use openuvr_proto::display::PlayersDisplay;
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Posed;
@@ -478,6 +479,12 @@ impl Guest {
     #[must_use]
     pub fn controllers(&self) -> Option<Controlled> {
         self.host()?.controllers()
+    }
+
+    /// What the player's display is like; `None` before its client said so.
+    #[must_use]
+    pub fn display(&self) -> Option<PlayersDisplay> {
+        self.host()?.display()
     }
 
     /// A hand of the player's is to feel this now: see [`HostRuntime::haptic`].

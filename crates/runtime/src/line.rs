@@ -16,7 +16,8 @@ use openuvr_proto::host::Ending;
 use openuvr_proto::id::{FrameId, PoseId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
-    ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
+    ClientStamps, DisplayLatency, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage,
+    Stamps,
 };
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Message, Messages};
@@ -568,6 +569,7 @@ impl<'a> Fields<'a> {
             repaired: self.number()?,
             resent: self.number()?,
             pose: None,
+            age: DisplayLatency::default(),
         };
         record.view.stream = self.number()?;
         record.view.view = self.number()?;

@@ -21,14 +21,16 @@ use crate::handles::Object;
 use crate::instance::{Instance, Newest};
 use crate::logic::actions::{ActionId, SetId};
 use crate::logic::composition::Eye;
+use crate::logic::delay::Delay;
 use crate::logic::events::Event;
-use crate::logic::frame_loop::{Frame, FrameLoop, Wait};
+use crate::logic::frame_loop::{Frame, FrameLoop, Rhythm, Wait};
 use crate::logic::hands::Hands;
 use crate::logic::head::{Head, HeadTracker};
 use crate::logic::input::{ActiveSet, Input};
 use crate::logic::life::{Audience, Life};
 use crate::logic::pose::Pose;
 use crate::logic::spaces::{self, Whereabouts};
+use crate::logic::views::Headset;
 use crate::settings::{self, USUAL_FPS};
 use crate::stream::{Stream, Wanted};
 
@@ -65,7 +67,7 @@ struct State {
     head: HeadTracker,
     newest_pose: Option<Posed>,
     /// What views were located with, by the time that they were located for.
-    located: VecDeque<(Instant, Head, Option<Posed>)>,
+    located: VecDeque<Located>,
     begun: Option<Instant>,
     /// Pictures a second that the application was told of.
     refresh: f32,
@@ -74,6 +76,19 @@ struct State {
     /// Of an eye's picture, in the newest frame that had one.
     eye: Size,
     gone: bool,
+}
+
+/// Views that were located.
+#[derive(Clone, Copy)]
+struct Located {
+    /// For this time …
+    display: Instant,
+    /// … they are those of this head …
+    head: Head,
+    /// … which was carried on from this pose …
+    posed: Option<Posed>,
+    /// … at this time.
+    predicted: Instant,
 }
 
 impl Session {
@@ -179,9 +194,15 @@ impl Session {
     pub(crate) fn wait_frame(&self) -> Outcome<(Frame, bool)> {
         self.look();
         let period = self.period();
+        let delay = self.delay(period);
+        let rhythm = Rhythm {
+            period,
+            phase: self.phase(period),
+            delay,
+        };
         let mut state = self.running()?;
         let slot = loop {
-            match state.frames.wait(clock::now(), period) {
+            match state.frames.wait(clock::now(), rhythm) {
                 Wait::Until(slot) => break slot,
                 Wait::ForBegin => {
                     let waited = self.changed.wait_timeout(state, TURN);
@@ -199,8 +220,7 @@ impl Session {
             state.frames.give_up();
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
         }
-        let delay = self.delay(period);
-        let frame = state.frames.take(clock::now(), period, delay);
+        let frame = state.frames.take(clock::now(), rhythm);
         state.worth_drawing = state.life.is_visible();
         Ok((frame, state.worth_drawing))
     }
@@ -229,9 +249,25 @@ impl Session {
         self.fps() as f32
     }
 
-    fn delay(&self, period: Duration) -> Duration {
+    fn delay(&self, period: Duration) -> Delay {
         let measured = self.stream.as_ref().and_then(Stream::delay);
-        measured.unwrap_or(period * USUAL_DELAY)
+        measured.unwrap_or(Delay::guess(period * USUAL_DELAY))
+    }
+
+    /// A moment at which the player's display shows a picture, if that is known well enough to wait for it.
+    fn phase(&self, period: Duration) -> Option<Instant> {
+        let refresh = self.stream.as_ref()?.display()?.refresh?;
+        // A clock that is not known to a quarter of a refresh says nothing of its phase.
+        let known = refresh.phase.bound <= period / 4;
+        // As many pictures as it shows: at another rate there is no moment for each.
+        let apart = refresh.period.abs_diff(period);
+        (known && apart < period / 50).then_some(refresh.phase.at)
+    }
+
+    /// What the player's display is like for its eyes.
+    pub(crate) fn headset(&self) -> Headset {
+        let display = self.stream.as_ref().and_then(Stream::display);
+        Headset::of(display.and_then(|display| display.eyes))
     }
 
     /// `xrBeginFrame`.
@@ -275,12 +311,13 @@ impl Session {
         let wanted = self.stream.as_ref()?.wanted()?;
         let mut state = self.state();
         let begun = state.begun.take();
-        let found = state.located.iter().find(|(at, ..)| *at == display);
+        let found = state.located.iter().find(|at| at.display == display);
         let drawn = Drawn {
             input: None,
-            pose: found.and_then(|(.., posed)| *posed),
+            pose: found.and_then(|found| found.posed),
             begun,
-            head: found.and_then(|(_, head, _)| head.pose.to_wire()),
+            head: found.and_then(|found| found.head.pose.to_wire()),
+            predicted: found.map(|found| found.predicted),
             display: Some(display),
             views: Views::from_views(eyes.iter().map_while(Eye::to_wire))
                 .filter(|views| views.count() == eyes.len()),
@@ -309,8 +346,13 @@ impl Session {
         let head = self.head(at);
         let mut state = self.state();
         let newest = state.newest_pose;
-        state.located.retain(|(of, ..)| *of != at);
-        state.located.push_back((at, head, newest));
+        state.located.retain(|located| located.display != at);
+        state.located.push_back(Located {
+            display: at,
+            head,
+            posed: newest,
+            predicted: clock::now(),
+        });
         if state.located.len() > UNDER_WAY {
             state.located.pop_front();
         }
@@ -323,9 +365,9 @@ impl Session {
             .state()
             .located
             .iter()
-            .find(|(of, ..)| *of == at)
+            .find(|located| located.display == at)
             .copied();
-        located.map_or_else(|| self.head(at), |(_, head, _)| head)
+        located.map_or_else(|| self.head(at), |located| located.head)
     }
 
     /// `xrAttachSessionActionSets`, once.

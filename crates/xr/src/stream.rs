@@ -13,6 +13,7 @@ use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::controller::{Controlled, Haptic};
+use openuvr_proto::display::PlayersDisplay;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::pose::Posed;
 use openuvr_proto::trace::{FrameRecord, Stage};
@@ -25,7 +26,7 @@ use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
-use crate::logic::delay::DelayEstimate;
+use crate::logic::delay::{Delay, DelayEstimate};
 use crate::logic::life::Audience;
 use crate::settings::{self, Source};
 
@@ -110,14 +111,19 @@ impl Stream {
         }
     }
 
+    /// What the player's display is like, if its client has said so.
+    pub(crate) fn display(&self) -> Option<PlayersDisplay> {
+        self.shared.guest()?.display()
+    }
+
     /// Frames a second that the clients can show.
     pub(crate) fn fps(&self) -> Option<f64> {
         self.shared.guest()?.frames().fps()
     }
 
-    /// From the beginning of a frame's slot to its display, as it was measured.
-    pub(crate) fn delay(&self) -> Option<Duration> {
-        lock(&self.shared.delay).median()
+    /// From the beginning of a frame to its display, as it was measured.
+    pub(crate) fn delay(&self) -> Option<Delay> {
+        lock(&self.shared.delay).expected()
     }
 
     /// Where a picture that is finished now goes, if it is wanted.

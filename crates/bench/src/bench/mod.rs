@@ -24,6 +24,7 @@ mod pads;
 mod page;
 mod peers;
 pub(crate) mod plot;
+mod prediction;
 mod quality;
 mod reader;
 mod report;
@@ -67,6 +68,7 @@ enum What {
     Doors(doors::Args),
     Handoff(handoff::Args),
     Peers(peers::Args),
+    Prediction(prediction::Args),
     Web(web::Args),
     Report(page::Args),
 }
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Doors(args) => doors::run(args),
         What::Handoff(args) => handoff::run(args),
         What::Peers(args) => peers::run(args),
+        What::Prediction(args) => prediction::run(args),
         What::Web(args) => web::run(args),
         What::Report(args) => page::run(args),
     }

@@ -8,8 +8,10 @@ use clap::Command;
 use openuvr_media::codec::Codec;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::Wishes;
+use openuvr_proto::display::Eyes;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_proto::wire::video::FieldOfView;
 use openuvr_runtime::client::Target;
 use openuvr_runtime::client::config::Config;
 use openuvr_runtime::host::config::BITRATES;
@@ -121,6 +123,13 @@ the last counts. --help says more on each than -h.";
             every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
                 Default::Unset("only the last");
         }
+        "Virtual reality" {
+            /// How wide each eye sees, in degrees, across and up and down.
+            /// OpenXR applications draw that much. Without it as much as headsets usually show.
+            fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
+            /// How far apart the eyes are, in millimetres.
+            ipd: Option<f64> = "ipd", optional(number(0.0..=200.0, "mm")), Default::Unset("63");
+        }
         "Sound" {
             /// Where the host's sound is played.
             /// `auto`: by PulseAudio or PipeWire, if one runs and the host is another machine; `off`: nowhere,
@@ -192,7 +201,31 @@ the last counts. --help says more on each than -h.";
     }
 }
 
+/// Between the eyes, where it is not said: the mean of adults.
+const USUAL_IPD: f64 = 63.0;
+
+/// What each eye sees, where it is not said.
+const USUAL_FOV: f64 = 90.0;
+
 impl ClientConfig {
+    /// What the person said of the eyes, if anything.
+    pub(crate) fn eyes(&self) -> Option<Eyes> {
+        if self.fov.is_none() && self.ipd.is_none() {
+            return None;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        let [side, between] = [
+            self.fov.unwrap_or(USUAL_FOV).to_radians() / 2.0,
+            self.ipd.unwrap_or(USUAL_IPD) / 1e3,
+        ]
+        .map(|v| v as f32);
+        let fov = FieldOfView::new(-side, side, side, -side).ok()?;
+        Some(Eyes {
+            fov: [fov; 2],
+            between,
+        })
+    }
+
     /// What a client of `host` is told.
     pub(crate) fn of_client(&self, host: Target) -> Config {
         let config = self;

@@ -13,7 +13,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::decision::Decision;
 use openuvr_proto::id::{RenditionId, SubscriberId};
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{FrameRecord, Outcome, Stage};
+use openuvr_proto::trace::{DisplayLatency, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
 
@@ -92,6 +92,8 @@ struct Journey {
     exact: Spread,
     /// … and where it was only handed to the window system: lower bounds.
     at_least: Spread,
+    /// How old displayed frames were, as [`DisplayLatency::named`] has it.
+    ages: [Spread; 3],
     recent: VecDeque<Recent>,
     bound: Option<Duration>,
     /// What was said last of its sound.
@@ -119,6 +121,7 @@ impl Journey {
             spans: SPANS.iter().map(|_| Spread::new()).collect(),
             exact: Spread::new(),
             at_least: Spread::new(),
+            ages: [(); 3].map(|()| Spread::new()),
             recent: VecDeque::new(),
             bound: None,
             audio: None,
@@ -155,6 +158,11 @@ impl Journey {
         }
         for (spread, (from, to)) in self.spans.iter_mut().zip(SPANS) {
             if let Some(span) = span(record, from, to) {
+                spread.note(now, span);
+            }
+        }
+        for (spread, (_, span)) in self.ages.iter_mut().zip(record.age.named()) {
+            if let Some(span) = span {
                 spread.note(now, span);
             }
         }
@@ -392,6 +400,10 @@ impl Table {
         }
         row(text, now, "motion-to-photon", &mut journey.exact, None);
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
+        let names = DisplayLatency::default().named();
+        for (age, (name, _)) in journey.ages.iter_mut().zip(names) {
+            row(text, now, name, age, None);
+        }
         if let Some(audio) = &journey.audio {
             push(text, format_args!("  {}\n", sound::in_words(audio)));
         }

@@ -327,6 +327,11 @@ impl Trace {
         }
         if let Outcome::Displayed(fidelity) = record.outcome {
             args["outcome"] = json!(openuvr_runtime::csv::fidelity_word(fidelity));
+            for (name, span) in record.age.named() {
+                if let Some(span) = span {
+                    args[format!("{name}_ms")] = json!(span.as_secs_f64() * 1e3);
+                }
+            }
         }
         args
     }

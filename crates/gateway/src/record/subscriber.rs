@@ -141,7 +141,7 @@ mod tests {
     use openuvr_proto::id::ConfigEpoch;
     use openuvr_proto::input::echo::InputEcho;
     use openuvr_proto::send::subscriber;
-    use openuvr_proto::wire::video::{FrameHeader, SlicePlace};
+    use openuvr_proto::wire::video::{DrawingTimes, FrameHeader, SlicePlace};
 
     use super::*;
 
@@ -164,6 +164,7 @@ mod tests {
             configuration: None,
             pose: None,
             views: None,
+            times: DrawingTimes::default(),
             slices: 1,
             interval: Duration::ZERO,
             link: None,

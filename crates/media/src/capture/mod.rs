@@ -73,6 +73,8 @@ pub struct Drawn {
     pub begun: Option<Instant>,
     /// Where it drew the head, if that is not where the pose has it.
     pub head: Option<Pose>,
+    /// When it was predicted where the head would be.
+    pub predicted: Option<Instant>,
     /// When it expected the picture to be displayed.
     pub display: Option<Instant>,
     /// The views of the picture.

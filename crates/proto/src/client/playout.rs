@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use super::ClientSession;
 use crate::control::handshake::Established;
-use crate::id::{FrameId, InputSeq, ViewId};
+use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 use crate::recv::output::Counters;
 use crate::recv::plane::MediaReceiver;
 use crate::recv::reassemble::{FrameEnd, Step};
+use crate::seq;
 use crate::time::{Instant, PeerInstant};
-use crate::trace::{DropCause, Outcome, Stage};
+use crate::trace::{DisplayLatency, DropCause, Outcome, Stage};
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
@@ -28,6 +29,8 @@ pub struct Playout {
     counted: Counters,
     /// The newest input that a displayed frame was the first to show.
     shown_input: InputSeq,
+    /// The newest pose that a displayed frame was drawn with.
+    shown_pose: Option<PoseId>,
 }
 
 /// The end of a frame at the receiver.
@@ -85,6 +88,7 @@ impl Playout {
             media: MediaReceiver::new(established),
             counted: Counters::default(),
             shown_input: InputSeq::default(),
+            shown_pose: None,
         }
     }
 
@@ -131,6 +135,7 @@ impl Playout {
             repaired: 0,
             resent: 0,
             pose: None,
+            age: DisplayLatency::default(),
         };
         match fate {
             Fate::Dropped {
@@ -154,6 +159,8 @@ impl Playout {
                     report.submitted = since(presentation.submitted);
                     report.motion_to_photon = self.motion_to_photon(session, end, presentation);
                     report.echo = end.header.echo.kind;
+                    report.age = age(now, session, end, presentation);
+                    self.first_of_pose(&mut report, end);
                 }
             }
         }
@@ -162,6 +169,17 @@ impl Playout {
             session.picture(now, view.view(), view.picture(), view.epoch());
         }
         report
+    }
+
+    /// A frame that is the first to show a pose, and names no input: its motion is the head's.
+    fn first_of_pose(&mut self, report: &mut Report, end: &FrameEnd) {
+        let Some(echo) = end.pose else { return };
+        let shown = self.shown_pose.replace(echo.pose);
+        let is_new = shown.is_none_or(|shown| seq::newer(echo.pose.0, shown.0));
+        if is_new && report.echo == EchoKind::None && report.age.imu_to_display.is_some() {
+            report.motion_to_photon = report.age.imu_to_display;
+            report.echo = EchoKind::Consumed;
+        }
     }
 
     /// The latency from the newest input, if this frame is the first to show it.
@@ -178,6 +196,28 @@ impl Playout {
         }
         self.shown_input = echo.seq;
         Some(presentation.submitted?.since(session.sampled(echo.seq)?))
+    }
+}
+
+/// How old what it shows is.
+fn age(
+    now: Instant,
+    session: &ClientSession,
+    end: &FrameEnd,
+    presentation: &Presentation,
+) -> DisplayLatency {
+    let Some(submitted) = presentation.submitted else {
+        return DisplayLatency::default();
+    };
+    let since = |at: PeerInstant| {
+        let mine = session.clock().to_mine(at, now)?;
+        Some(submitted.since(mine.at))
+    };
+    let sampled = end.pose.and_then(|echo| session.pose_sampled(echo.pose));
+    DisplayLatency {
+        imu_to_display: sampled.map(|at| submitted.since(at)),
+        predict_to_display: end.times.predicted.and_then(since),
+        render_to_display: end.times.begun.and_then(since),
     }
 }
 

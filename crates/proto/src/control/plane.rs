@@ -61,7 +61,7 @@ pub enum Wakeup {
     Probe,
     /// When a client is to be asked again whether it receives where it was heard from.
     Path,
-    /// When the pose that waits may leave, or what is held.
+    /// When the pose that waits may leave, what is held, or what the display is like.
     Pose,
     /// When what a pad or a hand is to feel is to be said, or said again.
     Rumble,
@@ -408,6 +408,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
             states,
         },
         Message::Haptic { serial, haptic } => Message::Haptic { serial, haptic },
+        Message::Display { number, display } => Message::Display { number, display },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }

@@ -4,6 +4,7 @@ use super::event::Ending;
 use super::views::Views;
 use crate::control::clock::ClockMap;
 use crate::controller::{Controlled, Controllers};
+use crate::display::{Display, PlayersDisplay, Refresh};
 use crate::id::{PoseId, SubscriberId};
 use crate::ledger::SentFrame;
 use crate::pose::{Pose, Posed};
@@ -25,6 +26,8 @@ pub(super) struct Member {
     pub(super) posed: Option<Posed>,
     /// What it holds, as it said last.
     pub(super) controlled: Option<Controlled>,
+    /// The number of what was said of its display last, and that: its phase on both clocks.
+    display: Option<(u32, PlayersDisplay)>,
     /// Set when it is over.
     pub(super) ending: Option<Ending>,
 }
@@ -38,6 +41,7 @@ impl Member {
             holds_input: false,
             posed: None,
             controlled: None,
+            display: None,
             ending: None,
         }
     }
@@ -117,6 +121,31 @@ impl Member {
                 received: now,
             });
         }
+    }
+
+    /// What its display is like, if it has said so.
+    pub(super) fn display(&self) -> Option<PlayersDisplay> {
+        self.display.map(|(_, display)| display)
+    }
+
+    /// Its display is like this.
+    pub(super) fn shows_on(
+        &mut self,
+        now: Instant,
+        (number, display): (u32, Display),
+        clock: &ClockMap,
+    ) {
+        if (self.display).is_some_and(|(before, _)| !seq::newer(number, before)) {
+            return;
+        }
+        let refresh = display.refresh.and_then(|refresh| {
+            Some(Refresh {
+                phase: clock.to_mine(refresh.phase, now)?,
+                period: refresh.period,
+            })
+        });
+        let eyes = display.eyes;
+        self.display = Some((number, PlayersDisplay { refresh, eyes }));
     }
 
     /// The player's head is there now; an older pose than the newest changes nothing.

@@ -234,6 +234,10 @@ impl Host {
                 let clock = &s.plane.clock;
                 s.member.controls(now, (*number, *states), *sampled, clock);
             }
+            Message::Display { number, display } => {
+                let clock = &s.plane.clock;
+                s.member.shows_on(now, (*number, *display), clock);
+            }
             Message::Report(report) => {
                 s.member.reported(now, report, &s.plane.clock);
             }

@@ -3,7 +3,7 @@
 use crate::id::FrameId;
 use crate::time::Instant;
 use crate::trace::{DropCause, Fidelity};
-use crate::wire::video::{Configuration, FrameHeader, PoseEcho, Viewpoint, Views};
+use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, Viewpoint, Views};
 
 /// What comes out next.
 #[derive(Debug)]
@@ -72,6 +72,8 @@ pub struct FrameEnd {
     pub pose: Option<PoseEcho>,
     /// … and the views of its picture, if the application said so.
     pub views: Option<Views>,
+    /// When it was drawn.
+    pub times: DrawingTimes,
 }
 
 /// Whether the picture is sound, and what the receiver knows: the content of a request for a key

@@ -383,6 +383,7 @@ impl VideoReceiver {
             resent: front.resent,
             pose: front.extensions.pose,
             views: front.extensions.views,
+            times: front.extensions.times,
         };
         self.finished = Some(front);
         self.ended(health);

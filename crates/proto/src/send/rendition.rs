@@ -30,7 +30,9 @@ use crate::send::top_up::TopUp;
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
 use crate::units::{Bitrate, Size};
-use crate::wire::video::{Configuration, EchoKind, FrameHeader, InputEcho, PoseEcho, Views};
+use crate::wire::video::{
+    Configuration, DrawingTimes, EchoKind, FrameHeader, InputEcho, PoseEcho, Views,
+};
 
 pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
 use self::frame::{Current, Marked};
@@ -328,6 +330,11 @@ impl<S: Subscriber> Rendition<S> {
         self.current.views = views;
     }
 
+    /// When the application drew it, as far as it said so.
+    pub fn drawn_at(&mut self, times: DrawingTimes) {
+        self.current.times = times;
+    }
+
     /// Whether an encoder for pictures of `size` must be opened before the frame can be coded.
     #[must_use]
     pub fn needs_encoder(&self, size: Size) -> bool {
@@ -430,6 +437,7 @@ impl<S: Subscriber> Rendition<S> {
             configuration,
             pose: self.current.pose,
             views: self.current.views,
+            times: self.current.times,
             slices: encoder.slices,
             interval: self.settings.policy.interval(),
             link: None,

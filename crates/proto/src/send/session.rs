@@ -136,6 +136,7 @@ impl<T: Transmit> Session<T> {
             clean_after: slice.clean_after,
             pose: frame.pose,
             views: frame.views,
+            times: frame.times,
         };
         (self.media).slice(
             now,

@@ -13,7 +13,7 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
 use crate::units::Bitrate;
 use crate::wire::control::Report;
-use crate::wire::video::{Configuration, FrameHeader, PoseEcho, SlicePlace, Views};
+use crate::wire::video::{Configuration, DrawingTimes, FrameHeader, PoseEcho, SlicePlace, Views};
 
 /// Takes the frames of a rendition. The calls for one frame are [`begin`](Subscriber::begin), one
 /// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until it has left; or
@@ -85,6 +85,8 @@ pub struct Frame {
     /// The views of its picture, if the application said so. They are told to all: whoever watches sees from
     /// where the player looks, and shows one eye.
     pub views: Option<Views>,
+    /// When it was drawn.
+    pub times: DrawingTimes,
     /// How many slices follow.
     pub slices: u8,
     /// Between two frames at the highest rate.

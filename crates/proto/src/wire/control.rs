@@ -14,6 +14,7 @@ pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
 use crate::bytes::{Reader, Reject, Writer};
 use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
+use crate::display::Display;
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 pub use crate::input::batch::{InputBatch, MAX_EVENTS};
 use crate::input::pad::{PadId, Rumble};
@@ -176,6 +177,13 @@ pub enum Message<'a> {
         /// Left and right.
         states: Controllers,
     },
+    /// What the client's display is like. Said once a second, as long as it is known.
+    Display {
+        /// Counts up; an older one is ignored.
+        number: u32,
+        /// What it is like.
+        display: Display,
+    },
     /// The host's application wants a hand to feel this. Said a few times.
     Haptic {
         /// Counts up over both hands; what is not newer than the newest of a hand is passed over.
@@ -226,6 +234,7 @@ mod kind {
     pub(super) const RUMBLE: u8 = 22;
     pub(super) const CONTROLLERS: u8 = 23;
     pub(super) const HAPTIC: u8 = 24;
+    pub(super) const DISPLAY: u8 = 25;
 }
 
 /// In place of a transport's number.
@@ -326,6 +335,10 @@ impl Message<'_> {
                 w.u32(*number).i64(sampled.0);
                 controller::write_both(states, &mut w);
             }
+            Message::Display { number, display } => {
+                w.u32(*number);
+                display.write(&mut w);
+            }
             Message::Haptic { serial, haptic } => {
                 w.u32(*serial);
                 haptic.write(&mut w);
@@ -361,6 +374,7 @@ impl Message<'_> {
             Message::Rumble { .. } => kind::RUMBLE,
             Message::Controllers { .. } => kind::CONTROLLERS,
             Message::Haptic { .. } => kind::HAPTIC,
+            Message::Display { .. } => kind::DISPLAY,
         }
     }
 }
@@ -504,6 +518,10 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             number: r.u32()?,
             sampled: PeerInstant(r.i64()?),
             states: controller::parse_both(&mut r)?,
+        },
+        kind::DISPLAY => Message::Display {
+            number: r.u32()?,
+            display: Display::parse(&mut r)?,
         },
         kind::HAPTIC => Message::Haptic {
             serial: r.u32()?,

@@ -44,6 +44,15 @@ pub struct Viewpoint {
     pub views: Option<Views>,
 }
 
+/// When an application drew a frame, on the host's clock, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DrawingTimes {
+    /// When it was predicted where the head would be.
+    pub predicted: Option<PeerInstant>,
+    /// When the application began to draw.
+    pub begun: Option<PeerInstant>,
+}
+
 /// All that a frame may say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extensions {
@@ -56,6 +65,8 @@ pub struct Extensions {
     pub pose: Option<PoseEcho>,
     /// The views of the picture.
     pub views: Option<Views>,
+    /// When it was drawn.
+    pub times: DrawingTimes,
 }
 
 const CONFIGURATION: u8 = 1;
@@ -63,6 +74,7 @@ const CLEAN_AFTER: u8 = 2;
 const POSE: u8 = 3;
 // 4 was the field of view of a picture with one view.
 const VIEWS: u8 = 5;
+const DRAWING_TIMES: u8 = 6;
 
 /// Bytes of an extension's type and length.
 const HEAD: usize = 1 + 2;
@@ -78,6 +90,10 @@ impl Extensions {
             clean_after: self.clean_after.or(news.clean_after),
             pose: self.pose.or(news.pose),
             views: self.views.or(news.views),
+            times: match self.times == DrawingTimes::default() {
+                true => news.times,
+                false => self.times,
+            },
         }
     }
 
@@ -97,7 +113,11 @@ impl Extensions {
         let clean_after = self.clean_after.map_or(0, |_| 2);
         let pose = self.pose.map_or(0, |echo| 4 + 8 + echo.at.len());
         let views = self.views.map_or(0, |views| views.len());
-        let bodies = [configuration, clean_after, pose, views];
+        let times = match self.times == DrawingTimes::default() {
+            true => 0,
+            false => 8 + 8,
+        };
+        let bodies = [configuration, clean_after, pose, views, times];
         bodies.iter().filter(|b| **b > 0).map(|b| HEAD + b).sum()
     }
 
@@ -132,6 +152,13 @@ impl Extensions {
         }
         if let Some(views) = self.views {
             extension(out, VIEWS, |w| views.write(w));
+        }
+        if self.times != DrawingTimes::default() {
+            let instant = |at: Option<PeerInstant>| at.map_or(NO_INSTANT, |at| at.0);
+            extension(out, DRAWING_TIMES, |w| {
+                w.i64(instant(self.times.predicted))
+                    .i64(instant(self.times.begun));
+            });
         }
     }
 
@@ -168,6 +195,13 @@ impl Extensions {
                     });
                 }
                 VIEWS => extensions.views = Views::parse(&mut body)?,
+                DRAWING_TIMES => {
+                    let instant = |at| (at != NO_INSTANT).then_some(PeerInstant(at));
+                    extensions.times = DrawingTimes {
+                        predicted: instant(body.i64()?),
+                        begun: instant(body.i64()?),
+                    };
+                }
                 _ => {}
             }
         }

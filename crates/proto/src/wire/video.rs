@@ -22,7 +22,7 @@ use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use super::extensions::{
-    Configuration, Extensions, FieldOfView, PoseEcho, View, Viewpoint, Views,
+    Configuration, DrawingTimes, Extensions, FieldOfView, PoseEcho, View, Viewpoint, Views,
 };
 use super::media;
 pub use super::media::VIDEO_HEADER;

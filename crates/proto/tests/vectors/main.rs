@@ -39,8 +39,8 @@ use openuvr_proto::wire::header::{HEADER, PROTOCOL_VERSION, Plane, TAG};
 use openuvr_proto::wire::media::{StreamId, StreamKind};
 use openuvr_proto::wire::seal::{Direction, Opener, PACKETS_PER_KEY, Sealer};
 use openuvr_proto::wire::video::{
-    Configuration, EchoKind, Extensions, FieldOfView, FrameHeader, InputEcho, PoseEcho, SlicePlace,
-    View, Views,
+    Configuration, DrawingTimes, EchoKind, Extensions, FieldOfView, FrameHeader, InputEcho,
+    PoseEcho, SlicePlace, View, Views,
 };
 use support::established;
 
@@ -202,6 +202,10 @@ fn both_eyes(v: &mut Vectors) {
     let mut out = SendBuf::default();
     let extensions = Extensions {
         views: Some(Views::two(eye(0.21875), eye(0.28125))),
+        times: DrawingTimes {
+            predicted: Some(PeerInstant(1_990_000_000)),
+            begun: Some(PeerInstant(1_991_000_000)),
+        },
         ..Extensions::default()
     };
     let place = SlicePlace {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::decision::{Change, Decision, KeyReason, Loss};
+use openuvr_proto::display::{Display, Eyes, Refresh};
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState, Rumble};
@@ -16,7 +17,7 @@ use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{
     AudioReport, GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
 };
-use openuvr_proto::wire::video::EchoKind;
+use openuvr_proto::wire::video::{EchoKind, FieldOfView};
 
 pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
     let ms = Duration::from_millis;
@@ -328,6 +329,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
                 },
             },
         ),
+        ("display", display()),
         ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
         (
             "reports_after",
@@ -353,6 +355,23 @@ fn audio_report() -> AudioReport {
         longest_concealment: 240,
         underruns: 1,
         discarded: 2,
+    }
+}
+
+fn display() -> Message<'static> {
+    let fov = FieldOfView::new(-0.75, 0.5, 0.625, -0.875).unwrap();
+    Message::Display {
+        number: 2,
+        display: Display {
+            refresh: Some(Refresh {
+                phase: PeerInstant(6_000_000_000),
+                period: Duration::from_nanos(11_111_111),
+            }),
+            eyes: Some(Eyes {
+                fov: [fov; 2],
+                between: 0.0625,
+            }),
+        },
     }
 }
 

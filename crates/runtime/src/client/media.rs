@@ -266,6 +266,9 @@ impl Media {
         if let Some(size) = *lock(&self.shared.window_size) {
             session.window_size(size);
         }
+        if let Some(display) = *lock(&self.shared.display) {
+            session.display(now, display);
+        }
         *shared = Some(session);
         drop(shared);
         self.playout = Some(Playout::new(established));

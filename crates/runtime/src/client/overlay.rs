@@ -161,6 +161,17 @@ impl Overlay {
                 of(&|f| f.report.motion_to_photon),
                 "",
             ),
+            named_row("imu_to_display", of(&|f| f.report.age.imu_to_display), ""),
+            named_row(
+                "predict_to_display",
+                of(&|f| f.report.age.predict_to_display),
+                &bound,
+            ),
+            named_row(
+                "render_to_display",
+                of(&|f| f.report.age.render_to_display),
+                &bound,
+            ),
             row(
                 (Stage::Captured, Stage::Submitted),
                 of(&|f| Some(f.journey?.0 + f.report.submitted.filter(|_| displayed(f))?)),
@@ -222,14 +233,17 @@ impl Overlay {
 }
 
 /// A row of the table, if anything was measured.
-fn row((from, to): (Stage, Stage), mut spans: Vec<Duration>, note: &str) -> Option<String> {
+fn row((from, to): (Stage, Stage), spans: Vec<Duration>, note: &str) -> Option<String> {
+    named_row(&format!("{} > {}", from.name(), to.name()), spans, note)
+}
+
+fn named_row(name: &str, mut spans: Vec<Duration>, note: &str) -> Option<String> {
     spans.sort_unstable();
     let at = |percent: usize| {
         // The nearest rank, counted from 1.
         let rank = (spans.len() * percent).div_ceil(100).max(1);
         spans.get(rank - 1).copied().map(millis)
     };
-    let name = format!("{} > {}", from.name(), to.name());
     Some(format!("{name:31}{:7.1}{:7.1}{note}", at(50)?, at(99)?))
 }
 
@@ -246,7 +260,7 @@ fn millis(span: Duration) -> f64 {
 mod tests {
     use openuvr_proto::id::{FrameId, ViewId};
     use openuvr_proto::time::PeerInstant;
-    use openuvr_proto::trace::{DropCause, Fidelity};
+    use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity};
     use openuvr_proto::wire::video::EchoKind;
 
     use super::*;
@@ -274,6 +288,7 @@ mod tests {
             submitted: span(5),
             presented: None,
             motion_to_photon: None,
+            age: DisplayLatency::default(),
             echo: EchoKind::None,
             datagrams: 9,
             missing: 1,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controlled, Haptic};
+use openuvr_proto::display::PlayersDisplay;
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::pose::Posed;
 
@@ -64,6 +65,12 @@ impl HostRuntime {
     #[must_use]
     pub fn controllers(&self) -> Option<Controlled> {
         self.shared.sessions().controllers()
+    }
+
+    /// What the player's display is like; `None` before its client said so. From any thread.
+    #[must_use]
+    pub fn display(&self) -> Option<PlayersDisplay> {
+        self.shared.sessions().display()
     }
 
     /// A hand of the player's is to feel this now, in place of what it felt. From any thread.

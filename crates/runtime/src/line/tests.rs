@@ -38,6 +38,7 @@ fn record() -> FrameRecord {
         repaired: 3,
         resent: 4,
         pose: Some(PoseId(9)),
+        age: DisplayLatency::default(),
     }
 }
 

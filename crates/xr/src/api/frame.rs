@@ -10,9 +10,8 @@ use crate::border::{self, DONE, call, input, optional, output};
 use crate::graphics::Image;
 use crate::handles;
 use crate::logic::composition::{Eye, Shape, Surface, upright};
-use crate::logic::pose::Pose;
 use crate::logic::scene::{Scene, Seen};
-use crate::logic::views::{MOST_LAYERS, eyes, fov};
+use crate::logic::views::MOST_LAYERS;
 use crate::session::{Player, Session, Space};
 
 pub(crate) unsafe extern "system" fn wait(
@@ -77,7 +76,7 @@ pub(crate) unsafe extern "system" fn end(
             unsafe { layers.read(*layer)? };
         }
         session.end_frame();
-        let (size, eyes) = scene(layers.eyes, &eyes(head.pose, views));
+        let (size, eyes) = scene(layers.eyes, &session.headset().eyes(head.pose, views));
         if let Some(size) = size {
             session.draws(size);
         }
@@ -98,7 +97,7 @@ pub(crate) unsafe extern "system" fn end(
 
 /// What a frame's eyes see, from where its first projection layer was drawn, else from where they are; and how large
 /// its pictures are, if it has such a layer.
-fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Vec<Seen<Image>>) {
+fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec<Seen<Image>>) {
     let mut size: Option<Size> = None;
     let seen = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
         let first = surfaces.iter().find_map(|surface| match surface.shape {
@@ -113,10 +112,7 @@ fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Pose]) -> (Option<Size>, Ve
                     ..view
                 }
             }
-            None => Eye {
-                pose: *eye,
-                fov: fov(),
-            },
+            None => *eye,
         };
         Seen { eye, surfaces }
     });
@@ -158,11 +154,11 @@ pub(crate) unsafe extern "system" fn locate_views(
         };
         let base = space.space.in_local(&player);
         let back = base.map(|base| base.pose.inverse());
-        let put = |eye: &Pose, place| {
+        let put = |eye: &Eye, place| {
             // SAFETY: the application's.
             let to = unsafe { output::<xr::View>(place)? };
-            to.pose = back.map_or(*eye, |back| back.of(*eye)).raw();
-            to.fov = fov();
+            to.pose = back.map_or(eye.pose, |back| back.of(eye.pose)).raw();
+            to.fov = eye.fov;
             Ok(())
         };
         let known = xr::ViewStateFlags::ORIENTATION_VALID | xr::ViewStateFlags::POSITION_VALID;
@@ -173,7 +169,8 @@ pub(crate) unsafe extern "system" fn locate_views(
             Some(_) if head.tracked => known | tracked,
             Some(_) => known,
         };
+        let eyes = session.headset().eyes(head.pose, number);
         // SAFETY: the application's.
-        unsafe { border::list(&eyes(head.pose, number), capacity, count, views, put) }
+        unsafe { border::list(&eyes, capacity, count, views, put) }
     })
 }

@@ -1,8 +1,9 @@
 //! How long it takes from the beginning of a frame until its picture is seen, as the player's client reports it:
 //! so far ahead an application is told to draw.
 //!
-//! The median of the newest frames, not their mean: a late frame is no reason to draw all others for a time at
-//! which they are long seen.
+//! Where a picture is shown when it comes, the median of the newest frames counts: a late frame is no reason to draw
+//! all others for a time at which they are long seen. Where it is shown at the display's next refresh, all but one of
+//! a hundred have to be there before it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,6 +17,28 @@ const ENOUGH: usize = 15;
 /// Further ahead nobody is told to draw: a link that needs longer is no place for a headset, and a clock that has
 /// jumped is no delay.
 const LONGEST: Duration = Duration::from_millis(250);
+
+/// Kept between what 99 of 100 frames need and a display's refresh (WiVRn's idea, and its millisecond).
+const MARGIN: Duration = Duration::from_millis(1);
+
+/// What is to be expected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Delay {
+    /// Half of the frames need no longer.
+    pub(crate) median: Duration,
+    /// So long before a refresh a frame has to begin.
+    pub(crate) safe: Duration,
+}
+
+impl Delay {
+    /// Nothing was measured.
+    pub(crate) fn guess(delay: Duration) -> Delay {
+        Delay {
+            median: delay,
+            safe: delay,
+        }
+    }
+}
 
 /// The newest delays.
 #[derive(Debug, Default)]
@@ -38,13 +61,19 @@ impl DelayEstimate {
     }
 
     /// What is to be expected; `None` before enough was seen.
-    pub(crate) fn median(&self) -> Option<Duration> {
+    pub(crate) fn expected(&self) -> Option<Delay> {
         if self.newest.len() < ENOUGH {
             return None;
         }
         let mut sorted: Vec<Duration> = self.newest.iter().copied().collect();
-        let (_, median, _) = sorted.select_nth_unstable(self.newest.len() / 2);
-        Some(*median)
+        sorted.sort_unstable();
+        let median = sorted[sorted.len() / 2];
+        // The nearest rank of 99 in 100.
+        let p99 = sorted[(sorted.len() * 99).div_ceil(100) - 1];
+        Some(Delay {
+            median,
+            safe: (p99 + MARGIN).min(LONGEST),
+        })
     }
 }
 
@@ -60,15 +89,16 @@ mod tests {
     fn late_frames_do_not_move_it_and_a_new_link_does() {
         let mut delay = DelayEstimate::default();
         for frame in 0..ENOUGH {
-            assert_eq!(delay.median(), None);
+            assert_eq!(delay.expected(), None);
             delay.seen(if frame % 5 == 4 { ms(90) } else { ms(20) });
         }
-        assert_eq!(delay.median(), Some(ms(20)));
+        let expected = delay.expected().unwrap();
+        assert_eq!((expected.median, expected.safe), (ms(20), ms(91)));
         for _ in 0..KEPT {
             delay.seen(Duration::from_secs(3600));
         }
-        assert_eq!(delay.median(), Some(LONGEST));
+        assert_eq!(delay.expected(), Some(Delay::guess(LONGEST)));
         delay.forget();
-        assert_eq!(delay.median(), None);
+        assert_eq!(delay.expected(), None);
     }
 }

@@ -4,17 +4,14 @@
 //! that: select is the trigger or the lower button, menu is menu.
 
 use openuvr_proto::controller::{Buttons, Controlled, ControllerState, Hand};
-use openuvr_proto::pose as wire;
+use openuvr_proto::motion::{self, Velocity};
 use openuvr_proto::time::Instant;
 
 use super::input::{Input, Value};
-use super::pose::{Pose, Rotation, Vector, add, scaled};
+use super::pose::Pose;
 
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
-
-/// A hand is carried on by at most this many seconds: it changes its mind sooner than a head (guess).
-const FURTHEST: f32 = 0.1;
 
 /// A client that says nothing of its controllers for so many seconds has lost them (guess: as of a head).
 const STALE: f32 = 0.33;
@@ -81,20 +78,9 @@ impl Hands {
         let sampled = newest
             .sampled_here
             .map_or(newest.received, |mapped| mapped.at.min(newest.received));
-        Some(carried(&pose, seconds(sampled, at)))
-    }
-}
-
-/// A pose, so many seconds later.
-fn carried(pose: &wire::Pose, later: f32) -> Pose {
-    let later = later.clamp(-FURTHEST, FURTHEST);
-    let by = |velocity: Option<Vector>| scaled(velocity.unwrap_or_default(), later);
-    let turned = pose.orientation();
-    let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
-    Pose {
-        turned: Rotation::around(by(pose.angular_velocity()))
-            .after(Rotation(turned.map(|v| v / length))),
-        at: add(pose.position(), by(pose.linear_velocity())),
+        let later = seconds(sampled, at);
+        let (at, turned) = motion::carried(&pose, &Velocity::of(&pose), later);
+        Some(Pose { turned, at })
     }
 }
 

@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
+use openuvr_proto::motion::{self, Velocity};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 
-use super::pose::{Pose, Rotation, Vector, add, scaled};
-
-/// A pose is carried on by at most this: further the guess is worse than standing still (guess: a head
-/// changes its mind in less).
-const FURTHEST: Duration = Duration::from_millis(100);
+use super::pose::{Pose, Vector};
 
 /// A head of which nothing was heard for so long is where it was, and not tracked any more (guess: a third
 /// of a second of a bad link).
 const STALE: Duration = Duration::from_millis(330);
-
-/// Two poses further apart than this say nothing of a velocity.
-const APART: Duration = Duration::from_millis(100);
 
 /// A head in the player's space.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,7 +37,6 @@ impl Head {
 #[derive(Clone, Copy)]
 struct Sample {
     posed: Posed,
-    pose: Pose,
     /// When the head was there, on our clock.
     at: Instant,
 }
@@ -52,22 +45,15 @@ struct Sample {
 #[derive(Default)]
 pub(crate) struct HeadTracker {
     newest: Option<Sample>,
-    /// In case the client says nothing of velocities.
-    linear: Option<Vector>,
-    angular: Option<Vector>,
+    /// As the client says it, else as it was from the pose before.
+    velocity: Velocity,
 }
 
 impl HeadTracker {
     /// Takes the newest pose; the same again changes nothing.
     pub(crate) fn heard(&mut self, posed: Posed) {
-        let (turned, at) = (posed.pose.orientation(), posed.pose.position());
-        let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
         let sample = Sample {
             posed,
-            pose: Pose {
-                turned: Rotation(turned.map(|v| v / length)),
-                at,
-            },
             // Before the clocks have met it is the time of its arrival.
             at: posed
                 .sampled_here
@@ -78,9 +64,11 @@ impl HeadTracker {
         if before.is_some_and(|before| before.posed.id == posed.id) {
             return;
         }
-        let moved = before.and_then(|before| between(&before, &sample));
-        self.linear = posed.pose.linear_velocity().or(moved.map(|moved| moved.0));
-        self.angular = posed.pose.angular_velocity().or(moved.map(|moved| moved.1));
+        let moved = before.map(|before| {
+            let span = seconds(before.at, sample.at);
+            Velocity::between(&before.posed.pose, &posed.pose, span)
+        });
+        self.velocity = Velocity::of(&posed.pose).or(moved.unwrap_or_default());
     }
 
     /// Where it is expected to be at `at`, as is known at `now`.
@@ -90,39 +78,21 @@ impl HeadTracker {
         };
         let tracked = now.since(newest.posed.received) < STALE;
         if !tracked {
+            let (at, turned) = motion::carried(&newest.posed.pose, &Velocity::default(), 0.0);
             return Head {
-                pose: newest.pose,
+                pose: Pose { turned, at },
                 ..Head::UNKNOWN
             };
         }
         let ahead = seconds(newest.at, at);
-        let ahead = ahead.clamp(-FURTHEST.as_secs_f32(), FURTHEST.as_secs_f32());
-        let by = |velocity: Option<Vector>| scaled(velocity.unwrap_or_default(), ahead);
+        let (at, turned) = motion::carried(&newest.posed.pose, &self.velocity, ahead);
         Head {
-            pose: Pose {
-                // The velocity is given in the outer space.
-                turned: Rotation::around(by(self.angular)).after(newest.pose.turned),
-                at: add(newest.pose.at, by(self.linear)),
-            },
-            linear: self.linear,
-            angular: self.angular,
+            pose: Pose { turned, at },
+            linear: self.velocity.linear,
+            angular: self.velocity.angular,
             tracked,
         }
     }
-}
-
-/// The velocities from one sample to the next, if they lie close enough.
-fn between(before: &Sample, after: &Sample) -> Option<(Vector, Vector)> {
-    let span = seconds(before.at, after.at);
-    if !(span > 0.0 && span <= APART.as_secs_f32()) {
-        return None;
-    }
-    let turned = after.pose.turned.after(before.pose.turned.inverse());
-    let moved = add(after.pose.at, scaled(before.pose.at, -1.0));
-    Some((
-        scaled(moved, 1.0 / span),
-        scaled(turned.vector(), 1.0 / span),
-    ))
 }
 
 #[allow(
@@ -139,6 +109,7 @@ mod tests {
     use openuvr_proto::pose;
     use openuvr_proto::time::PeerInstant;
 
+    use super::super::pose::Rotation;
     use super::super::pose::tests::near;
     use super::*;
 

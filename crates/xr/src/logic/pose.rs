@@ -1,83 +1,13 @@
 //! Rigid motions: how one place lies in another. Right-handed, y up, metres, as OpenXR has it.
 
 use openuvr_proto::pose;
+pub(crate) use openuvr_proto::rotation::{Rotation, Vector};
 use openxr_sys as xr;
 
 use crate::border::Outcome;
 
 /// By how much a quaternion's length may differ from 1 (OpenXR 1.0, section 2.16).
 const TOLERANCE: f32 = 0.01;
-
-/// A vector x, y, z.
-pub(crate) type Vector = [f32; 3];
-
-/// A rotation as a quaternion x, y, z, w of length 1.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Rotation(pub(crate) [f32; 4]);
-
-impl Rotation {
-    /// None.
-    pub(crate) const NONE: Rotation = Rotation([0.0, 0.0, 0.0, 1.0]);
-
-    /// By the length of `vector` in radians around it: the exponential of half of it.
-    pub(crate) fn around(vector: Vector) -> Rotation {
-        let angle = vector.iter().map(|v| v * v).sum::<f32>().sqrt();
-        if angle < 1e-8 {
-            return Rotation::NONE;
-        }
-        let (sin, cos) = (angle / 2.0).sin_cos();
-        let [x, y, z] = vector.map(|v| v / angle * sin);
-        Rotation([x, y, z, cos])
-    }
-
-    /// The vector that [`Rotation::around`] makes this of, at most half a turn long.
-    pub(crate) fn vector(self) -> Vector {
-        let [x, y, z, w] = self.0;
-        let sin = (x * x + y * y + z * z).sqrt();
-        if sin < 1e-8 {
-            return [0.0; 3];
-        }
-        // Of the two quaternions of a rotation the one that turns less.
-        let sign = if w < 0.0 { -1.0 } else { 1.0 };
-        let angle = 2.0 * sin.atan2(w * sign);
-        [x, y, z].map(|v| v / sin * angle * sign)
-    }
-
-    /// First `other`, then this.
-    pub(crate) fn after(self, other: Rotation) -> Rotation {
-        let ([ax, ay, az, aw], [bx, by, bz, bw]) = (self.0, other.0);
-        let product = [
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-            aw * bw - ax * bx - ay * by - az * bz,
-        ];
-        let length = product.iter().map(|v| v * v).sum::<f32>().sqrt();
-        Rotation(product.map(|v| v / length))
-    }
-
-    /// Back.
-    pub(crate) fn inverse(self) -> Rotation {
-        let [x, y, z, w] = self.0;
-        Rotation([-x, -y, -z, w])
-    }
-
-    /// A vector, turned.
-    pub(crate) fn turn(self, [x, y, z]: Vector) -> Vector {
-        let [qx, qy, qz, w] = self.0;
-        // v + 2 q × (q × v + w v)
-        let inner = [
-            qy * z - qz * y + w * x,
-            qz * x - qx * z + w * y,
-            qx * y - qy * x + w * z,
-        ];
-        [
-            x + 2.0 * (qy * inner[2] - qz * inner[1]),
-            y + 2.0 * (qz * inner[0] - qx * inner[2]),
-            z + 2.0 * (qx * inner[1] - qy * inner[0]),
-        ]
-    }
-}
 
 /// How a place lies in another: turned, then moved.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -179,40 +109,10 @@ pub(crate) fn vector(x: f32, y: f32, z: f32) -> xr::Vector3f {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::f32::consts::{FRAC_PI_2, PI};
-
     use super::*;
 
     pub(in crate::logic) fn near(a: &[f32], b: &[f32]) -> bool {
         a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5)
-    }
-
-    #[test]
-    fn a_turn_is_right_handed() {
-        let left = Rotation::around([0.0, FRAC_PI_2, 0.0]);
-        assert!(near(&left.turn([0.0, 0.0, -1.0]), &[-1.0, 0.0, 0.0]));
-        let up = Rotation::around([FRAC_PI_2, 0.0, 0.0]);
-        assert!(near(&up.turn([0.0, 0.0, -1.0]), &[0.0, 1.0, 0.0]));
-        // First up, then left.
-        let both = left.after(up);
-        assert!(near(&both.turn([0.0, 0.0, -1.0]), &[0.0, 1.0, 0.0]));
-        assert!(near(&both.turn([0.0, 1.0, 0.0]), &[1.0, 0.0, 0.0]));
-    }
-
-    #[test]
-    fn exponential_and_logarithm_undo_each_other() {
-        let vectors = [
-            [0.0; 3],
-            [1e-4, 0.0, 0.0],
-            [0.3, -0.2, 1.0],
-            [0.0, PI - 1e-3, 0.0],
-        ];
-        for vector in vectors {
-            let rotation = Rotation::around(vector);
-            assert!(near(&rotation.vector(), &vector), "{vector:?}");
-            let other = Rotation(rotation.0.map(|v| -v));
-            assert!(near(&other.vector(), &vector), "its other quaternion");
-        }
     }
 
     #[test]

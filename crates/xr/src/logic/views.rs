@@ -2,8 +2,11 @@
 
 use std::f32::consts::FRAC_PI_4;
 
+use openuvr_proto::display::Eyes;
+use openuvr_proto::wire::video::FieldOfView;
 use openxr_sys as xr;
 
+use super::composition::Eye;
 use super::pose::Pose;
 
 /// Between the eyes, in metres (the mean of adults, and what most headsets come with).
@@ -15,7 +18,60 @@ const SIDE: f32 = FRAC_PI_4;
 /// Layers of one frame at most; the specification asks for 16 at least.
 pub(crate) const MOST_LAYERS: u32 = 16;
 
-/// What an eye sees: the angles to the left, right, up and down, in radians.
+/// What each eye of a display sees, and how far they are apart: of `eyes` if the client has said it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Headset {
+    fov: [xr::Fovf; 2],
+    between: f32,
+}
+
+impl Headset {
+    pub(crate) fn of(eyes: Option<Eyes>) -> Headset {
+        let Some(eyes) = eyes else {
+            return Headset {
+                fov: [fov(); 2],
+                between: BETWEEN_EYES,
+            };
+        };
+        let raw = |fov: FieldOfView| {
+            let [angle_left, angle_right, angle_up, angle_down] = fov.angles();
+            xr::Fovf {
+                angle_left,
+                angle_right,
+                angle_up,
+                angle_down,
+            }
+        };
+        Headset {
+            fov: eyes.fov.map(raw),
+            between: eyes.between,
+        }
+    }
+
+    /// Where the eyes of a head are, and what they see: the left before the right, or the one between them, which
+    /// sees what both do.
+    pub(crate) fn eyes(&self, head: Pose, count: usize) -> Vec<Eye> {
+        let [left, right] = self.fov;
+        let eye = |side: f32, fov| Eye {
+            pose: head.of(Pose::moved([side * self.between, 0.0, 0.0])),
+            fov,
+        };
+        match count {
+            2 => vec![eye(-0.5, left), eye(0.5, right)],
+            _ => vec![eye(
+                0.0,
+                xr::Fovf {
+                    angle_left: left.angle_left.min(right.angle_left),
+                    angle_right: left.angle_right.max(right.angle_right),
+                    angle_up: left.angle_up.max(right.angle_up),
+                    angle_down: left.angle_down.min(right.angle_down),
+                },
+            )],
+        }
+    }
+}
+
+/// What an eye sees of whose display nothing is known: the angles to the left, right, up and down, in radians.
 pub(crate) fn fov() -> xr::Fovf {
     xr::Fovf {
         angle_left: -SIDE,
@@ -25,12 +81,35 @@ pub(crate) fn fov() -> xr::Fovf {
     }
 }
 
-/// Where the eyes of a head are: the left before the right, or the one between them.
-pub(crate) fn eyes(head: Pose, count: usize) -> Vec<Pose> {
-    let sides: &[f32] = match count {
-        2 => &[-0.5, 0.5],
-        _ => &[0.0],
-    };
-    let eye = |side: &f32| head.of(Pose::moved([side * BETWEEN_EYES, 0.0, 0.0]));
-    sides.iter().map(eye).collect()
+#[cfg(test)]
+mod tests {
+    use super::super::pose::tests::near;
+    use super::*;
+
+    #[test]
+    fn what_a_client_says_of_its_eyes_counts() {
+        let usual = Headset::of(None).eyes(Pose::SAME, 2);
+        assert!(near(&usual[0].pose.at, &[-0.0315, 0.0, 0.0]));
+        assert_eq!(usual[1].fov, fov());
+        let left = FieldOfView::new(-0.9, 0.7, 0.6, -0.8).unwrap();
+        let right = FieldOfView::new(-0.7, 0.9, 0.5, -0.85).unwrap();
+        let headset = Headset::of(Some(Eyes {
+            fov: [left, right],
+            between: 0.07,
+        }));
+        let eyes = headset.eyes(Pose::moved([1.0, 0.0, 0.0]), 2);
+        assert!(near(&eyes[1].pose.at, &[1.035, 0.0, 0.0]));
+        assert_eq!(
+            (eyes[0].fov.angle_left, eyes[1].fov.angle_down),
+            (-0.9, -0.85)
+        );
+        let one = headset.eyes(Pose::SAME, 1)[0].fov;
+        let all = [
+            one.angle_left,
+            one.angle_right,
+            one.angle_up,
+            one.angle_down,
+        ];
+        assert_eq!(all, [-0.9, 0.9, 0.6, -0.85]);
+    }
 }

@@ -17,7 +17,8 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{FrameId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{
-    ClientStamps, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage, Stamps,
+    ClientStamps, DisplayLatency, DropCause, Fidelity, FrameCost, FrameRecord, Outcome, Stage,
+    Stamps,
 };
 use openuvr_proto::wire::video::EchoKind;
 use serde_json::Value;
@@ -107,6 +108,7 @@ fn whole(session: u32, n: u32) -> FrameRecord {
         repaired: 0,
         resent: 0,
         pose: None,
+        age: DisplayLatency::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::control::negotiate::{Offer, Role, Wishes};
 use crate::id::{ConfigEpoch, SessionId};
 use crate::input::event::InputEvent;
 use crate::trace::Fidelity;
-use crate::wire::video::{FrameHeader, InputEcho};
+use crate::wire::video::{DrawingTimes, FrameHeader, InputEcho};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -51,6 +51,7 @@ fn out(frame: u32, at: Instant, seq: u32) -> Fate {
         resent: 2,
         pose: None,
         views: None,
+        times: DrawingTimes::default(),
     })
 }
 

@@ -6,7 +6,7 @@ use crate::send::top_up::Improvement;
 use crate::time::Instant;
 use crate::trace::{DropCause, FrameCost, Stage, Stamps};
 use crate::units::Size;
-use crate::wire::video::{EchoKind, InputEcho, PoseEcho, Views};
+use crate::wire::video::{DrawingTimes, EchoKind, InputEcho, PoseEcho, Views};
 
 /// What a rendition is to be.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +116,7 @@ pub(super) struct Current {
     pub(super) echo: InputEcho,
     pub(super) pose: Option<PoseEcho>,
     pub(super) views: Option<Views>,
+    pub(super) times: DrawingTimes,
     pub(super) stamps: Stamps,
     pub(super) key_frame: bool,
     pub(super) qp: u8,

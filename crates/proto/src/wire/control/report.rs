@@ -7,7 +7,7 @@ use crate::bytes::{Reader, Reject, Writer, span_from_wire, span_to_wire};
 use crate::id::{FrameId, PoseId, ViewId};
 use crate::input::echo::EchoKind;
 use crate::time::PeerInstant;
-use crate::trace::{DropCause, Fidelity, FrameRecord, Outcome, Stage};
+use crate::trace::{DisplayLatency, DropCause, Fidelity, FrameRecord, Outcome, Stage};
 
 /// What became of one frame at the client; stamps on the client's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +46,8 @@ pub struct Report {
     pub resent: u16,
     /// The pose that the application drew the frame with, if it said so.
     pub pose: Option<PoseId>,
+    /// How old it was; for the client itself, it is not sent.
+    pub age: DisplayLatency,
 }
 
 impl Report {
@@ -69,6 +71,7 @@ impl Report {
             repaired: 0,
             resent: 0,
             pose: None,
+            age: DisplayLatency::default(),
         }
     }
 }
@@ -94,6 +97,7 @@ impl From<&FrameRecord> for Report {
             repaired: record.repaired,
             resent: record.resent,
             pose: record.pose,
+            age: record.age,
         }
     }
 }
@@ -183,5 +187,6 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
         repaired: r.u16()?,
         resent: r.u16()?,
         pose: Some(PoseId(r.u32()?)).filter(|pose| pose.0 != 0),
+        age: DisplayLatency::default(),
     })
 }

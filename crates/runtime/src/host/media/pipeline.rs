@@ -21,7 +21,7 @@ use openuvr_proto::send::subscriber::Slice;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::Stage;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_proto::wire::video::{EchoKind, PoseEcho, SlicePlace};
+use openuvr_proto::wire::video::{DrawingTimes, EchoKind, PoseEcho, SlicePlace};
 
 use super::encoder::open;
 use super::session_path::SessionPath;
@@ -317,6 +317,12 @@ impl Pipeline {
             (posed.subscriber, echo)
         });
         self.rendition.drawn(pose, about.drawn.views);
+        let here = |at: Instant| PeerInstant(at.0);
+        self.rendition.drawn_at(DrawingTimes {
+            predicted: about.drawn.predicted.map(here),
+            // Of what has no head nobody asks.
+            begun: about.drawn.begun.filter(|_| pose.is_some()).map(here),
+        });
         let taken = about.drawn.input.map(|taken| AppliedInput {
             from: taken.from,
             seq: taken.seq,

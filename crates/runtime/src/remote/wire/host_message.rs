@@ -236,6 +236,7 @@ fn write_frame(w: &mut Writer<'_>, frame: &Frame) {
         clean_after: None,
         pose: frame.pose,
         views: frame.views,
+        times: frame.times,
     };
     // Nothing stands behind it.
     extensions.write(w.0);
@@ -266,6 +267,7 @@ fn frame(r: &mut Reader<'_>) -> Result<Frame, Reject> {
         configuration: extensions.configuration,
         pose: extensions.pose,
         views: extensions.views,
+        times: extensions.times,
         slices,
         interval,
         link: None,

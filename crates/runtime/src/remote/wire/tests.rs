@@ -22,7 +22,7 @@ use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::video::{
-    Configuration, FieldOfView, FrameHeader, PoseEcho, SlicePlace, View, Views,
+    Configuration, DrawingTimes, FieldOfView, FrameHeader, PoseEcho, SlicePlace, View, Views,
 };
 
 use super::*;
@@ -142,6 +142,10 @@ fn told() -> Vec<HostMessage> {
             display: Some(PeerInstant(77)),
         }),
         views: Some(Views::two(eye(-0.5), eye(0.5))),
+        times: DrawingTimes {
+            predicted: Some(PeerInstant(55)),
+            begun: None,
+        },
         slices: 8,
         interval: Duration::from_micros(16_667),
         link: None,

@@ -1,0 +1,131 @@
+//! What a client's display is like: when it shows pictures, and what each eye sees of it.
+
+use std::time::Duration;
+
+use crate::bytes::{Reader, Reject, Writer};
+use crate::time::{Instant, Mapped, PeerInstant};
+use crate::wire::video::FieldOfView;
+
+/// The eyes of nobody lie further apart, in metres.
+const WIDEST: f32 = 0.2;
+
+/// Refreshes that a display has, as time between them: 10 to 1000 a second.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// When a display shows pictures: at `phase`, and a multiple of `period` before and after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refresh<T> {
+    /// A picture became visible then, or will.
+    pub phase: T,
+    /// From one to the next.
+    pub period: Duration,
+}
+
+/// What the eyes of a headset see.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Eyes {
+    /// Of the left eye, and of the right one.
+    pub fov: [FieldOfView; 2],
+    /// How far apart they are, in metres: 0 to 0.2.
+    pub between: f32,
+}
+
+// Its numbers are finite, and so equal to themselves.
+impl Eq for Eyes {}
+
+/// What a client says of its display.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Display {
+    /// When it shows pictures, on the client's clock.
+    pub refresh: Option<Refresh<PeerInstant>>,
+    /// What each eye sees.
+    pub eyes: Option<Eyes>,
+}
+
+impl Display {
+    /// Without what can't be.
+    pub(crate) fn sane(self) -> Display {
+        let refresh = |r: &Refresh<_>| (SHORTEST..=LONGEST).contains(&r.period);
+        let eyes = |eyes: &Eyes| (0.0..=WIDEST).contains(&eyes.between);
+        Display {
+            refresh: self.refresh.filter(refresh),
+            eyes: self.eyes.filter(eyes),
+        }
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        let has = u8::from(self.refresh.is_some()) | u8::from(self.eyes.is_some()) << 1;
+        w.u8(has);
+        if let Some(refresh) = self.refresh {
+            let nanos = u32::try_from(refresh.period.as_nanos()).unwrap_or(u32::MAX);
+            w.i64(refresh.phase.0).u32(nanos);
+        }
+        if let Some(eyes) = self.eyes {
+            eyes.fov.iter().for_each(|fov| fov.write(w));
+            w.f32(eyes.between);
+        }
+    }
+
+    /// What can't be is left out.
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Display, Reject> {
+        let has = r.u8()?;
+        let refresh = match has & 1 {
+            0 => None,
+            _ => Some(Refresh {
+                phase: PeerInstant(r.i64()?),
+                period: Duration::from_nanos(r.u32()?.into()),
+            }),
+        };
+        let eyes = match has & 2 {
+            0 => None,
+            _ => {
+                let (left, right) = (FieldOfView::parse(r)?, FieldOfView::parse(r)?);
+                let between = r.f32()?;
+                let fov = left.zip(right).map(|(left, right)| [left, right]);
+                fov.map(|fov| Eyes { fov, between })
+            }
+        };
+        Ok(Display { refresh, eyes }.sane())
+    }
+}
+
+/// What the host knows of the player's display.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PlayersDisplay {
+    /// When it shows pictures, on the host's clock; `None` also until the clocks have met.
+    pub refresh: Option<Refresh<Mapped<Instant>>>,
+    /// What each eye sees.
+    pub eyes: Option<Eyes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_display_has_is_left_out() {
+        let fov = FieldOfView::new(-0.8, 0.7, 0.7, -0.7).unwrap();
+        let display = |nanos, between| Display {
+            refresh: Some(Refresh {
+                phase: PeerInstant(5),
+                period: Duration::from_nanos(nanos),
+            }),
+            eyes: Some(Eyes {
+                fov: [fov; 2],
+                between,
+            }),
+        };
+        let read = |display: Display| {
+            let mut bytes = Vec::new();
+            display.write(&mut Writer(&mut bytes));
+            Display::parse(&mut Reader::new(&bytes)).unwrap()
+        };
+        let fine = display(11_111_111, 0.063);
+        assert_eq!(read(fine), fine);
+        assert_eq!(read(Display::default()), Display::default());
+        for (nanos, between) in [(0, f32::NAN), (200_000_000, -0.01), (999_999, 0.3)] {
+            assert_eq!(read(display(nanos, between)), Display::default());
+        }
+    }
+}

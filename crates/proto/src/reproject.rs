@@ -1,0 +1,285 @@
+//! Re-aiming a picture: which pixel of the picture that was drawn is seen where, once the head has turned.
+//!
+//! A picture is what an eye sees from one place. If the head only turns, the same rays meet the same things,
+//! and the new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the cameras of the
+//! drawn and of the shown picture, and R the rotation from the eye as it is now to the eye as it was. That
+//! undoes the rotation of the whole way from the pose to the display. It is not exact for a head that
+//! moves, and it stops no object that moves by itself: both would need the depth of each pixel.
+//!
+//! Conventions are those of OpenXR: right-handed, y up, -z forward. A pixel's centre is at one half; rows are
+//! counted from above.
+
+use std::time::Duration;
+
+use crate::pose::Pose;
+use crate::rotation::Rotation;
+use crate::units::Size;
+use crate::wire::video::FieldOfView;
+
+/// A velocity is trusted for at most so long: further on the guess is worse than standing still (guess: a head
+/// changes its mind in less).
+const FURTHEST: Duration = Duration::from_millis(100);
+
+/// The least difference between the tangents of two opposite sides of a view: less than this is no picture.
+const LEAST_SPAN: f64 = 1e-3;
+
+/// Of a view's angle, how much remains at least of what is drawn, whatever the overscan.
+const LEAST_SHOWN: f32 = 0.25;
+
+/// What makes pixels of directions: a field of view and its size in pixels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Camera {
+    /// The angles to its sides.
+    pub view: FieldOfView,
+    /// Its pixels.
+    pub size: Size,
+}
+
+type Matrix = [[f64; 3]; 3];
+
+impl Camera {
+    /// Pixels in each unit of the plane one metre ahead, and the tangents of its left and upper side; `None` if
+    /// there is no picture between its sides. Both may be negative: OpenXR allows mirrored views.
+    fn plane(&self) -> Option<[f64; 4]> {
+        let [left, right, up, down] = self.view.angles().map(|angle| f64::from(angle).tan());
+        let (across, high) = (right - left, up - down);
+        if across.abs() < LEAST_SPAN || high.abs() < LEAST_SPAN || !self.size.is_valid() {
+            return None;
+        }
+        let (width, height) = (f64::from(self.size.width), f64::from(self.size.height));
+        Some([width / across, height / high, left, up])
+    }
+
+    /// From directions to pixels.
+    fn projection(&self) -> Option<Matrix> {
+        let [x, y, left, up] = self.plane()?;
+        Some([[x, 0.0, x * left], [0.0, -y, -y * up], [0.0, 0.0, -1.0]])
+    }
+
+    /// From pixels to directions.
+    fn rays(&self) -> Option<Matrix> {
+        let [x, y, left, up] = self.plane()?;
+        Some([[1.0 / x, 0.0, left], [0.0, -1.0 / y, up], [0.0, 0.0, -1.0]])
+    }
+}
+
+/// From places of one picture to places of another, both in pixels.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Homography(Matrix);
+
+impl Homography {
+    /// Each place to itself.
+    pub const SAME: Homography = Homography([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
+
+    /// From the picture that is shown to the one that was drawn, for an eye that has turned: `turned` is its
+    /// orientation now as the drawn eye sees it. `None` if a camera sees nothing.
+    #[must_use]
+    pub fn re_aimed(drawn: &Camera, shown: &Camera, turned: Rotation) -> Option<Homography> {
+        let columns = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let columns = columns.map(|axis| turned.turn(axis).map(f64::from));
+        let mut rotation = [[0.0; 3]; 3];
+        for (row, line) in rotation.iter_mut().enumerate() {
+            for (to, column) in line.iter_mut().zip(&columns) {
+                *to = column[row];
+            }
+        }
+        let rays = product(&rotation, &shown.rays()?);
+        Some(Homography(product(&drawn.projection()?, &rays)))
+    }
+
+    /// Its rows: a place x, y of the shown picture belongs to the place X / Z, Y / Z of the drawn one, where
+    /// (X, Y, Z) is this matrix times (x, y, 1); for Z ≤ 0 it lies behind the drawn eye.
+    #[must_use]
+    pub fn rows(&self) -> [[f64; 3]; 3] {
+        self.0
+    }
+
+    /// The place of the drawn picture that is seen at a place of the shown one; `None` if that was behind the
+    /// eye.
+    #[must_use]
+    pub fn source(&self, x: f64, y: f64) -> Option<[f64; 2]> {
+        let [x, y, z] = self.0.map(|[a, b, c]| a * x + b * y + c);
+        (z > f64::EPSILON).then(|| [x / z, y / z])
+    }
+}
+
+fn product(a: &Matrix, b: &Matrix) -> Matrix {
+    a.map(|row| [0, 1, 2].map(|column| (0..3).map(|i| row[i] * b[i][column]).sum()))
+}
+
+/// The orientation of an eye now, as the eye that drew sees it. `head` is the head that was drawn with, `eye` its
+/// eye, and `now` the head as it is; the eye turns with the head.
+#[must_use]
+pub fn turned(head: Rotation, eye: Rotation, now: Rotation) -> Rotation {
+    let eye_now = now.after(head.inverse()).after(eye);
+    eye.inverse().after(eye_now)
+}
+
+/// Where a head that was measured looks after so much time, with constant angular velocity; of an unknown one it
+/// is taken that the head stands still. A time before the measurement counts as the measurement.
+#[must_use]
+pub fn predicted(pose: &Pose, after: Duration) -> Rotation {
+    let after = after.min(FURTHEST).as_secs_f32();
+    let velocity = pose.angular_velocity().unwrap_or_default();
+    // The velocity is given in the outer space.
+    Rotation::around(velocity.map(|v| v * after)).after(Rotation::of(pose))
+}
+
+/// The view without a margin at each side, in radians: what is shown of a picture that was drawn with overscan.
+/// At least a quarter of each angle remains.
+#[must_use]
+pub fn without_margin(view: &FieldOfView, margin: f32) -> FieldOfView {
+    let [left, right, up, down] = view.angles();
+    let cut = |low: f32, high: f32| {
+        let most = (high - low).abs() * (1.0 - LEAST_SHOWN) / 2.0;
+        let margin = margin.clamp(0.0, most) * (high - low).signum();
+        (low + margin, high - margin)
+    };
+    let ((left, right), (down, up)) = (cut(left, right), cut(down, up));
+    // They lie between angles that are allowed.
+    FieldOfView::new(left, right, up, down).unwrap_or(*view)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A right angle wide and high.
+    fn square() -> Camera {
+        camera([-45.0, 45.0, 45.0, -45.0], 640)
+    }
+
+    fn camera(degrees: [f32; 4], side: u32) -> Camera {
+        let [left, right, up, down] = degrees.map(f32::to_radians);
+        Camera {
+            view: FieldOfView::new(left, right, up, down).expect("a view"),
+            size: Size::new(side, side),
+        }
+    }
+
+    fn yaw(degrees: f32) -> Rotation {
+        Rotation::of_head(degrees.to_radians(), 0.0, 0.0)
+    }
+
+    fn at(found: Option<[f64; 2]>, expected: [f64; 2]) -> bool {
+        found.is_some_and(|found| (0..2).all(|i| (found[i] - expected[i]).abs() < 1e-2))
+    }
+
+    #[test]
+    fn a_head_that_did_not_turn_sees_the_same() {
+        let camera = camera([-50.0, 40.0, 35.0, -55.0], 640);
+        let same = Homography::re_aimed(&camera, &camera, Rotation::NONE).expect("a picture");
+        for place in [[0.0, 0.0], [320.0, 12.5], [640.0, 640.0]] {
+            assert!(at(same.source(place[0], place[1]), place), "{place:?}");
+        }
+    }
+
+    #[test]
+    fn known_angles_land_where_they_belong() {
+        // Half a right angle to the left: what was at the left edge is in the middle.
+        let to_left = Homography::re_aimed(&square(), &square(), yaw(45.0)).expect("a picture");
+        assert!(at(to_left.source(320.0, 320.0), [0.0, 320.0]));
+        // 10 degrees up: tan 10° of 320 pixels above the middle.
+        let up = Rotation::of_head(0.0, 10f32.to_radians(), 0.0);
+        let up = Homography::re_aimed(&square(), &square(), up).expect("a picture");
+        let above = 320.0 * (1.0 - 10f64.to_radians().tan());
+        assert!(at(up.source(320.0, 320.0), [320.0, above]));
+        // Leaning to the left shoulder: the picture turns clockwise, its left edge goes up.
+        let roll = Rotation::of_head(0.0, 0.0, 90f32.to_radians());
+        let roll = Homography::re_aimed(&square(), &square(), roll).expect("a picture");
+        assert!(at(roll.source(320.0, 0.0), [0.0, 320.0]));
+        // Behind: a head that turned round sees nothing of it.
+        let round = Homography::re_aimed(&square(), &square(), yaw(180.0)).expect("a picture");
+        assert_eq!(round.source(320.0, 320.0), None);
+    }
+
+    #[test]
+    fn a_margin_is_seen_when_the_head_turns_into_it() {
+        let drawn = square();
+        let shown = Camera {
+            view: without_margin(&drawn.view, 10f32.to_radians()),
+            ..drawn
+        };
+        let [left, ..] = shown.view.angles();
+        assert!((left.to_degrees() + 35.0).abs() < 1e-3);
+        let turned = Homography::re_aimed(&drawn, &shown, yaw(10.0)).expect("a picture");
+        assert!(at(turned.source(0.0, 320.0), [0.0, 320.0]));
+        // Not more than is sensible, and a mirrored view stays one.
+        let [left, right, ..] = without_margin(&drawn.view, 3.0).angles();
+        assert!((right - left).to_degrees() > 22.0);
+        let mirrored = camera([45.0, -45.0, 45.0, -45.0], 64).view;
+        let [left, right, ..] = without_margin(&mirrored, 0.1).angles();
+        assert!(left < 45f32.to_radians() && left > right);
+    }
+
+    #[test]
+    fn a_view_without_a_picture_is_refused() {
+        let flat = camera([-20.0, -20.0, 30.0, -30.0], 64);
+        assert_eq!(Homography::re_aimed(&flat, &square(), yaw(1.0)), None);
+        assert_eq!(Homography::re_aimed(&square(), &flat, yaw(1.0)), None);
+        let none = Camera {
+            size: Size::new(0, 0),
+            ..square()
+        };
+        assert_eq!(Homography::re_aimed(&none, &square(), yaw(1.0)), None);
+    }
+
+    #[test]
+    fn an_eye_turns_with_its_head_and_a_head_goes_on_turning() {
+        // An eye that looks 10 degrees outwards, in a head that turned by 30.
+        let found = turned(yaw(20.0), yaw(30.0), yaw(50.0));
+        assert!((found.vector()[1].to_degrees() - 30.0).abs() < 1e-3);
+        let Rotation(looks) = yaw(10.0);
+        let pose = Pose::new([0.0; 3], looks).expect("a rotation");
+        let turns = pose.moving(None, Some([0.0, 100f32.to_radians(), 0.0]));
+        let turns = turns.expect("finite");
+        let yaw_after = |pose, ms| {
+            let [_, yaw, _] = predicted(pose, Duration::from_millis(ms)).vector();
+            yaw.to_degrees()
+        };
+        assert!((yaw_after(&turns, 20) - 12.0).abs() < 1e-3);
+        assert!((yaw_after(&turns, 5000) - 20.0).abs() < 1e-3, "not further");
+        assert!((yaw_after(&pose, 20) - 10.0).abs() < 1e-3, "stands still");
+    }
+
+    fn rotations() -> impl Strategy<Value = Rotation> {
+        let angle = -0.6f32..0.6;
+        (angle.clone(), angle.clone(), angle)
+            .prop_map(|(yaw, pitch, roll)| Rotation::of_head(yaw, pitch, roll))
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back_is_the_same_place(
+            by in rotations(),
+            x in 0.0f64..640.0,
+            y in 0.0f64..640.0,
+            sides in prop::array::uniform4(20.0f32..60.0),
+        ) {
+            let [left, right, up, down] = sides;
+            let (drawn, shown) = (camera([-left, right, up, -down], 640), square());
+            let there = Homography::re_aimed(&drawn, &shown, by).expect("a picture");
+            let back = Homography::re_aimed(&shown, &drawn, by.inverse()).expect("a picture");
+            if let Some([u, v]) = there.source(x, y)
+                && u.abs() < 1e4
+                && v.abs() < 1e4
+            {
+                let [rx, ry] = back.source(u, v).expect("it came from there");
+                prop_assert!((rx - x).abs() < 0.05 && (ry - y).abs() < 0.05, "{rx} {ry}");
+            }
+        }
+
+        #[test]
+        fn a_direction_is_seen_where_the_eye_is_turned_to(by in rotations()) {
+            // The middle of what is shown is the drawn picture's pixel in the direction that the eye has.
+            let camera = square();
+            let seen = Homography::re_aimed(&camera, &camera, by).expect("a picture");
+            let [x, y, z] = by.turn([0.0, 0.0, -1.0]).map(f64::from);
+            prop_assume!(z < -0.1);
+            let expected = [320.0 - 320.0 * x / z, 320.0 + 320.0 * y / z];
+            prop_assert!(at(seen.source(320.0, 320.0), expected));
+        }
+    }
+}
