@@ -12,6 +12,7 @@ export const RUMBLE = 22;
 export const POSE = 17;
 export const CONTROLLERS = 23;
 export const HAPTIC = 24;
+export const DISPLAY = 25;
 /** Of the gateway: frames that left, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
@@ -223,6 +224,23 @@ export function controllers(number: number, at: number, both: (Controller | null
     }
   };
   return new Writer().message(CONTROLLERS, write).done();
+}
+
+/** What a headset's display is like, as crates/proto/src/display.rs has it. */
+export interface Display {
+  /** When it shows a picture, and from one to the next, in milliseconds. */
+  refresh?: { at: number; period: number };
+  /** Of the left and of the right eye: the angles to its left, right, upper and lower side in radians. */
+  eyes?: { angles: number[][]; between: number };
+}
+
+export function display(number: number, { refresh, eyes }: Display) {
+  const write = (w: Writer) => {
+    w.u32(number).u8((refresh ? 1 : 0) | (eyes ? 2 : 0));
+    if (refresh) w.i64(nanoseconds(refresh.at)).u32(Math.round(refresh.period * 1e6));
+    if (eyes) for (const value of [...eyes.angles.flat(), eyes.between]) w.f32(value);
+  };
+  return new Writer().message(DISPLAY, write).done();
 }
 
 const LEFT_STICK = 1;

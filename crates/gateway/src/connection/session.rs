@@ -288,6 +288,9 @@ impl Session {
                         shared.host.submit_controllers(self.id, states, sampled);
                     }
                 }
+                Ok(Message::Display { number, display }) => {
+                    shared.host.submit_display(self.id, (number, display));
+                }
                 Ok(Message::Report(report)) => self.report(shared, &report),
                 Ok(Message::Ping { asked }) => {
                     let here =

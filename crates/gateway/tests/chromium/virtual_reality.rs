@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openuvr_proto::controller::{Buttons, Hand, Haptic};
+use openuvr_proto::display::PlayersDisplay;
 use openuvr_proto::pose::Posed;
 use serde_json::{Value, json};
 
@@ -225,6 +226,14 @@ fn a_headset_is_entered_and_left() {
             near.then_some(())
         });
     }
+    // What its eyes see, as Meta's Quest 3 has it.
+    eventually("the display", || {
+        let display = rig.host.display()?;
+        let [left, right] = display.eyes?.fov.map(|fov| fov.angles());
+        let mirrored = (left[0] + right[1]).abs() < 1e-3 && (left[1] + right[0]).abs() < 1e-3;
+        let apart = (0.055..0.07).contains(&display.eyes?.between);
+        (mirrored && left[0] < -0.3 && apart).then_some(())
+    });
     // What the hands hold, and what they feel.
     browser.run(
         &tab,
@@ -262,8 +271,9 @@ fn a_headset_is_entered_and_left() {
     // What is seen of it is not held any more when it is left, and nobody looks.
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
-    eventually("empty hands", || {
-        (rig.host.controllers()?.states == [None, None]).then_some(())
+    eventually("empty hands and no display", || {
+        let none = rig.host.display()? == PlayersDisplay::default();
+        (none && rig.host.controllers()?.states == [None, None]).then_some(())
     });
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));

@@ -15,6 +15,7 @@ use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
 use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
+use crate::display::Display;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::inbox::Arrived;
@@ -301,6 +302,14 @@ impl Host {
             let before = other.member.controlled.map_or(0, |before| before.number);
             let held = (before.wrapping_add(1), controller::in_place(states));
             other.member.controls(now, held, sampled, &other.clock);
+        }
+    }
+
+    /// What its display is like; what has an older number changes nothing.
+    pub fn shows_on(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
+        if let Some(other) = self.other(id) {
+            other.heard = now;
+            other.member.shows_on(now, display, &other.clock);
         }
     }
 

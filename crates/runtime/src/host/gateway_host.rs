@@ -3,6 +3,7 @@
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -84,6 +85,9 @@ pub trait GatewayHost: Send + Sync {
         sampled: PeerInstant,
     );
 
+    /// See [`HostRuntime::submit_display`].
+    fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display));
+
     /// See [`HostRuntime::heard_from`].
     fn heard_from(&self, subscriber: SubscriberId);
 
@@ -152,6 +156,10 @@ impl GatewayHost for HostRuntime {
         sampled: PeerInstant,
     ) {
         HostRuntime::submit_controllers(self, subscriber, states, sampled);
+    }
+
+    fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
+        HostRuntime::submit_display(self, subscriber, display);
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -172,6 +173,13 @@ impl HostRuntime {
     ) {
         let mut host = self.shared.sessions();
         host.controlled(clock::now(), subscriber, states, sampled);
+    }
+
+    /// What a subscriber's display is like: this counts while it plays. What has an older number changes nothing; the
+    /// first one is 1.
+    pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
+        let mut host = self.shared.sessions();
+        host.shows_on(clock::now(), subscriber, display);
     }
 
     /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more

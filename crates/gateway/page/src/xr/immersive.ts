@@ -1,5 +1,6 @@
 // An immersive session of WebXR: the headset's display, head and controllers.
 
+import type { Display } from "../wire";
 import { onScreen, reaimed, tangentsOf, type Quaternion, type Vector } from "./math";
 import type { Painter } from "./painter";
 import type { Head } from "./poses";
@@ -14,6 +15,8 @@ export interface Scene {
   newest(): { width: number; height: number; parts: number; drawn: Drawn | null };
   /** The head is expected there at this time of the page's clock. */
   posed(head: Head, at: number): void;
+  /** What its display is like. */
+  sees(display: Display): void;
   /** How the controllers are held; none of them is where there is no session. */
   held(sources: XRInputSource[], frame: XRFrame | null, space: XRReferenceSpace | null): void;
   /** The newest picture was drawn for the headset's display. */
@@ -120,6 +123,7 @@ export class Immersive {
     // A position that is made up is better than none: it is what the browser draws with.
     const head: Head = { ...where(pose.transform), linear: vector(pose.linearVelocity), angular: vector(pose.angularVelocity) };
     this.scene.posed(head, frame.predictedDisplayTime ?? performance.now());
+    this.scene.sees(displayOf(session, frame, pose));
     this.draw(session, pose);
   }
 
@@ -148,6 +152,19 @@ export class Immersive {
     }
     this.scene.shown();
   }
+}
+
+/** What is known of the headset's display: without a rate its times say nothing. */
+function displayOf({ frameRate }: XRSession, { predictedDisplayTime: at }: XRFrame, { views }: XRViewerPose): Display {
+  const refresh = frameRate && at ? { at, period: 1000 / frameRate } : undefined;
+  const [left, right] = ["left", "right"].map((eye) => views.find((view) => view.eye === eye));
+  if (!left || !right) return { refresh };
+  const angles = [left, right].map((view) => {
+    const { left, right, up, down } = tangentsOf(view.projectionMatrix);
+    return [left, right, up, down].map(Math.atan);
+  });
+  const [a, b] = [left, right].map((view) => where(view.transform).position);
+  return { refresh, eyes: { angles, between: Math.hypot(...a.map((place, axis) => place - b[axis])) } };
 }
 
 export function where({ position: p, orientation: o }: XRRigidTransform): { position: Vector; orientation: Quaternion } {

@@ -3,7 +3,7 @@
 // A frame that an OpenXR application drew is shown re-aimed from where the head was to where it is now: on a canvas
 // over the video, or by a headset. What it does not know is how far away things are: it turns, and does not move.
 
-import { controllers as message, type Haptic } from "../wire";
+import { controllers as message, display as displayMessage, type Display, type Haptic } from "../wire";
 import { controllers, feel, type Both } from "./controllers";
 import { Immersive, type Scene } from "./immersive";
 import { Look } from "./look";
@@ -13,8 +13,11 @@ import { Phone } from "./phone";
 import { Poses } from "./poses";
 import { Views, type Drawn } from "./views";
 
-/** That nothing is held any more is said so often, since any message may be lost. */
+/** That nothing is held or worn any more is said so often, since any message may be lost. */
 const RELEASED = 4;
+
+/** So often, in milliseconds, the host is told what the display is like. */
+const DISPLAY_EVERY = 1000;
 
 /** Pictures in a row of which no views are known: the application draws no virtual reality any more. */
 const FLAT = 30;
@@ -45,8 +48,10 @@ export class Reality {
   private looks = false;
   /** Messages on controllers. */
   private said = 0;
-  /** How often it is still to be said that nothing is held. */
-  private release = 0;
+  /** How often it is still to be said that nothing is held, and that no headset is worn. */
+  private release = { hands: 0, headset: 0 };
+  /** Messages on the display, and when the newest was said. */
+  private displays = { said: 0, at: -Infinity };
   /** The newest that a hand was to feel: of two messages the older may come later. */
   private newestFelt = 0;
 
@@ -128,10 +133,33 @@ export class Reality {
   /** Tells the host how the controllers are held; that there are none a few times. */
   private held(both: Both) {
     const some = both.some((held) => held !== null);
-    if (!this.page.plays() || (!some && this.release === 0)) return;
-    this.release = some ? RELEASED : this.release - 1;
+    if (!this.page.plays() || (!some && this.release.hands === 0)) return;
+    this.release.hands = some ? RELEASED : this.release.hands - 1;
     this.said += 1;
     this.page.say(message(this.said, performance.now(), both));
+  }
+
+  /** Tells the host what the headset's display is like. */
+  private sees(display: Display) {
+    const now = performance.now();
+    if (now - this.displays.at < DISPLAY_EVERY) return;
+    this.displays.at = now;
+    this.release.headset = RELEASED;
+    this.tellDisplay(display);
+  }
+
+  private tellDisplay(display: Display) {
+    this.displays.said += 1;
+    this.page.say(displayMessage(this.displays.said, display));
+  }
+
+  /** Says what is still to be said of a headset that was taken off. */
+  private sayRelease() {
+    if (this.release.hands > 0) this.held([null, null]);
+    if (this.release.headset === 0) return;
+    this.release.headset -= 1;
+    this.displays.at = -Infinity;
+    this.tellDisplay({});
   }
 
   /** Whether the pictures are of a virtual reality. */
@@ -158,7 +186,7 @@ export class Reality {
   /** With each picture of the page's display. */
   private turn() {
     if (this.immersive.isOn()) return;
-    if (this.release > 0) this.held([null, null]);
+    this.sayRelease();
     const head = this.looks && this.page.plays() ? this.look.now() : null;
     if (head) this.poses.send({ position: [0, 0, 0], orientation: head.orientation }, head.at);
     const { drawn } = this.newest;
@@ -209,6 +237,7 @@ export class Reality {
       posed: (head, at) => {
         if (this.page.plays()) this.poses.expected(head, at);
       },
+      sees: (display) => this.sees(display),
       held: (sources, frame, space) => {
         this.held(frame && space ? controllers(sources, frame, space) : [null, null]);
       },

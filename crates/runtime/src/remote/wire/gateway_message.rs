@@ -9,6 +9,7 @@ use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::Controllers;
 use openuvr_proto::decision::Loss;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::{FrameId, PoseId};
 use openuvr_proto::input::batch::InputBatch;
@@ -44,6 +45,8 @@ pub enum GatewayMessage {
     Pose((PoseId, Pose), PeerInstant),
     /// What its person holds.
     Controllers(Controllers, PeerInstant),
+    /// What its display is like, and the number of that.
+    Display(u32, Display),
     /// A piece of what its person copied.
     ClipboardPiece(ClipboardPiece),
     /// Its client was heard from.
@@ -66,6 +69,7 @@ mod kind {
     pub(super) const CLIPBOARD: u8 = 11;
     pub(super) const POSE: u8 = 12;
     pub(super) const CONTROLLERS: u8 = 13;
+    pub(super) const DISPLAY: u8 = 14;
 }
 
 impl GatewayMessage {
@@ -112,6 +116,11 @@ impl GatewayMessage {
                 };
                 held.write(&mut bytes);
             }
+            GatewayMessage::Display(number, display) => {
+                w.u8(kind::DISPLAY);
+                let (number, display) = (*number, *display);
+                Message::Display { number, display }.write(&mut bytes);
+            }
             GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
             GatewayMessage::HeardFrom => {
                 w.u8(kind::HEARD_FROM);
@@ -150,6 +159,10 @@ impl GatewayMessage {
                 Message::Controllers {
                     states, sampled, ..
                 } => GatewayMessage::Controllers(states, sampled),
+                _ => return Err(refused("message")),
+            },
+            kind::DISPLAY => match message(&mut r)? {
+                Message::Display { number, display } => GatewayMessage::Display(number, display),
                 _ => return Err(refused("message")),
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
