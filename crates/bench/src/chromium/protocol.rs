@@ -19,7 +19,7 @@ const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const ARGUMENTS: &str = "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
-    --enable-unsafe-swiftshader --remote-debugging-pipe about:blank";
+    --use-angle=swiftshader --remote-debugging-pipe about:blank";
 
 /// Messages that wait to be looked at; those beyond hold the browser up.
 const WAITING: usize = 4096;
