@@ -143,6 +143,8 @@ fn keep(
             (statistics.width, statistics.height) = (size.width, size.height);
             (OPENUVR_LOG_INFO, format!("showing {size}"))
         }
+        // No application has asked for what hands feel.
+        ClientNotice::Haptic(_) => return None,
         ClientNotice::SourceShown(shown) => (
             OPENUVR_LOG_INFO,
             match shown {
@@ -162,8 +164,7 @@ fn keep(
             }
             return None;
         }
-        // A MUD has no hands.
-        ClientNotice::Audio(_) | ClientNotice::Haptic(_) => return None,
+        ClientNotice::Audio(_) => return None,
         ClientNotice::Lost(_) => {
             statistics.state = OPENUVR_MUD_CONNECTING as u32;
             let line = "the host is silent or gone; looking for it again";
