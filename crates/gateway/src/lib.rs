@@ -35,6 +35,7 @@ pub mod signalling;
 mod subscriber;
 mod tls;
 mod updates;
+mod views;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -16,12 +16,14 @@ use crate::frames::{Encoding, Frames};
 use crate::packetise::payloads;
 use crate::peer::{Packet, Peer};
 use crate::updates::Updates;
+use crate::views::Views;
 
 /// A browser's end of a subscription.
 pub(crate) struct Slices {
     peer: Arc<Peer>,
     updates: Arc<Updates>,
     frames: Frames,
+    views: Views,
     open: Option<Open>,
 }
 
@@ -39,6 +41,7 @@ impl Slices {
             peer,
             updates,
             frames: Frames::default(),
+            views: Views::default(),
             open: None,
         }
     }
@@ -46,6 +49,9 @@ impl Slices {
 
 impl Subscriber for Slices {
     fn begin(&mut self, now: Instant, frame: &Frame) {
+        if let Some(told) = self.views.begins(frame) {
+            self.peer.say(&told);
+        }
         self.open = Some(Open {
             header: frame.header,
             first_slice: None,

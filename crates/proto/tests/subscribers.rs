@@ -94,8 +94,9 @@ fn a_displaced_player_is_released_and_its_pose_forgotten() {
     let mut host = host();
     join(&mut host, PLAYER);
     let pose = Pose::new([0.0; 3], [0.0, 0.0, 0.0, 1.0]).expect("a pose");
-    host.posed(at(1), PLAYER, pose, PeerInstant(5));
-    assert_eq!(host.pose().map(|posed| posed.subscriber), Some(PLAYER));
+    host.posed(at(1), PLAYER, (PoseId(7), pose), PeerInstant(5));
+    let posed = host.pose().map(|posed| (posed.subscriber, posed.id));
+    assert_eq!(posed, Some((PLAYER, PoseId(7))));
     let _ = press(&mut host, at(2), PLAYER);
     join(&mut host, OTHER);
     // In this order: what was typed, then its release, then the next one plays.
@@ -116,7 +117,7 @@ fn a_displaced_player_is_released_and_its_pose_forgotten() {
         press(&mut host, at(3), PLAYER),
         Err(InputRefused::NotPlayer)
     );
-    host.posed(at(3), PLAYER, pose, PeerInstant(6));
+    host.posed(at(3), PLAYER, (PoseId(8), pose), PeerInstant(6));
     assert_eq!(host.pose(), None);
 }
 

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 /// Names of the program, the first that there is.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// No window, no GPU, nothing in the background. Its sandbox is off, since it does not start for root with it:
+/// No window, no GPU, nothing in the background; WebGL by software (SwiftShader). Its sandbox is off, since it does not start for root with it:
 /// only for pages of one's own host.
 const ARGUMENTS: &str = "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
-    --remote-debugging-pipe about:blank";
+    --use-angle=swiftshader --remote-debugging-pipe about:blank";
 
 /// Messages that wait to be looked at; those beyond hold the browser up.
 const WAITING: usize = 4096;

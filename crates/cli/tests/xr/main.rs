@@ -6,6 +6,15 @@
 mod room;
 #[path = "../support/mod.rs"]
 mod support;
+
+#[path = "../../../gateway/tests/chromium/browser.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "the tests of the page do more with it"
+)]
+mod browser;
+mod browsers;
 mod watcher;
 
 use std::path::{Path, PathBuf};
@@ -40,16 +49,22 @@ struct Hello {
 impl Hello {
     /// `None`, said aloud, where something is missing.
     fn start(words: &[&str]) -> Option<Hello> {
+        // Pictures that lose nothing.
+        Hello::encoded("raw", words)
+    }
+
+    /// The same with another encoder.
+    fn encoded(encoder: &str, words: &[&str]) -> Option<Hello> {
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("there is no hello_xr (libopenxr-utils)");
             return None;
         }
         // What it says is heard line by line, as at a terminal.
-        Hello::of(words, &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"])
+        Hello::of(encoder, words, &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"])
     }
 
     /// The same of another application.
-    fn of(words: &[&str], application: &[&str]) -> Option<Hello> {
+    fn of(encoder: &str, words: &[&str], application: &[&str]) -> Option<Hello> {
         let driver = driver()?;
         let folder = Folder::new();
         let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
@@ -57,8 +72,14 @@ impl Hello {
         let (runtime, dir) = (runtime.to_str().expect("UTF-8"), folder.join("host"));
         let own = ["--runtime", runtime, "--config-dir", &dir, "--sound", "off"];
         let place = ["--bind", "127.0.0.1:0", "--discoverable=false"];
-        // Pictures that lose nothing.
-        let how = ["--encoder", "raw", "--realtime", "off", "--eye", "320x320"];
+        let how = [
+            "--encoder",
+            encoder,
+            "--realtime",
+            "off",
+            "--eye",
+            "320x320",
+        ];
         let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
         let mut command = openuvr(&[&words[..], &["--"], application].concat());
         command

@@ -46,7 +46,7 @@ fn in_both(shot: &Shot, colour: usize) -> [[f64; 2]; 2] {
 /// The room under `openuvr xr`; `None`, said aloud, where something is missing.
 fn room() -> Option<Hello> {
     let room = Path::new(env!("CARGO_BIN_EXE_openuvr")).with_file_name("openuvr-bench");
-    Hello::of(&[], &[room.to_str().expect("UTF-8"), "room"])
+    Hello::of("raw", &[], &[room.to_str().expect("UTF-8"), "room"])
 }
 
 /// A right hand that pulls its trigger.
@@ -132,7 +132,7 @@ fn a_client_in_a_headset_shows_what_its_head_sees() {
     );
     let own = ["--present", "xr", "--config-dir", &dir, "--sound", "off"];
     let words = [&[program, "client", &host][..], &own, &PIN].concat();
-    let Some(mut client) = Hello::of(&[], &words) else {
+    let Some(mut client) = Hello::of("raw", &[], &words) else {
         return;
     };
     let mut watcher = Watcher::start(client.port(), client.folder.path());

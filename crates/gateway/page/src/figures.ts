@@ -32,6 +32,8 @@ function bars(rows: { p50?: number; p95?: number }[]): HTMLElement[] {
 
 export class Figures {
   private frames: Shown[] = [];
+  /** From InputSampled of a pose to Submitted of the picture that was drawn with it. */
+  private poses: number[] = [];
   private decisions: string[] = [];
   private history: { rate: number; loss: number; latency: number }[] = [];
   private before: { at: number; bytes: number; lost: number; received: number } | null = null;
@@ -45,6 +47,18 @@ export class Figures {
 
   shown(frame: Shown) {
     this.frames = [...this.frames, frame].slice(-KEPT);
+  }
+
+  posed(motionToPhoton: number) {
+    this.poses = [...this.poses, motionToPhoton].slice(-KEPT);
+  }
+
+  /** Of the poses of a virtual reality, in words; none where there are none. */
+  private posesWords(): [string, string][] {
+    const sorted = this.poses.slice().sort((a, b) => a - b);
+    if (sorted.length === 0) return [];
+    const [p50, p95] = [0.5, 0.95].map((share) => milliseconds(percentile(sorted, share)));
+    return [["pose: InputSampled to Submitted", `p50 ${p50} ms, p95 ${p95} ms`]];
   }
 
   decided(words: string) {
@@ -110,6 +124,7 @@ export class Figures {
         `${"ms".padEnd(12)}${"p50".padStart(7)}${"p95".padStart(7)}`,
         ...lines,
         `motion to photon ${milliseconds(this.motionToPhoton())}`,
+        ...this.posesWords().map(([name, value]) => `${name} ${value}`),
         ...Object.entries(this.link).map(([name, value]) => `${name} ${value}`),
         this.decisions[0] ?? "",
       ].join("\n");
@@ -159,6 +174,7 @@ export class Figures {
         ["superseded", String(counts.superseded)],
         ["in the background", String(counts.hidden)],
         ["motion to photon, ms", milliseconds(this.motionToPhoton())],
+        ...this.posesWords(),
       ]),
       cell("h2", "Decisions of the host"),
       list,

@@ -22,6 +22,8 @@ export interface Clock {
   /** Host minus page, in milliseconds; undefined before it is known. */
   offset(): number | undefined;
   sampledAt(hostNumber: number): number | undefined;
+  /** The pose that the frame with this RTP time was drawn with: its number, and when it was sampled. */
+  posed(rtpTime: number): { number: number; at: number } | undefined;
 }
 
 export class Frames {
@@ -30,6 +32,8 @@ export class Frames {
   private open: Left[] = [];
   private newest = 0;
   private echoed = 0;
+  /** The pose of the newest frame. */
+  private posed = 0;
   private recent: Report[] = [];
   readonly counts = { shown: 0, superseded: 0, hidden: 0 };
 
@@ -69,9 +73,14 @@ export class Frames {
     for (const { rtpTime } of [...before, left]) this.left.delete(rtpTime);
     const received = meta.receiveTime;
     const submitted = meta.presentationTime;
+    const posed = this.clock.posed(left.rtpTime);
     const news = left.echo !== 0 && left.echo !== this.echoed;
-    const sampled = news ? this.clock.sampledAt(left.echo) : undefined;
+    const input = news ? this.clock.sampledAt(left.echo) : undefined;
     this.echoed = left.echo;
+    // The application took the pose, and draws with it: that is exact.
+    const turned = posed && posed.number !== this.posed ? posed.at : undefined;
+    this.posed = posed?.number ?? 0;
+    const sampled = turned ?? input;
     const motionToPhoton = sampled === undefined ? undefined : submitted - sampled;
     const report: Report = {
       frame: left.frame,
@@ -80,7 +89,8 @@ export class Frames {
       submitted,
       motionToPhoton,
       // What the host injects, the application may have drawn with or not.
-      echo: left.echo === 0 ? 0 : 1,
+      echo: turned !== undefined ? 2 : left.echo === 0 ? 0 : 1,
+      pose: posed?.number,
     };
     this.counts.shown += 1;
     this.counts.superseded += before.length;

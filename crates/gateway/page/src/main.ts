@@ -5,15 +5,15 @@ import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
 import { Figures } from "./figures";
 import { Frames } from "./frames";
-import { Head } from "./head";
 import { Input } from "./input";
 import { Link } from "./link";
 import { StatisticsLog } from "./log";
 import { host, logIn, usualName } from "./login";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
+import { Reality } from "./xr/reality";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
-import { ping, pong, read, reports, type InputEvent, type Rumble } from "./wire";
+import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } from "./wire";
 
 /** Between two attempts to connect again, in milliseconds. */
 const AGAIN = 2000;
@@ -68,10 +68,17 @@ const clipboard = new Clipboard(
   (message) => link?.tellBytes(message) ?? Promise.resolve(),
   say,
 );
-const head = new Head(
-  byId("look"),
-  () => plays,
-  (message) => link?.say(message),
+const reality = new Reality(
+  byId<HTMLCanvasElement>("reality"),
+  video,
+  { look: byId("look"), eyes: byId("eyes"), enter: byId("enter") },
+  {
+    plays: () => plays,
+    say: (message) => link?.say(message),
+    words: say,
+    drawn: (motionToPhoton) => figures.posed(motionToPhoton),
+  },
+  (["left", "right"] as const).find((eye) => eye === query.get("view")) ?? "both",
 );
 let frames = newFrames();
 
@@ -87,6 +94,7 @@ function newFrames() {
         const ours = hostNames.get(number);
         return ours === undefined ? undefined : outbox.sampledAt(ours);
       },
+      posed: (rtpTime) => reality.posed(rtpTime),
     },
     (all) => link?.say(reports(all)),
     (shown) => figures.shown(shown),
@@ -137,6 +145,7 @@ function connect() {
         if (link !== made) return;
         link = null;
         plays = false;
+        reality.closed();
         say(why);
         if (again) beginLater("");
       },
@@ -162,6 +171,8 @@ const heard = {
   cursorMoved: (serial: number, at: { x: number; y: number } | null) => cursor.moved(serial, at),
   frames: (left: Parameters<Frames["heard"]>[0]) => frames.heard(left),
   rumble: (said: Rumble) => pads.rumble(said),
+  haptic: (felt: Haptic) => reality.felt(felt),
+  views: (message: DataView) => reality.heard(message),
   inputNumbers(page: number, host: number) {
     hostNames.set(host, page);
     hostNames.delete(host - 1024);
@@ -179,7 +190,7 @@ function told(message: string | ArrayBuffer) {
       if (news.plays && !plays) pads.forget();
       plays = news.plays;
       clipboard.roleChanged();
-      head.roleChanged();
+      reality.changed();
       roleButton.hidden = false;
       roleButton.textContent = plays ? "Only watch" : "Play";
       roleWords = plays ? "you play" : (news.why ?? "you watch");
@@ -272,6 +283,7 @@ async function beginOnce(pin: string) {
 
 function onPicture(_: number, meta: VideoFrameCallbackMetadata) {
   frames.presented(meta);
+  reality.picture(meta);
   video.requestVideoFrameCallback(onPicture);
 }
 

@@ -10,9 +10,14 @@ export const INPUT = 8;
 export const INPUT_SEEN = 9;
 export const RUMBLE = 22;
 export const POSE = 17;
+export const CONTROLLERS = 23;
+export const HAPTIC = 24;
+export const DISPLAY = 25;
 /** Of the gateway: frames that left, and numbers of input events. */
 export const FRAMES = 0xf0;
 export const INPUT_NUMBERS = 0xf1;
+/** Of the gateway: what frames were drawn with, see xr/views.ts. */
+export const VIEWS = 0xf2;
 
 /** Kinds of messages of the data channel "told", as crates/proto/src/control/negotiate.rs has them. */
 export const CURSOR_SHAPE = 4;
@@ -54,6 +59,35 @@ export interface PadState {
   triggers: [number, number];
 }
 
+/** Where something is: metres, and a quaternion x, y, z, w. */
+export interface Place {
+  position: [number, number, number];
+  orientation: [number, number, number, number];
+}
+
+/** How a controller is held, as crates/proto/src/controller.rs has it. */
+export interface Controller {
+  grip?: Place;
+  aim?: Place;
+  buttons: number;
+  /** 0 to 1. */
+  trigger: number;
+  squeeze: number;
+  /** -1 to 1: to the right, and up. */
+  thumbstick: [number, number];
+}
+
+/** What a hand is to feel. */
+export interface Haptic {
+  serial: number;
+  /** 0 is the left one. */
+  hand: number;
+  /** 0 to 1; 0: nothing any more. */
+  amplitude: number;
+  /** In milliseconds; 0: as short as it can. */
+  lasts: number;
+}
+
 export interface Sampled {
   event: InputEvent;
   /** Milliseconds of the page's clock. */
@@ -63,6 +97,8 @@ export interface Sampled {
 /** What became of a frame; times in milliseconds of the page's clock. */
 export interface Report {
   frame: number;
+  /** The number of the pose that it was drawn with; 0 where none is known. */
+  pose?: number;
   outcome: "displayed" | "superseded" | "left";
   received?: number;
   decoded?: number;
@@ -148,14 +184,63 @@ export function pong(asked: bigint, received: number, answered: number) {
   return new Writer().message(PONG, write).done();
 }
 
-/** Where the person's head is turned to, as a quaternion x, y, z, w; it stands still at the origin. */
-export function pose(number: number, at: number, orientation: number[]) {
+const LINEAR = 1;
+const ANGULAR = 2;
+
+/** Where the person's head is at a time: metres, a quaternion x, y, z, w, and velocities where they are known. */
+export function pose(
+  number: number,
+  at: number,
+  head: { position: number[]; orientation: number[]; linear?: number[]; angular?: number[] },
+) {
   const write = (w: Writer) => {
+    const { position, orientation, linear, angular } = head;
     w.u32(number).i64(nanoseconds(at));
-    for (const value of [0, 0, 0, ...orientation]) w.f32(value);
-    w.u8(0);
+    for (const value of [...position, ...orientation]) w.f32(value);
+    w.u8((linear ? LINEAR : 0) | (angular ? ANGULAR : 0));
+    for (const value of [...(linear ?? []), ...(angular ?? [])]) w.f32(value);
   };
   return new Writer().message(POSE, write).done();
+}
+
+/** Left and right; `null`: there is none. */
+export function controllers(number: number, at: number, both: (Controller | null)[]) {
+  const write = (w: Writer) => {
+    w.u32(number).i64(nanoseconds(at)).u8((both[0] ? 1 : 0) | (both[1] ? 2 : 0));
+    for (const held of both) {
+      if (!held) continue;
+      const places = [held.grip, held.aim];
+      w.u8((held.grip ? 1 : 0) | (held.aim ? 2 : 0));
+      for (const place of places) {
+        if (!place) continue;
+        for (const value of [...place.position, ...place.orientation]) w.f32(value);
+        // Velocities are not known.
+        w.u8(0);
+      }
+      const pulled = (value: number) => Math.round(Math.max(0, Math.min(1, value)) * 65535);
+      const pushed = (value: number) => Math.round(Math.max(-1, Math.min(1, value)) * 32767);
+      w.u16(held.buttons).u16(pulled(held.trigger)).u16(pulled(held.squeeze));
+      for (const axis of held.thumbstick) w.i16(pushed(axis));
+    }
+  };
+  return new Writer().message(CONTROLLERS, write).done();
+}
+
+/** What a headset's display is like, as crates/proto/src/display.rs has it. */
+export interface Display {
+  /** When it shows a picture, and from one to the next, in milliseconds. */
+  refresh?: { at: number; period: number };
+  /** Of the left and of the right eye: the angles to its left, right, upper and lower side in radians. */
+  eyes?: { angles: number[][]; between: number };
+}
+
+export function display(number: number, { refresh, eyes }: Display) {
+  const write = (w: Writer) => {
+    w.u32(number).u8((refresh ? 1 : 0) | (eyes ? 2 : 0));
+    if (refresh) w.i64(nanoseconds(refresh.at)).u32(Math.round(refresh.period * 1e6));
+    if (eyes) for (const value of [...eyes.angles.flat(), eyes.between]) w.f32(value);
+  };
+  return new Writer().message(DISPLAY, write).done();
 }
 
 const LEFT_STICK = 1;
@@ -250,7 +335,7 @@ export function reports(all: Report[]) {
       // The page hears of the last datagram alone.
       w.u32(since(base)).u32(since(r.decoded)).u32(since(r.submitted)).u32(NO_SPAN);
       w.u32(span(r.motionToPhoton)).u8(r.echo);
-      w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(0);
+      w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(r.pose ?? 0);
     });
   }
   return writer.done();
@@ -277,6 +362,8 @@ export interface Handler {
   frames(frames: Left[]): void;
   inputNumbers(page: number, host: number): void;
   rumble(said: Rumble): void;
+  haptic(felt: Haptic): void;
+  views(message: DataView): void;
 }
 
 /** How a pad's motors are to run: 0 to 65535, for so many milliseconds. */
@@ -312,6 +399,10 @@ export function read(message: ArrayBuffer, to: Handler) {
     to.frames(frames);
     return;
   }
+  if (first === VIEWS) {
+    to.views(d);
+    return;
+  }
   if (first === INPUT_NUMBERS) {
     if (d.byteLength >= 9) to.inputNumbers(d.getUint32(1, true), d.getUint32(5, true));
     return;
@@ -334,6 +425,13 @@ export function read(message: ArrayBuffer, to: Handler) {
       const number = (offset: number) => d.getUint16(body + offset, true);
       const [strong, weak, lasts] = [number(5), number(7), number(9)];
       to.rumble({ serial: d.getUint32(body, true), pad: d.getUint8(body + 4), strong, weak, lasts });
+    } else if (kind === HAPTIC && length >= 13) {
+      to.haptic({
+        serial: d.getUint32(body, true),
+        hand: d.getUint8(body + 4),
+        amplitude: d.getUint16(body + 5, true) / 65535,
+        lasts: d.getUint32(body + 9, true) / 1000,
+      });
     } else if (kind === CURSOR_MOVED && length >= 9) {
       const inside = d.getUint8(body + 4) !== 0;
       const place = { x: d.getUint16(body + 5, true), y: d.getUint16(body + 7, true) };

@@ -274,7 +274,7 @@ impl Session {
                     // Of two that come in another order the newer counts.
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
-                        shared.host.submit_pose(self.id, pose, sampled);
+                        shared.host.submit_pose(self.id, (id, pose), sampled);
                     }
                 }
                 Ok(Message::Controllers {
@@ -287,6 +287,9 @@ impl Session {
                         self.held = Some(number);
                         shared.host.submit_controllers(self.id, states, sampled);
                     }
+                }
+                Ok(Message::Display { number, display }) => {
+                    shared.host.submit_display(self.id, (number, display));
                 }
                 Ok(Message::Report(report)) => self.report(shared, &report),
                 Ok(Message::Ping { asked }) => {

@@ -9,6 +9,8 @@ mod player;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;
+mod virtual_reality;
+mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_media::application::WindowScope;
+use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::convert::Converter;
 use openuvr_media::input_sink::{InputError, InputSink};
@@ -103,6 +104,17 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
+        let pattern = Box::new(Pattern::open(size, 60.0).unwrap());
+        Rig::showing(name, pattern, ice_servers, change)
+    }
+
+    /// The same with other pictures.
+    pub(crate) fn showing(
+        name: &str,
+        capture: Box<dyn Capture>,
+        ice_servers: Vec<IceServer>,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
         let folder = Folder::new(name);
         let dir = folder.0.join("host");
         let mut config = Config {
@@ -125,7 +137,7 @@ impl Rig {
             devices: opened.devices,
             pairing: opened.pairing,
             link: opened.link,
-            capture: Box::new(Pattern::open(size, 60.0).unwrap()),
+            capture,
             viewport: None,
             cursor: None,
             input: Input::Sink(Box::new(Application(application))),

@@ -15,6 +15,7 @@ use crate::control::negotiate::{Refusal, Role};
 use crate::control::plane::{Wakeup, earlier};
 use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
+use crate::display::Display;
 use crate::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::inbox::Arrived;
@@ -90,7 +91,6 @@ pub(super) struct Other {
     /// The clock of its stamps.
     clock: ClockMap,
     input: InputSeq,
-    pose: PoseId,
     heard: Instant,
     /// Clipboard text on its way from there.
     pub(super) received_text: ReceivedText,
@@ -127,7 +127,6 @@ impl Host {
             woken: false,
             clock: ClockMap::default(),
             input: InputSeq::default(),
-            pose: PoseId::default(),
             heard: now,
             received_text: ReceivedText::default(),
         });
@@ -273,13 +272,18 @@ impl Host {
         Ok(arrived.seq)
     }
 
-    /// Where the head of its person is. Not the player's counts for nothing.
-    pub fn posed(&mut self, now: Instant, id: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    /// Where the head of its person is; frames that are drawn with it name its number. A pose with an older number
+    /// changes nothing, and one of somebody who does not play counts for nothing.
+    pub fn posed(
+        &mut self,
+        now: Instant,
+        id: SubscriberId,
+        pose: (PoseId, Pose),
+        sampled: PeerInstant,
+    ) {
         let plays = self.roles.player() == Some(id);
         if let Some(other) = self.other(id).filter(|_| plays) {
             other.heard = now;
-            other.pose = PoseId(other.pose.0.wrapping_add(1).max(1));
-            let pose = (other.pose, pose);
             other.member.pose(now, pose, sampled, &other.clock);
         }
     }
@@ -298,6 +302,14 @@ impl Host {
             let before = other.member.controlled.map_or(0, |before| before.number);
             let held = (before.wrapping_add(1), controller::in_place(states));
             other.member.controls(now, held, sampled, &other.clock);
+        }
+    }
+
+    /// What its display is like; what has an older number changes nothing.
+    pub fn shows_on(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
+        if let Some(other) = self.other(id) {
+            other.heard = now;
+            other.member.shows_on(now, display, &other.clock);
         }
     }
 

@@ -3,8 +3,9 @@
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
-use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
@@ -74,7 +75,7 @@ pub trait GatewayHost: Send + Sync {
     ) -> Result<(), InputRefused>;
 
     /// See [`HostRuntime::submit_pose`].
-    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant);
+    fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant);
 
     /// See [`HostRuntime::submit_controllers`].
     fn submit_controllers(
@@ -83,6 +84,9 @@ pub trait GatewayHost: Send + Sync {
         states: Controllers,
         sampled: PeerInstant,
     );
+
+    /// See [`HostRuntime::submit_display`].
+    fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display));
 
     /// See [`HostRuntime::heard_from`].
     fn heard_from(&self, subscriber: SubscriberId);
@@ -141,7 +145,7 @@ impl GatewayHost for HostRuntime {
         Ok(())
     }
 
-    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
         HostRuntime::submit_pose(self, subscriber, pose, sampled);
     }
 
@@ -152,6 +156,10 @@ impl GatewayHost for HostRuntime {
         sampled: PeerInstant,
     ) {
         HostRuntime::submit_controllers(self, subscriber, states, sampled);
+    }
+
+    fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
+        HostRuntime::submit_display(self, subscriber, display);
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::{Ending, Grant, Host, InputRefused, SubscribeRequest};
-use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
@@ -151,9 +152,14 @@ impl HostRuntime {
         }
     }
 
-    /// Where the head of the player's person is, sampled then on its own clock. An observer's is nobody's
-    /// concern.
-    pub fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    /// Where the head of the player's person is, sampled then on its own clock; frames that are drawn with it name
+    /// its number, which counts up from 1. An observer's is nobody's concern.
+    pub fn submit_pose(
+        &self,
+        subscriber: SubscriberId,
+        pose: (PoseId, Pose),
+        sampled: PeerInstant,
+    ) {
         let mut host = self.shared.sessions();
         host.posed(clock::now(), subscriber, pose, sampled);
     }
@@ -167,6 +173,13 @@ impl HostRuntime {
     ) {
         let mut host = self.shared.sessions();
         host.controlled(clock::now(), subscriber, states, sampled);
+    }
+
+    /// What a subscriber's display is like: this counts while it plays. What has an older number changes nothing; the
+    /// first one is 1.
+    pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
+        let mut host = self.shared.sessions();
+        host.shows_on(clock::now(), subscriber, display);
     }
 
     /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
-use openuvr_proto::id::{InputSeq, SubscriberId};
+use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::subscriber::{Feedback, Subscriber};
@@ -143,7 +144,7 @@ impl GatewayHost for RemoteHost {
         subscription.clipboard_piece(piece)
     }
 
-    fn submit_pose(&self, subscriber: SubscriberId, pose: Pose, sampled: PeerInstant) {
+    fn submit_pose(&self, subscriber: SubscriberId, pose: (PoseId, Pose), sampled: PeerInstant) {
         self.tell(subscriber, &GatewayMessage::Pose(pose, sampled));
     }
 
@@ -154,6 +155,10 @@ impl GatewayHost for RemoteHost {
         sampled: PeerInstant,
     ) {
         self.tell(subscriber, &GatewayMessage::Controllers(states, sampled));
+    }
+
+    fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
+        self.tell(subscriber, &GatewayMessage::Display(display.0, display.1));
     }
 
     fn heard_from(&self, subscriber: SubscriberId) {

@@ -240,6 +240,9 @@ impl Shared {
                 Ok(GatewayMessage::Controllers(states, sampled)) => {
                     host.submit_controllers(id, states, sampled);
                 }
+                Ok(GatewayMessage::Display(number, display)) => {
+                    host.submit_display(id, (number, display));
+                }
                 Ok(GatewayMessage::HeardFrom) => host.heard_from(id),
                 Ok(GatewayMessage::Feedback(feedback)) => host.feedback(id, feedback),
                 // Nobody who means well says that.

@@ -9,6 +9,7 @@ use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::Controllers;
 use openuvr_proto::decision::Loss;
+use openuvr_proto::display::Display;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::{FrameId, PoseId};
 use openuvr_proto::input::batch::InputBatch;
@@ -40,10 +41,12 @@ pub enum GatewayMessage {
     },
     /// Its person did something.
     Input(InputEvent, PeerInstant),
-    /// Where its person's head is.
-    Pose(Pose, PeerInstant),
+    /// Where its person's head is, and the pose's number.
+    Pose((PoseId, Pose), PeerInstant),
     /// What its person holds.
     Controllers(Controllers, PeerInstant),
+    /// What its display is like, and the number of that.
+    Display(u32, Display),
     /// A piece of what its person copied.
     ClipboardPiece(ClipboardPiece),
     /// Its client was heard from.
@@ -66,6 +69,7 @@ mod kind {
     pub(super) const CLIPBOARD: u8 = 11;
     pub(super) const POSE: u8 = 12;
     pub(super) const CONTROLLERS: u8 = 13;
+    pub(super) const DISPLAY: u8 = 14;
 }
 
 impl GatewayMessage {
@@ -98,9 +102,9 @@ impl GatewayMessage {
                 };
                 Message::Input(batch).write(&mut bytes);
             }
-            GatewayMessage::Pose(pose, sampled) => {
+            GatewayMessage::Pose((id, pose), sampled) => {
                 w.u8(kind::POSE);
-                let (id, pose, sampled) = (PoseId::default(), *pose, *sampled);
+                let (id, pose, sampled) = (*id, *pose, *sampled);
                 Message::Pose { id, sampled, pose }.write(&mut bytes);
             }
             GatewayMessage::Controllers(states, sampled) => {
@@ -111,6 +115,11 @@ impl GatewayMessage {
                     states: *states,
                 };
                 held.write(&mut bytes);
+            }
+            GatewayMessage::Display(number, display) => {
+                w.u8(kind::DISPLAY);
+                let (number, display) = (*number, *display);
+                Message::Display { number, display }.write(&mut bytes);
             }
             GatewayMessage::ClipboardPiece(piece) => piece.write(w.u8(kind::CLIPBOARD)),
             GatewayMessage::HeardFrom => {
@@ -143,13 +152,17 @@ impl GatewayMessage {
                 _ => return Err(refused("message")),
             },
             kind::POSE => match message(&mut r)? {
-                Message::Pose { pose, sampled, .. } => GatewayMessage::Pose(pose, sampled),
+                Message::Pose { id, pose, sampled } => GatewayMessage::Pose((id, pose), sampled),
                 _ => return Err(refused("message")),
             },
             kind::CONTROLLERS => match message(&mut r)? {
                 Message::Controllers {
                     states, sampled, ..
                 } => GatewayMessage::Controllers(states, sampled),
+                _ => return Err(refused("message")),
+            },
+            kind::DISPLAY => match message(&mut r)? {
+                Message::Display { number, display } => GatewayMessage::Display(number, display),
                 _ => return Err(refused("message")),
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),

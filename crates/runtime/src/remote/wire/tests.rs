@@ -8,6 +8,7 @@ use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::decision::Loss;
+use openuvr_proto::display::{Display, Eyes, Refresh};
 use openuvr_proto::host::{Grant, SubscribeRequest};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
@@ -46,12 +47,28 @@ fn asked() -> Vec<GatewayMessage> {
         },
         GatewayMessage::HeardFrom,
         GatewayMessage::Pose(
-            Pose::new([0.5, 1.5, -2.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
+            (
+                PoseId(3),
+                Pose::new([0.5, 1.5, -2.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
+            ),
             PeerInstant(7),
         ),
         GatewayMessage::Controllers(
             [None, Some(ControllerState::new(Hand::Right))],
             PeerInstant(8),
+        ),
+        GatewayMessage::Display(
+            4,
+            Display {
+                refresh: Some(Refresh {
+                    phase: PeerInstant(8),
+                    period: Duration::from_micros(11_111),
+                }),
+                eyes: Some(Eyes {
+                    fov: [eye(0.0).fov; 2],
+                    between: 0.0625,
+                }),
+            },
         ),
         GatewayMessage::ClipboardPiece(ClipboardPiece {
             total: 9_000,

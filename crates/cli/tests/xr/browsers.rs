@@ -1,0 +1,138 @@
+//! hello_xr in a browser with a headset: Chromium, and iwer in the headset's place.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Hello;
+use crate::browser::{self, Browser, Tab};
+use crate::support::{PIN, eventually};
+
+/// The emulated headset of the page's own tests.
+const HEADSET: &str = include_str!("../../../gateway/tests/chromium/headset.js");
+
+/// Where the library behind it lies, once the page's packages are installed.
+const LIBRARY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../gateway/page/node_modules/iwer/build/iwer.min.js"
+);
+
+/// The share of green, which only cubes have that are not ahead, in a part of the picture that the host sent: of the
+/// left eye its middle, from half its height down.
+const GREEN: &str = "(() => { \
+    const video = document.querySelector('#video'); \
+    const copy = document.createElement('canvas'); \
+    [copy.width, copy.height] = [video.videoWidth, video.videoHeight]; \
+    const context = copy.getContext('2d'); \
+    context.drawImage(video, 0, 0); \
+    const { data } = context.getImageData(130, 190, 60, 70); \
+    let green = 0; \
+    for (let at = 0; at < data.length; at += 4) \
+        green += data[at + 1] > 150 && data[at] < 90 && data[at + 2] < 90; \
+    return green / (data.length / 4); })()";
+
+/// The orientation with which the newest frame's first view was drawn: x, y, z, w.
+const DRAWN: &str = "[0, 1, 2, 3].map((n) => globalThis.views.getFloat32(10 + 12 + 4 * n, true))";
+
+/// What the page's canvas shows in both eyes: of each half the share that is not black and not of the background.
+const SHOWN: &str = "new Promise((done) => requestAnimationFrame(() => { \
+    const canvas = document.querySelector('#reality'); \
+    const copy = document.createElement('canvas'); \
+    [copy.width, copy.height] = [canvas.width, canvas.height]; \
+    const context = copy.getContext('2d'); \
+    context.drawImage(canvas, 0, 0); \
+    done([0, 1].map((half) => { \
+        const width = copy.width / 2; \
+        const { data } = context.getImageData(half * width, 0, width, copy.height); \
+        let coloured = 0; \
+        for (let at = 0; at < data.length; at += 4) { \
+            const all = [data[at], data[at + 1], data[at + 2]]; \
+            coloured += Math.max(...all) - Math.min(...all) > 120; \
+        } \
+        return coloured / (data.length / 4); \
+    })); }))";
+
+/// The page of this host, logged in.
+fn log_in(hello: &Hello, browser: &mut Browser, library: &str) -> Tab {
+    let line = hello.program.line("openuvr xr: browsers: https://");
+    let url = line.split(' ').find(|word| word.starts_with("https://"));
+    let url = url.expect("its address").trim_end_matches(',');
+    let tab = browser.open("about:blank");
+    browser.call(Some(&tab), "Page.enable", &json!({}));
+    let source = json!({ "source": format!("{library};{HEADSET}") });
+    browser.call(Some(&tab), "Page.addScriptToEvaluateOnNewDocument", &source);
+    browser.call(Some(&tab), "Page.navigate", &json!({ "url": url }));
+    browser.log_in(&tab, PIN[1]);
+    tab
+}
+
+/// What is found in two halves of something.
+fn pair(said: &Value) -> Option<[f64; 2]> {
+    Some([said[0].as_f64()?, said[1].as_f64()?])
+}
+
+#[test]
+fn hello_xr_is_seen_and_felt_in_a_browsers_headset() {
+    let Some(program) = browser::program() else {
+        return skip_of_another_tier("chromium is not installed");
+    };
+    let Ok(library) = std::fs::read_to_string(Path::new(LIBRARY)) else {
+        return skip_of_another_tier("iwer is not installed");
+    };
+    let Some(mut hello) = Hello::encoded("x264", &["--web", "127.0.0.1:0"]) else {
+        return;
+    };
+    let mut browser = Browser::start(program, hello.folder.path());
+    let tab = log_in(&hello, &mut browser, &library);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    let enter = "document.querySelector('#enter')";
+    browser.until(&tab, "!document.querySelector('#look').hidden");
+    browser.run(&tab, &format!("{enter}.click()"));
+    browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));
+    // Cubes in both eyes.
+    eventually("both eyes", || {
+        let [left, right] = pair(&browser.run(&tab, SHOWN))?;
+        (left > 0.005 && right > 0.005).then_some(())
+    });
+    // The head turns by 45 degrees to the right, and the application draws what is there.
+    let half = -22.5_f64.to_radians();
+    let turn = format!(
+        "device.quaternion.set(0, {}, 0, {})",
+        half.sin(),
+        half.cos()
+    );
+    browser.run(&tab, &turn);
+    eventually("frames that were drawn for the head", || {
+        let drawn = browser.run(&tab, DRAWN);
+        let (y, w) = (drawn[1].as_f64()?, drawn[3].as_f64()?);
+        ((y - half.sin()).abs() < 0.01 && (w - half.cos()).abs() < 0.01).then_some(())
+    });
+    eventually("the cube on the right", || {
+        (browser.run(&tab, GREEN).as_f64()? > 0.02).then_some(())
+    });
+    // A hand closes: the application takes it, and has it feel that.
+    browser.run(&tab, "device.controllers.left.position.set(0.2, 1.4, -0.4)");
+    browser.run(
+        &tab,
+        "device.controllers.left.updateButtonValue('squeeze', 1)",
+    );
+    browser.until(&tab, "felt('left') !== null && felt('left')[0] > 0");
+    assert_eq!(browser.run(&tab, "felt('right')"), Value::Null);
+    browser.run(&tab, &format!("{enter}.click()"));
+    browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
+    hello.program.hang_up();
+    let (status, text) = hello.program.ended();
+    assert!(status.success(), "{text}");
+}
+
+/// Also where nothing else may be skipped.
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever reads the tests' output is to know"
+)]
+fn skip_of_another_tier(why: &str) {
+    eprintln!("SKIPPED: {why} (./dev test-web installs it)");
+}

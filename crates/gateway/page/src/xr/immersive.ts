@@ -1,0 +1,176 @@
+// An immersive session of WebXR: the headset's display, head and controllers.
+
+import type { Display } from "../wire";
+import { onScreen, reaimed, tangentsOf, type Quaternion, type Vector } from "./math";
+import type { Painter } from "./painter";
+import type { Head } from "./poses";
+import type { Drawn } from "./views";
+
+/** The screen on which a flat picture is shown: so far ahead and so wide, in metres. It fills 60°. */
+const SCREEN = { away: 2, wide: 2.3 };
+
+export interface Scene {
+  /** What the painter has: its size, how many pictures stand side by side in it, and with what it was drawn; `null`:
+   * it is to be seen on a screen. */
+  newest(): { width: number; height: number; parts: number; drawn: Drawn | null };
+  /** The head is expected there at this time of the page's clock. */
+  posed(head: Head, at: number): void;
+  /** What its display is like. */
+  sees(display: Display): void;
+  /** How the controllers are held; none of them is where there is no session. */
+  held(sources: XRInputSource[], frame: XRFrame | null, space: XRReferenceSpace | null): void;
+  /** The newest picture was drawn for the headset's display. */
+  shown(): void;
+  /** It has begun or is over. */
+  changed(): void;
+}
+
+export class Immersive {
+  private session: XRSession | null = null;
+  private space: XRReferenceSpace | null = null;
+  /** It is about to begin. */
+  private begins = false;
+
+  constructor(
+    private readonly button: HTMLElement,
+    private readonly painter: () => Painter | null,
+    private readonly scene: Scene,
+    private readonly say: (words: string) => void,
+  ) {
+    button.addEventListener("click", () => void this.toggle());
+    navigator.xr?.addEventListener("devicechange", () => void this.look());
+    void this.look();
+  }
+
+  /** Whether the headset shows something of ours. */
+  isOn(): boolean {
+    return this.session !== null;
+  }
+
+  /** Whether it draws into the page's canvas, as an emulated headset does. */
+  isOnCanvas(): boolean {
+    return this.session?.renderState.baseLayer?.framebuffer === null;
+  }
+
+  sources(): XRInputSource[] {
+    return this.session ? [...this.session.inputSources] : [];
+  }
+
+  end() {
+    void this.session?.end().catch(() => undefined);
+  }
+
+  /** Shows the button where there is a headset. */
+  private async look() {
+    const there = await navigator.xr?.isSessionSupported("immersive-vr").catch(() => false);
+    this.button.hidden = !there;
+  }
+
+  private async toggle() {
+    if (this.session) return this.end();
+    if (this.begins) return;
+    this.begins = true;
+    try {
+      await this.begin();
+    } catch (why) {
+      this.say(`the headset was not entered: ${why instanceof Error ? why.message : why}`);
+    } finally {
+      this.begins = false;
+    }
+  }
+
+  private async begin() {
+    const painter = this.painter();
+    if (!painter || !navigator.xr) throw new Error("this browser has no WebGL 2");
+    // First, as long as the person's click counts.
+    const session = await navigator.xr.requestSession("immersive-vr");
+    session.addEventListener("end", () => this.ended(session));
+    session.addEventListener("visibilitychange", () => {
+      // The headset's own menu has the controllers, or nothing is seen at all.
+      if (session.visibilityState !== "visible") this.scene.held([], null, null);
+    });
+    try {
+      await painter.gl.makeXRCompatible();
+      const baseLayer = new XRWebGLLayer(session, painter.gl, { alpha: false, antialias: false, depth: false });
+      await session.updateRenderState({ baseLayer });
+      this.space = await session.requestReferenceSpace("local");
+    } catch (why) {
+      await session.end().catch(() => undefined);
+      throw why;
+    }
+    this.session = session;
+    this.button.setAttribute("aria-pressed", "true");
+    this.scene.changed();
+    session.requestAnimationFrame((_, frame) => this.frame(session, frame));
+  }
+
+  private ended(session: XRSession) {
+    if (this.session !== session) return;
+    this.session = null;
+    this.space = null;
+    this.button.setAttribute("aria-pressed", "false");
+    this.scene.held([], null, null);
+    this.scene.changed();
+  }
+
+  private frame(session: XRSession, frame: XRFrame) {
+    if (this.session !== session || !this.space) return;
+    session.requestAnimationFrame((_, next) => this.frame(session, next));
+    const pose = frame.getViewerPose(this.space);
+    const visible = session.visibilityState === "visible";
+    this.scene.held(visible ? [...session.inputSources] : [], frame, this.space);
+    if (!pose) return;
+    // A position that is made up is better than none: it is what the browser draws with.
+    const head: Head = { ...where(pose.transform), linear: vector(pose.linearVelocity), angular: vector(pose.angularVelocity) };
+    this.scene.posed(head, frame.predictedDisplayTime ?? performance.now());
+    this.scene.sees(displayOf(session, frame, pose));
+    this.draw(session, pose);
+  }
+
+  private draw(session: XRSession, pose: XRViewerPose) {
+    const painter = this.painter();
+    const layer = session.renderState.baseLayer;
+    if (!painter || !layer) return;
+    const { width, height, parts, drawn } = this.scene.newest();
+    painter.begin(layer.framebuffer);
+    for (const view of pose.views) {
+      const viewport = layer.getViewport(view);
+      if (!viewport) continue;
+      const through = tangentsOf(view.projectionMatrix);
+      const { position, orientation } = where(view.transform);
+      if (drawn) {
+        const eyes = drawn.views.length;
+        const eye = view.eye === "right" ? eyes - 1 : 0;
+        const { orientation: before, shows } = drawn.views[eye];
+        painter.draw(reaimed(before, shows, orientation, through), [eye, eyes], viewport);
+      } else if (width > 0) {
+        const tall = (SCREEN.wide * height * parts) / width;
+        const corner: Vector = [-SCREEN.wide / 2, tall / 2, -SCREEN.away];
+        const found = onScreen([corner, [SCREEN.wide, 0, 0], [0, -tall, 0]], position, orientation, through);
+        if (found) painter.draw(found, [0, parts], viewport);
+      }
+    }
+    this.scene.shown();
+  }
+}
+
+/** What is known of the headset's display: without a rate its times say nothing. */
+function displayOf({ frameRate }: XRSession, { predictedDisplayTime: at }: XRFrame, { views }: XRViewerPose): Display {
+  const refresh = frameRate && at ? { at, period: 1000 / frameRate } : undefined;
+  const [left, right] = ["left", "right"].map((eye) => views.find((view) => view.eye === eye));
+  if (!left || !right) return { refresh };
+  const angles = [left, right].map((view) => {
+    const { left, right, up, down } = tangentsOf(view.projectionMatrix);
+    return [left, right, up, down].map(Math.atan);
+  });
+  const [a, b] = [left, right].map((view) => where(view.transform).position);
+  return { refresh, eyes: { angles, between: Math.hypot(...a.map((place, axis) => place - b[axis])) } };
+}
+
+export function where({ position: p, orientation: o }: XRRigidTransform): { position: Vector; orientation: Quaternion } {
+  return { position: [p.x, p.y, p.z], orientation: [o.x, o.y, o.z, o.w] };
+}
+
+function vector(known: DOMPointReadOnly | null | undefined): Vector | undefined {
+  return known ? [known.x, known.y, known.z] : undefined;
+}

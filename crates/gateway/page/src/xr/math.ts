@@ -1,0 +1,145 @@
+// Rotations and homographies: what a picture that was drawn for one orientation looks like from another.
+//
+// Axes are those of OpenXR and WebXR: x to the right, y up, -z ahead. Matrices have three rows and columns and
+// are column by column, as WebGL takes them. Pictures are said in two ways: a place of the display from -1 to 1
+// with y up, as WebGL has it; a place of a picture from 0 to 1 with v down, as its pixels lie.
+
+export type Vector = [number, number, number];
+/** x, y, z, w. */
+export type Quaternion = [number, number, number, number];
+export type Matrix = number[];
+
+/** A view's four sides as tangents of the angles to its axis. Left and down are usually negative. */
+export interface Tangents {
+  left: number;
+  right: number;
+  up: number;
+  down: number;
+}
+
+/** Of a rotation by so many radians around axis 0 (x), 1 (y) or 2 (z). */
+export function around(axis: 0 | 1 | 2, angle: number): Quaternion {
+  const turned: Quaternion = [0, 0, 0, Math.cos(angle / 2)];
+  turned[axis] = Math.sin(angle / 2);
+  return turned;
+}
+
+/** First b, then a. */
+export function times([ax, ay, az, aw]: Quaternion, [bx, by, bz, bw]: Quaternion): Quaternion {
+  return [
+    aw * bx + ax * bw + ay * bz - az * by,
+    aw * by - ax * bz + ay * bw + az * bx,
+    aw * bz + ax * by - ay * bx + az * bw,
+    aw * bw - ax * bx - ay * by - az * bz,
+  ];
+}
+
+export function inverse([x, y, z, w]: Quaternion): Quaternion {
+  return [-x, -y, -z, w];
+}
+
+/** The orientation in the middle of some that lie near each other. */
+export function middle(all: Quaternion[]): Quaternion {
+  const sum = all.reduce<Quaternion>((before, next) => {
+    // A quaternion and its negative are one rotation.
+    const sign = next.reduce((dot, v, n) => dot + v * all[0][n], 0) < 0 ? -1 : 1;
+    return before.map((v, n) => v + sign * next[n]) as Quaternion;
+  }, [0, 0, 0, 0]);
+  const length = Math.hypot(...sum);
+  return sum.map((v) => v / length) as Quaternion;
+}
+
+/** The rotation around this axis by as many radians as it is long. */
+export function exponential([x, y, z]: Vector): Quaternion {
+  const angle = Math.hypot(x, y, z);
+  // sin(a / 2) / a, which is 1 / 2 where there is next to no angle.
+  const by = angle < 1e-6 ? 0.5 : Math.sin(angle / 2) / angle;
+  return [x * by, y * by, z * by, Math.cos(angle / 2)];
+}
+
+/** Of a rotation its axis, as long as its angle in radians: at most half a turn. */
+export function logarithm(q: Quaternion): Vector {
+  const [x, y, z, w] = q[3] < 0 ? q.map((v) => -v) : q;
+  const sine = Math.hypot(x, y, z);
+  const by = sine < 1e-6 ? 2 : (2 * Math.atan2(sine, w)) / sine;
+  return [x * by, y * by, z * by];
+}
+
+/** The turn about the vertical in an orientation. */
+export function heading([x, y, z, w]: Quaternion): number {
+  return Math.atan2(2 * (w * y + x * z), 1 - 2 * (x * x + y * y));
+}
+
+export function rotation([x, y, z, w]: Quaternion): Matrix {
+  return [
+    1 - 2 * (y * y + z * z), 2 * (x * y + z * w), 2 * (x * z - y * w),
+    2 * (x * y - z * w), 1 - 2 * (x * x + z * z), 2 * (y * z + x * w),
+    2 * (x * z + y * w), 2 * (y * z - x * w), 1 - 2 * (x * x + y * y),
+  ];
+}
+
+/** First b, then a. */
+export function product(a: Matrix, b: Matrix): Matrix {
+  const all = [];
+  for (let column = 0; column < 3; column += 1)
+    for (let row = 0; row < 3; row += 1)
+      all.push(a[row] * b[3 * column] + a[3 + row] * b[3 * column + 1] + a[6 + row] * b[3 * column + 2]);
+  return all;
+}
+
+export function applied(m: Matrix, [x, y, z]: Vector): Vector {
+  return [m[0] * x + m[3] * y + m[6] * z, m[1] * x + m[4] * y + m[7] * z, m[2] * x + m[5] * y + m[8] * z];
+}
+
+/** `null` where there is none. */
+export function inverted([a, d, g, b, e, h, c, f, i]: Matrix): Matrix | null {
+  const determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g);
+  if (determinant === 0) return null;
+  const adjugate = [
+    e * i - f * h, f * g - d * i, d * h - e * g,
+    c * h - b * i, a * i - c * g, b * g - a * h,
+    b * f - c * e, c * d - a * f, a * e - b * d,
+  ];
+  return adjugate.map((value) => value / determinant);
+}
+
+/** From a place of the display to its ray in the axes of the view. */
+export function rays({ left, right, up, down }: Tangents): Matrix {
+  return [(right - left) / 2, 0, 0, 0, (up - down) / 2, 0, (right + left) / 2, (up + down) / 2, -1];
+}
+
+/** From a ray in the axes of a view to its place in the picture; the third number is positive ahead of it. */
+export function placed({ left, right, up, down }: Tangents): Matrix {
+  const [width, height] = [right - left, up - down];
+  return [1 / width, 0, 0, 0, -1 / height, 0, left / width, -up / height, -1];
+}
+
+/** What a camera's projection matrix (4×4, of WebXR) shows. */
+export function tangentsOf(m: Float32Array): Tangents {
+  return {
+    left: (m[8] - 1) / m[0],
+    right: (m[8] + 1) / m[0],
+    up: (m[9] + 1) / m[5],
+    down: (m[9] - 1) / m[5],
+  };
+}
+
+/** From a place of the display to the place of the picture that is to be seen there: the picture was drawn with
+ * one orientation and is looked at with another. */
+export function reaimed(drawn: Quaternion, shows: Tangents, seen: Quaternion, through: Tangents): Matrix {
+  const turned = rotation(times(inverse(drawn), seen));
+  return product(placed(shows), product(turned, rays(through)));
+}
+
+/** The same for a picture on a flat screen in the room: its upper left corner, how far it reaches to the right and
+ * how far down; `null` where it is seen from its edge. */
+export function onScreen(
+  [corner, across, along]: [Vector, Vector, Vector],
+  eye: Vector,
+  seen: Quaternion,
+  through: Tangents,
+): Matrix | null {
+  const away = corner.map((at, axis) => at - eye[axis]);
+  const found = inverted([...across, ...along, ...away]);
+  return found && product(found, product(rotation(seen), rays(through)));
+}

@@ -1,0 +1,113 @@
+//! A virtual reality for tests: pictures of an application that looks ahead whatever the head does, and says so.
+//!
+//! Around the head stand walls of one colour for every 15 degrees; above it is dark for the left eye and bright for
+//! the right one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, Drawn, Waker};
+use openuvr_media::picture::Picture;
+use openuvr_proto::pose::{Pose, Posed};
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::{FieldOfView, View, Views};
+
+/// Of both eyes.
+pub(crate) const SIZE: Size = Size::new(640, 320);
+
+/// Of an eye's picture, which is a right angle wide and high.
+const EYE: usize = 320;
+
+/// Degrees that a wall takes.
+pub(crate) const WALL: f64 = 15.0;
+
+/// The walls' colours from three to the right of ahead to three to its left: red, green and blue or not.
+pub(crate) const WALLS: [[bool; 3]; 7] = [
+    [true, false, false],
+    [false, true, false],
+    [false, false, true],
+    [true, true, false],
+    [false, true, true],
+    [true, false, true],
+    [true, true, true],
+];
+
+/// The pose that the application has taken, and draws with.
+pub(crate) type Head = Arc<Mutex<Option<Posed>>>;
+
+pub(crate) struct World {
+    /// When pictures come.
+    pattern: Pattern,
+    picture: Vec<u8>,
+    head: Head,
+    /// What the newest picture was drawn with.
+    drawn: Drawn,
+}
+
+impl World {
+    pub(crate) fn new(head: Head) -> World {
+        World {
+            pattern: Pattern::open(SIZE, 60.0).expect("a pattern"),
+            picture: picture(),
+            head,
+            drawn: Drawn::default(),
+        }
+    }
+}
+
+impl Capture for World {
+    fn size(&self) -> Size {
+        SIZE
+    }
+
+    fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
+        let event = self.pattern.next(timeout)?;
+        if event == CaptureEvent::Frame {
+            let eye = |right: f32| View {
+                pose: Pose::new([right, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]).expect("a pose"),
+                fov: FieldOfView::new(-QUARTER, QUARTER, QUARTER, -QUARTER).expect("angles"),
+            };
+            self.drawn = Drawn {
+                pose: *self.head.lock().unwrap_or_else(PoisonError::into_inner),
+                views: Some(Views::two(eye(-0.03), eye(0.03))),
+                ..Drawn::default()
+            };
+        }
+        Ok(event)
+    }
+
+    fn picture(&self) -> Option<Picture<'_>> {
+        self.pattern.picture()?;
+        Some(Picture::bgrx(SIZE, &self.picture, SIZE.width as usize * 4))
+    }
+
+    fn waker(&self) -> Waker {
+        self.pattern.waker()
+    }
+
+    fn drawn(&self) -> Drawn {
+        self.drawn
+    }
+}
+
+/// 45 degrees.
+const QUARTER: f32 = std::f32::consts::FRAC_PI_4;
+
+fn picture() -> Vec<u8> {
+    let mut picture = Vec::with_capacity(SIZE.pixels() * 4);
+    for y in 0..EYE {
+        for x in 0..2 * EYE {
+            let (eye, column) = (x / EYE, x % EYE);
+            let half = EYE as f64 / 2.0;
+            let to_left = -((column as f64 + 0.5 - half) / half).atan().to_degrees();
+            let wall = (to_left / WALL).round() + 3.0;
+            let [red, green, blue] = match y < EYE / 4 {
+                true => [eye == 1; 3],
+                false => WALLS[wall.clamp(0.0, 6.0) as usize],
+            };
+            picture.extend([blue, green, red, false].map(|on| if on { 255 } else { 0 }));
+        }
+    }
+    picture
+}
