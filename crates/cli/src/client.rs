@@ -176,6 +176,7 @@ fn start(
         target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
+        portal: opened.portal,
         pair_again: opened.pair_again,
         offer: Offer {
             wishes: Wishes {

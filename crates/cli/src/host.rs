@@ -415,6 +415,7 @@ fn start(
         identity: opened.identity,
         devices: opened.devices,
         pairing: opened.pairing,
+        tickets: opened.tickets,
         link: parts.link(opened.link, config.bitrate(), &scheduler)?,
         capture: parts.capture(source.capture, config.source, fps)?,
         viewport: source.viewport,
