@@ -17,6 +17,7 @@ mod clipboard;
 pub mod config;
 mod connect;
 mod ladder;
+pub mod link;
 mod media;
 mod microphone;
 mod overlay;
