@@ -81,9 +81,10 @@ fn program() -> ExitCode {
         out::answer(format_args!("openuvr: {error:#}"));
         ExitCode::FAILURE
     });
-    if reporter().is_some() {
+    if let Some(reporter) = reporter() {
         // What the application has left behind.
         descendants::end_all();
+        reporter.leaves();
     }
     code
 }

@@ -66,10 +66,13 @@ pub(crate) enum Door {
 /// itself asks by HTTPS at the page's address: GET /session, POST /session/renew, POST /session/stop. The session
 /// ends with its application, when the portal stops it, or when nobody plays and the portal does not renew it.
 #[derive(clap::Args, Debug)]
-#[command(args_override_self = true, after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   openuvr session --id 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b --ticket-key KEY --save /saves/maria -- xterm
-  openuvr session --id UUID --ticket-key KEY --listen 192.168.1.5 --door run --memory 4G -- supertuxkart")]
+  openuvr session --id UUID --ticket-key KEY --listen 192.168.1.5 --door run --memory 4G -- supertuxkart"
+)]
 pub(crate) struct Args {
     /// Which session this is: its UUID
     #[arg(long, value_name = "UUID")]

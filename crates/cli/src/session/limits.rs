@@ -26,7 +26,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// So many bytes of memory, and so many in these folders, of which one may lie in the other.
+    /// So many bytes of memory, and so many in these folders: the home, and the session's own.
     pub(super) fn new(memory: Option<u64>, disk: u64, folders: [&Path; 2]) -> Limits {
         let now = Instant::now();
         Limits {
@@ -52,19 +52,16 @@ impl Limits {
         }
         if now >= self.disk_at {
             self.disk_at = now + DISK_EVERY;
-            let [one, other] = &self.folders;
+            let [home, own] = &self.folders;
+            // A home that goes with the session lies in the session's own folder.
+            let all = [own, home].into_iter();
+            let apart = all.take(if home.starts_with(own) { 1 } else { 2 });
             let mut files = MOST_FILES;
-            let mut taken = taken(one, &mut files);
-            if !one.starts_with(other) {
-                taken = taken.saturating_add(self::taken(other, &mut files));
-            } else {
-                taken = self::taken(other, &mut MOST_FILES.clone());
-            }
+            let taken = apart.map(|folder| taken(folder, &mut files)).sum::<u64>();
             if taken > self.disk {
-                let most = megabytes(self.disk);
-                let place = one.display();
+                let (most, home) = (megabytes(self.disk), home.display());
                 return Some(format!(
-                    "the session wrote more than {most} MB: into {place}, or temporary files"
+                    "the session wrote more than {most} MB: into {home}, or temporary files"
                 ));
             }
             if files == 0 {

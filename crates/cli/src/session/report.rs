@@ -11,7 +11,7 @@ use openuvr_media::display;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::ticket::SessionUuid;
 use openuvr_runtime::client::link::key_text;
-use rustix::process::{getppid, set_child_subreaper};
+use rustix::process::{Pid, getpid, getppid, set_child_subreaper};
 use serde::{Deserialize, Serialize};
 use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
 
@@ -47,7 +47,11 @@ pub(crate) struct End {
 }
 
 /// The host's end: who hears what it tells. It is there only in a host that `openuvr session` has started.
-pub(crate) struct Reporter(PathBuf);
+pub(crate) struct Reporter {
+    folder: PathBuf,
+    /// Who started this process.
+    parent: Option<Pid>,
+}
 
 /// Who hears what this process tells, if it is the host of a session.
 pub(crate) fn reporter() -> Option<&'static Reporter> {
@@ -65,8 +69,11 @@ impl Reporter {
             return None;
         }
         // What the application leaves behind is this process's to end.
-        let _ = set_child_subreaper(Some(rustix::process::getpid()));
-        Some(Reporter(folder))
+        let _ = set_child_subreaper(Some(getpid()));
+        Some(Reporter {
+            folder,
+            parent: getppid(),
+        })
     }
 
     /// The session can be played.
@@ -90,15 +97,22 @@ impl Reporter {
 
     /// It ends, for this reason. The first one counts.
     pub(crate) fn ends(&self, code: u8, why: String) {
-        if !self.0.join(END).exists() {
+        if !self.folder.join(END).exists() {
             self.write(END, &End { code, why });
+        }
+    }
+
+    /// This process ends. If who started it was killed, nobody else removes the session's folder, which has a key.
+    pub(crate) fn leaves(&self) {
+        if getppid() != self.parent {
+            let _ = fs::remove_dir_all(&self.folder);
         }
     }
 
     /// Writes all of it, or nothing.
     fn write(&self, name: &str, what: &impl Serialize) {
-        let file = self.0.join(name);
-        let begun = self.0.join(format!("{name}.new"));
+        let file = self.folder.join(name);
+        let begun = self.folder.join(format!("{name}.new"));
         let written = serde_json::to_vec(what)
             .map_err(std::io::Error::other)
             .and_then(|bytes| fs::write(&begun, bytes))
