@@ -21,6 +21,7 @@ mod connect;
 pub mod eyes;
 mod head;
 mod ladder;
+pub mod link;
 mod media;
 mod microphone;
 mod overlay;
@@ -65,6 +66,7 @@ use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
+use self::config::PortalWord;
 pub use self::eyes::{EyeView, Eyes, ReAimed, Reproject};
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
@@ -103,6 +105,8 @@ pub struct ClientSetup {
     /// The PIN that the host shows, for one pairing; a known host is not shown it, see
     /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
+    /// What a portal says of the host, in place of what is known of it and of a PIN.
+    pub portal: Option<PortalWord>,
     /// Whether to pair although the host is known.
     pub pair_again: bool,
     /// What is asked of the host.
