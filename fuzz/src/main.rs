@@ -31,6 +31,7 @@ type Target = fn(&[u8]);
 #[rustfmt::skip] // one line each: `fuzz/run` reads the names from here
 const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
+    ("tickets", wire::tickets),
     ("header", wire::header),
     ("ether_frame", wire::ether_frame),
     ("fragment", wire::fragment),

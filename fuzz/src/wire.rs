@@ -133,3 +133,30 @@ pub(crate) fn stream_segments(bytes: &[u8]) {
         assert!(outgoing.next_timeout().is_none_or(|at| at > now));
     }
 }
+
+/// A ticket or a control token, as text or as bytes: read or refused, and what is read is written the same.
+pub fn tickets(bytes: &[u8]) {
+    use openuvr_proto::control::identity::PublicKey;
+    use openuvr_proto::control::ticket::{
+        Action, ControlToken, SessionUuid, SignedTicket, TicketGate, TicketKey, UnixTime,
+    };
+    let (key, session) = (TicketKey([7; 32]), SessionUuid([9; 16]));
+    let mut gate = TicketGate::new(key, session);
+    if let Ok(ticket) = SignedTicket::from_bytes(bytes) {
+        assert_eq!(ticket.as_bytes().as_slice(), bytes);
+        assert_eq!(ticket.to_string().parse(), Ok(ticket));
+        // Nobody has the key's other half.
+        let taken = gate.redeem(UnixTime(0), &ticket, &PublicKey([1; 32]));
+        assert!(taken.is_err());
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        if let Ok(ticket) = text.parse::<SignedTicket>() {
+            assert_eq!(ticket.to_string(), text);
+        }
+        if let Ok(uuid) = text.parse::<SessionUuid>() {
+            assert_eq!(uuid.to_string(), text.to_ascii_lowercase());
+        }
+        let token = ControlToken::verify(text, &key, session, Action::Stop, UnixTime(0));
+        assert!(token.is_err());
+    }
+}

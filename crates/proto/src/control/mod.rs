@@ -15,3 +15,4 @@ pub(crate) mod path;
 pub mod plane;
 pub mod stream;
 pub mod streams;
+pub mod ticket;

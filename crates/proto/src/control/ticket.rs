@@ -1,0 +1,341 @@
+//! Tickets: who may come to one session of one host, signed by a portal that the host was told of when it
+//! started. A client with a ticket needs no PIN and is not written to the devices of the host.
+//!
+//! A ticket names a session, a role, whom it is for, until when it may be shown, and has an id of its own, so
+//! that it serves once ([`TicketGate`]). A [`ControlToken`] of the same key is for the portal itself: it asks
+//! what a session does, keeps it alive, and stops it.
+//!
+//! ```text
+//!  0         1      2      3        4         20   36          44           76          140
+//!  | version | kind | role | holder | session | id | not after | key's hash | signature |
+//!  | 1       | 1    |      |        | UUID    |    | u64, s    | SHA-256    | Ed25519   |
+//! ```
+//! All of it but the signature is signed, behind the words `openuvr ticket`. The text form is base64url without
+//! padding (RFC 4648, section 5).
+//!
+//! What it is not: it has no clock. The caller says what time it is, by the clock of the world ([`UnixTime`]),
+//! since portal and host are different machines.
+
+mod control;
+mod gate;
+mod key;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+pub use self::control::{Action, Actions, ControlToken, MAX_TOKEN_LIFE, TokenRefused};
+pub use self::gate::{MAX_ADMITTED, MAX_USED, TicketGate};
+pub use self::key::{BadTicketKey, SIGNATURE, TicketKey, TicketSigner};
+use super::identity::{NoRandomness, PublicKey, random, sha256};
+use super::negotiate::Role;
+
+/// The version of tickets that this program writes and reads.
+pub const TICKET_VERSION: u8 = 1;
+
+/// Bytes of a ticket.
+pub const TICKET: usize = 140;
+
+/// Characters of a ticket's text, or of a token's, at most: a longer text is not looked at.
+pub const MAX_TEXT: usize = 512;
+
+/// How far the clocks of portal and host may differ. A ticket is taken this much longer than it says.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
+
+/// How long a ticket for one key may live, from when it is shown (guess: a person looks for the client
+/// program, which is to be installed first). It bounds what a host has to remember.
+pub const MAX_TICKET_LIFE: Duration = Duration::from_secs(600);
+
+/// … and one for whoever shows it first: long enough for a browser to open a page.
+pub const MAX_OPEN_TICKET_LIFE: Duration = Duration::from_secs(120);
+
+/// What a ticket's bytes are signed behind, so that nothing else that the key signs is taken for one.
+const PURPOSE: &[u8] = b"openuvr ticket";
+
+/// The kind of a ticket, in its second byte; a control token is 2.
+const KIND: u8 = 1;
+
+/// A time by the clock of the world, in whole seconds since 1970-01-01 00:00 UTC without leap seconds (POSIX).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct UnixTime(pub u64);
+
+impl UnixTime {
+    /// So much later; the latest there is, if there is none so late.
+    #[must_use]
+    pub fn plus(self, span: Duration) -> UnixTime {
+        UnixTime(self.0.saturating_add(span.as_secs()))
+    }
+}
+
+/// The name of one session of a portal: a UUID (RFC 9562), the same on every launcher. Not the
+/// [`SessionId`](crate::id::SessionId) of datagrams, which each connection has of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SessionUuid(pub [u8; 16]);
+
+impl SessionUuid {
+    /// A new one: 122 random bits (RFC 9562, section 5.4).
+    ///
+    /// # Errors
+    /// [`NoRandomness`] if the operating system has none to give.
+    pub fn generate() -> Result<SessionUuid, NoRandomness> {
+        let mut bytes: [u8; 16] = random()?;
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Ok(SessionUuid(bytes))
+    }
+}
+
+impl fmt::Display for SessionUuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for SessionUuid {
+    type Err = BadUuid;
+
+    /// Reads the form with four hyphens and lower-case or upper-case digits, and no other.
+    fn from_str(text: &str) -> Result<SessionUuid, BadUuid> {
+        let bytes = text.as_bytes();
+        if bytes.len() != 36 || [8, 13, 18, 23].iter().any(|&at| bytes[at] != b'-') {
+            return Err(BadUuid);
+        }
+        let mut digits = bytes.iter().filter(|&&byte| byte != b'-');
+        let mut uuid = [0; 16];
+        for byte in &mut uuid {
+            for _ in 0..2 {
+                let digit = digits.next().and_then(|&d| char::from(d).to_digit(16));
+                let digit = u8::try_from(digit.ok_or(BadUuid)?).map_err(|_| BadUuid)?;
+                *byte = *byte << 4 | digit;
+            }
+        }
+        match digits.next() {
+            None => Ok(SessionUuid(uuid)),
+            Some(_) => Err(BadUuid),
+        }
+    }
+}
+
+/// A text that names no session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a session is named by a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
+pub struct BadUuid;
+
+/// The hash of a device's key, by which a ticket says whom it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl KeyHash {
+    /// That of a client's identity key, or of what a browser is stored under
+    /// ([`foreign_key`](super::handshake::foreign_key)).
+    #[must_use]
+    pub fn of(key: &PublicKey) -> KeyHash {
+        KeyHash(sha256(&[b"openuvr ticket holder", &key.0]))
+    }
+}
+
+/// Whom a ticket is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Holder {
+    /// Whoever shows it first; from then on it belongs to that one's key. Such a ticket is as good as a
+    /// password until it is used, and lives [`MAX_OPEN_TICKET_LIFE`] at most.
+    FirstToCome,
+    /// The device with this key.
+    Key(KeyHash),
+}
+
+/// What a portal says of one who may come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket {
+    /// To which session.
+    pub session: SessionUuid,
+    /// As what at most: an observer never plays, a player may also watch.
+    pub role: Role,
+    /// Who.
+    pub holder: Holder,
+    /// The last second in which it may be shown.
+    pub not_after: UnixTime,
+    /// Its own id, random: [`Ticket::new_id`].
+    pub id: [u8; 16],
+}
+
+impl Ticket {
+    /// An id that no other ticket has.
+    ///
+    /// # Errors
+    /// [`NoRandomness`] if the operating system has none to give.
+    pub fn new_id() -> Result<[u8; 16], NoRandomness> {
+        random()
+    }
+
+    /// The ticket with the portal's signature.
+    #[must_use]
+    pub fn sign(&self, signer: &TicketSigner) -> SignedTicket {
+        let mut bytes = [0; TICKET];
+        bytes[0] = TICKET_VERSION;
+        bytes[1] = KIND;
+        bytes[2] = match self.role {
+            Role::Player => 1,
+            Role::Observer => 2,
+        };
+        bytes[4..20].copy_from_slice(&self.session.0);
+        bytes[20..36].copy_from_slice(&self.id);
+        bytes[36..44].copy_from_slice(&self.not_after.0.to_le_bytes());
+        if let Holder::Key(hash) = &self.holder {
+            bytes[3] = 1;
+            bytes[44..76].copy_from_slice(&hash.0);
+        }
+        let (body, signature) = bytes.split_at_mut(TICKET - SIGNATURE);
+        signature.copy_from_slice(&signer.sign(PURPOSE, body));
+        SignedTicket(bytes)
+    }
+
+    /// What the signed part of a ticket says. The signature was looked at.
+    fn parse(body: &[u8]) -> Option<Ticket> {
+        let (head, rest) = body.split_first_chunk::<4>()?;
+        let (session, rest) = rest.split_first_chunk()?;
+        let (id, rest) = rest.split_first_chunk()?;
+        let (not_after, rest) = rest.split_first_chunk()?;
+        let hash: [u8; 32] = rest.try_into().ok()?;
+        let role = match head[2] {
+            1 => Role::Player,
+            2 => Role::Observer,
+            _ => return None,
+        };
+        let holder = match head[3] {
+            0 if hash == [0; 32] => Holder::FirstToCome,
+            1 => Holder::Key(KeyHash(hash)),
+            _ => return None,
+        };
+        Some(Ticket {
+            session: SessionUuid(*session),
+            role,
+            holder,
+            not_after: UnixTime(u64::from_le_bytes(*not_after)),
+            id: *id,
+        })
+    }
+}
+
+/// A ticket as it travels. What it says is known to [`SignedTicket::verify`] alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SignedTicket([u8; TICKET]);
+
+impl SignedTicket {
+    /// Takes the bytes of a ticket; nothing of them is proven by that.
+    ///
+    /// # Errors
+    /// [`TicketRefused::Malformed`] or [`TicketRefused::Version`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<SignedTicket, TicketRefused> {
+        match bytes.first() {
+            Some(&TICKET_VERSION) => {}
+            Some(&version) if version != 0 => return Err(TicketRefused::Version),
+            _ => return Err(TicketRefused::Malformed),
+        }
+        let bytes: [u8; TICKET] = bytes.try_into().map_err(|_| TicketRefused::Malformed)?;
+        match bytes[1] {
+            KIND => Ok(SignedTicket(bytes)),
+            _ => Err(TicketRefused::Malformed),
+        }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; TICKET] {
+        &self.0
+    }
+
+    /// What it says, if the owner of `key` signed it.
+    ///
+    /// # Errors
+    /// [`TicketRefused::Forged`], or [`TicketRefused::Malformed`] if it was signed and says nothing that this
+    /// version knows.
+    pub fn verify(&self, key: &TicketKey) -> Result<Ticket, TicketRefused> {
+        let (body, signature) = self.0.split_at(TICKET - SIGNATURE);
+        if !key.verifies(PURPOSE, body, signature) {
+            return Err(TicketRefused::Forged);
+        }
+        Ticket::parse(body).ok_or(TicketRefused::Malformed)
+    }
+}
+
+impl fmt::Display for SignedTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for SignedTicket {
+    /// Without its bytes: who reads a log must not be able to use it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignedTicket(..)")
+    }
+}
+
+impl FromStr for SignedTicket {
+    type Err = TicketRefused;
+
+    fn from_str(text: &str) -> Result<SignedTicket, TicketRefused> {
+        let bytes = from_text(text).ok_or(TicketRefused::Malformed)?;
+        SignedTicket::from_bytes(&bytes)
+    }
+}
+
+/// The bytes of a text in base64url without padding; `None` if it is no such text or too long.
+fn from_text(text: &str) -> Option<Vec<u8>> {
+    let fits = text.len() <= MAX_TEXT;
+    fits.then(|| URL_SAFE_NO_PAD.decode(text).ok()).flatten()
+}
+
+/// Why a ticket lets nobody in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TicketRefused {
+    /// The host was started without a portal's key.
+    #[error("this host takes no tickets: pair with it by a PIN")]
+    NotTaken,
+    /// It is no ticket.
+    #[error("that is not a ticket: copy the whole link from the portal")]
+    Malformed,
+    /// It is of a version that the host does not know.
+    #[error("the ticket is of another version: update the older of portal and host")]
+    Version,
+    /// Its signature is not the portal's.
+    #[error("the ticket is not signed by the portal of this host")]
+    Forged,
+    /// It is for another session.
+    #[error("the ticket is for another session: get one for this session from the portal")]
+    OtherSession,
+    /// It is for another device.
+    #[error("the ticket is for another device: get one for this device from the portal")]
+    OtherKey,
+    /// Its time is over.
+    #[error(
+        "the ticket has expired: get a new one from the portal (if it is new, the clocks of portal \
+         and host differ by more than 30 s)"
+    )]
+    Expired,
+    /// It lives longer than a ticket may.
+    #[error(
+        "the ticket is valid for longer than a host allows: the clocks of portal and host differ, or the \
+         portal is of another version"
+    )]
+    TooLong,
+    /// Another device came with it.
+    #[error("the ticket was used by another device: get a new one from the portal")]
+    Used,
+    /// The host has no room to remember one more.
+    #[error("the host has taken too many tickets: try again in some minutes")]
+    Full,
+}

@@ -1,0 +1,140 @@
+//! A host's end of tickets: which it takes, which were used, and whom they let in.
+
+use std::collections::VecDeque;
+
+use super::{
+    CLOCK_SKEW, Holder, KeyHash, MAX_OPEN_TICKET_LIFE, MAX_TICKET_LIFE, SessionUuid, SignedTicket,
+    TicketKey, TicketRefused, UnixTime,
+};
+use crate::control::identity::{ClientId, PublicKey};
+use crate::control::negotiate::Role;
+
+/// Tickets whose use is remembered; each until it would be refused for its age. 72 bytes each.
+pub const MAX_USED: usize = 4096;
+
+/// Devices that tickets let in, as long as the host runs. 36 bytes each.
+pub const MAX_ADMITTED: usize = 1024;
+
+/// Takes the tickets of one portal for one session.
+#[derive(Debug)]
+pub struct TicketGate {
+    key: TicketKey,
+    session: SessionUuid,
+    /// At most [`MAX_USED`].
+    used: VecDeque<Used>,
+    /// At most [`MAX_ADMITTED`].
+    admitted: Vec<(PublicKey, Role)>,
+}
+
+#[derive(Debug)]
+struct Used {
+    id: [u8; 16],
+    by: KeyHash,
+    /// From then on it is refused as expired.
+    until: UnixTime,
+}
+
+impl TicketGate {
+    /// A gate for those that the owner of `key` sends to `session`.
+    #[must_use]
+    pub fn new(key: TicketKey, session: SessionUuid) -> TicketGate {
+        TicketGate {
+            key,
+            session,
+            used: VecDeque::new(),
+            admitted: Vec::new(),
+        }
+    }
+
+    /// Whose tickets it takes.
+    #[must_use]
+    pub fn key(&self) -> TicketKey {
+        self.key
+    }
+
+    /// For which session.
+    #[must_use]
+    pub fn session(&self) -> SessionUuid {
+        self.session
+    }
+
+    /// Takes the ticket of a device that has proven to own `device`; as what it may come at most. From then on
+    /// the device is [admitted](TicketGate::admitted). The same device may show its ticket again, since an
+    /// answer may be lost; nobody else may.
+    ///
+    /// # Errors
+    /// [`TicketRefused`]; nothing has changed then.
+    pub fn redeem(
+        &mut self,
+        now: UnixTime,
+        ticket: &SignedTicket,
+        device: &PublicKey,
+    ) -> Result<Role, TicketRefused> {
+        let ticket = ticket.verify(&self.key)?;
+        if ticket.session != self.session {
+            return Err(TicketRefused::OtherSession);
+        }
+        let until = ticket.not_after.plus(CLOCK_SKEW);
+        if now > until {
+            return Err(TicketRefused::Expired);
+        }
+        let by = KeyHash::of(device);
+        let life = match ticket.holder {
+            Holder::Key(hash) if hash != by => return Err(TicketRefused::OtherKey),
+            Holder::Key(_) => MAX_TICKET_LIFE,
+            Holder::FirstToCome => MAX_OPEN_TICKET_LIFE,
+        };
+        if ticket.not_after > now.plus(life).plus(CLOCK_SKEW) {
+            return Err(TicketRefused::TooLong);
+        }
+        self.used.retain(|used| now <= used.until);
+        match self.used.iter().find(|used| used.id == ticket.id) {
+            Some(used) if used.by != by => return Err(TicketRefused::Used),
+            Some(_) => {}
+            None if self.used.len() == MAX_USED => return Err(TicketRefused::Full),
+            None => {}
+        }
+        self.admit(device, ticket.role)?;
+        if !self.used.iter().any(|used| used.id == ticket.id) {
+            self.used.push_back(Used {
+                id: ticket.id,
+                by,
+                until,
+            });
+        }
+        Ok(ticket.role)
+    }
+
+    /// As what the device may come that this key names, if a ticket let it in.
+    #[must_use]
+    pub fn admitted(&self, device: &PublicKey) -> Option<Role> {
+        let found = self.admitted.iter().find(|(key, _)| key == device);
+        found.map(|(_, role)| *role)
+    }
+
+    /// The key of the device that a client's id names, if a ticket let it in.
+    #[must_use]
+    pub fn admitted_key(&self, client: &ClientId) -> Option<PublicKey> {
+        let found = self.admitted.iter().map(|(key, _)| key);
+        found.copied().find(|key| ClientId::of(key) == *client)
+    }
+
+    /// How many used tickets it remembers.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.used.len()
+    }
+
+    /// What a newer ticket says of a role counts.
+    fn admit(&mut self, device: &PublicKey, role: Role) -> Result<(), TicketRefused> {
+        if let Some(known) = self.admitted.iter_mut().find(|(key, _)| key == device) {
+            known.1 = role;
+            return Ok(());
+        }
+        if self.admitted.len() == MAX_ADMITTED {
+            return Err(TicketRefused::Full);
+        }
+        self.admitted.push((*device, role));
+        Ok(())
+    }
+}
