@@ -1,3 +1,6 @@
-//! `openuvr-portal`: see the library.
+//! The program `openuvr-portal`.
+#![forbid(unsafe_code)]
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    openuvr_portal::main()
+}

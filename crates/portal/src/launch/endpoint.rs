@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The longest line that a session's program may say, in bytes; a guess, three times what is said.
 pub const MAX_LINE: usize = 4096;
 
+/// The longest text of a key, in bytes: twice what one of 32 bytes has in hexadecimal digits.
+const MAX_KEY: usize = 128;
+
 /// Where a session can be played.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Endpoint {
@@ -17,6 +20,9 @@ pub struct Endpoint {
     /// Where native clients are answered, by UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<SocketAddr>,
+    /// The host's identity key as text, by which native clients know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// What is wrong with the line.
@@ -31,6 +37,9 @@ pub enum LineError {
     /// It can't be the address of a page.
     #[error("the session's program is at no address of HTTPS: {0:?}")]
     Address(String),
+    /// It can't be a key.
+    #[error("the session's program said a key that is none")]
+    Key,
 }
 
 impl Endpoint {
@@ -53,6 +62,11 @@ impl Endpoint {
         let plain = |c: char| c.is_ascii_alphanumeric() || "[]:.-".contains(c);
         if authority.is_none_or(|of| of.is_empty() || !of.chars().all(plain)) {
             return Err(LineError::Address(endpoint.web));
+        }
+        let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let key = endpoint.key.as_deref().unwrap_or_default();
+        if key.len() > MAX_KEY || !key.chars().all(word) {
+            return Err(LineError::Key);
         }
         Ok(Some(endpoint))
     }

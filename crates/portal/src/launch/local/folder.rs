@@ -178,9 +178,19 @@ impl Folder {
         said
     }
 
+    /// Why its program says that it ended, in a last line `{"why": …}` of its output.
+    pub(super) fn last_reason(&self) -> Option<String> {
+        let end: serde_json::Value = serde_json::from_str(&self.last_line("said")?).ok()?;
+        Some(end.get("why")?.as_str()?.to_owned())
+    }
+
     /// The last line that its programs wrote to standard error, if any, shown as far as it can be.
     pub(super) fn last_words(&self) -> Option<String> {
-        let mut log = File::open(self.path.join("log")).ok()?;
+        self.last_line("log")
+    }
+
+    fn last_line(&self, name: &str) -> Option<String> {
+        let mut log = File::open(self.path.join(name)).ok()?;
         let length = log.metadata().ok()?.len();
         let tail = length.min(1000);
         log.seek(SeekFrom::Start(length - tail)).ok()?;
@@ -195,7 +205,7 @@ impl Folder {
         Some(
             line.chars()
                 .filter(|c| is_printable(*c))
-                .take(300)
+                .take(900)
                 .collect(),
         )
     }

@@ -123,6 +123,9 @@ async fn end(process: &Process, child: Option<Child>) -> Result<Option<i32>, i32
 }
 
 fn describe(end: &Result<Option<i32>, i32>, folder: &Folder) -> String {
+    if let Some(why) = folder.last_reason() {
+        return why;
+    }
     let last = || folder.last_words().map(|line| format!(": {line}"));
     match end {
         Ok(Some(0)) => "its application ended".to_owned(),
