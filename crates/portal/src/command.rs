@@ -11,6 +11,7 @@ use tracing::Level;
 #[command(
     about = "Serve a page where people log in, pick an application and get a session of it",
     after_help = "Start here:\n  openuvr portal user add NAME --operator   makes an account and prints its password\n  \
+                  openuvr portal --demo                     shows it, with an account of its own\n  \
                   openuvr portal                            serves the page at http://127.0.0.1:8600\n\n\
                   Without --config it keeps everything in ~/.local/share/openuvr/portal, where applications.toml \
                   says what can be started. docs/deploy.md has examples of both files."
@@ -21,6 +22,9 @@ pub(crate) struct PortalArgs {
     /// Where browsers are answered, instead of the configuration's `listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Serve what is installed on this machine, with a new account, in a folder that goes with the portal
+    #[arg(long, conflicts_with_all = ["config", "data"])]
+    pub(crate) demo: bool,
     /// Log what is of this level and above: error, warn, info, debug, trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log: Level,

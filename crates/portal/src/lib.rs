@@ -13,6 +13,7 @@ mod accounts;
 mod catalogue;
 mod command;
 mod config;
+mod demo;
 mod http;
 pub mod launch;
 mod serve;
@@ -63,7 +64,10 @@ fn run(args: PortalArgs) -> Result<()> {
     match args.action {
         None => {
             log_to_stderr(args.log);
-            runtime.block_on(serve::serve(config))
+            match args.demo {
+                true => runtime.block_on(demo::run(config)),
+                false => runtime.block_on(serve::serve(config, serve::Sessions::GoOn)),
+            }
         }
         Some(Action::User(action)) => runtime.block_on(users::run(&config, action)),
         Some(Action::Check) => serve::check(&config),

@@ -16,14 +16,23 @@ use crate::config::Config;
 use crate::http::{App, Server, TlsFiles, router};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::{LAUNCHERS, Launcher};
-use crate::sessions::{Sessions, Tickets};
+use crate::sessions::{self, Tickets};
 use crate::store::{Place, Store};
 
-/// Answers until Ctrl-C or SIGTERM. Sessions go on.
+/// What becomes of sessions when the portal ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sessions {
+    /// The next portal finds them.
+    GoOn,
+    /// They end with it.
+    End,
+}
+
+/// Answers until Ctrl-C or SIGTERM.
 ///
 /// # Errors
 /// Something can't be opened.
-pub(crate) async fn serve(config: Config) -> Result<()> {
+pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     config.check()?;
     if !config.listen.ip().is_loopback() && !config.is_secure() {
         warn!("passwords cross the network for all to read, as plain_http = true says");
@@ -33,7 +42,7 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     let tickets = Arc::new(Tickets::open(&store).await?);
     let catalogue = Arc::new(Catalogue::new(config.applications.clone()));
     catalogue.current();
-    let sessions = Arc::new(Sessions::new(
+    let sessions = Arc::new(sessions::Sessions::new(
         launcher,
         store.clone(),
         Arc::clone(&catalogue),
@@ -71,9 +80,12 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     );
     tokio::select! {
         () = server.serve(router(app)) => {}
-        () = sessions.follow() => bail!("the launcher tells no more of sessions"),
-        _ = interrupt.recv() => info!("ends; sessions go on"),
-        _ = terminate.recv() => info!("ends; sessions go on"),
+        () = Arc::clone(&sessions).follow() => bail!("the launcher tells no more of sessions"),
+        _ = interrupt.recv() => info!("ends"),
+        _ = terminate.recv() => info!("ends"),
+    }
+    if at_end == Sessions::End {
+        sessions.end_all().await;
     }
     Ok(())
 }

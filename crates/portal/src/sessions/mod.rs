@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often a running session's lease is renewed: a third of what a session waits for it by default.
 const RENEW: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether all have ended.
+const END: Duration = Duration::from_millis(50);
+
 /// How long an ended session is still shown, for the person who looks at it.
 const SHOWN: Duration = Duration::from_secs(120);
 
@@ -190,6 +193,21 @@ impl Sessions {
             self.registry.forget(session);
         }
         Ok(())
+    }
+
+    /// Ends all, and waits until they have ended, or until they have had their time.
+    pub(crate) async fn end_all(&self) {
+        let grace = Duration::from_secs(self.limits.grace);
+        let until = Instant::now() + 2 * grace;
+        while let Ok(listed) = self.launcher.list().await {
+            if listed.is_empty() || Instant::now() > until {
+                return;
+            }
+            for observed in listed {
+                let _ = self.launcher.stop(observed.session, grace).await;
+            }
+            time::sleep(END).await;
+        }
     }
 
     /// Lets everybody who may log in watch it, or no more.
