@@ -138,3 +138,14 @@ pub fn pad_requests(bytes: &[u8]) {
         assert!(forces.next_change(now).is_none_or(|at| at > now));
     }
 }
+
+/// A link of a portal, which anybody can write into a page: read or refused, and what is read is written the same.
+pub fn portal_link(bytes: &[u8]) {
+    use openuvr_runtime::client::link::PortalLink;
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(link) = text.parse::<PortalLink>() {
+        assert_eq!(link.to_string().parse(), Ok(link));
+    }
+}

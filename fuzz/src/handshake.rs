@@ -76,6 +76,8 @@ pub fn handshake(bytes: &[u8]) {
         let allowed = match paired {
             Paired::New { .. } => may_pair,
             Paired::Known => may_return,
+            // This host takes none.
+            Paired::Ticket { .. } => false,
         };
         assert!(allowed, "{paired:?} with {knows}");
     }

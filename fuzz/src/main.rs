@@ -49,6 +49,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("handshake", handshake::handshake),
     ("hook_lines", files::hook_lines),
     ("trust_files", files::trust_files),
+    ("portal_link", files::portal_link),
     ("pad_database", files::pad_database),
     ("pad_requests", files::pad_requests),
     ("signalling", browsers::signalling),

@@ -236,6 +236,7 @@ impl Kind for Mud {
             target: opened.target,
             paths: opened.paths,
             pin: opened.pin,
+            portal: opened.portal,
             pair_again: opened.pair_again,
             offer: opened.offer,
             decoder: opened.decoder,

@@ -114,7 +114,7 @@ fn open(config: &ClientConfig) -> Result<Opened> {
 /// A client of a host that was found: at any of its addresses, and trusted by nothing but the key that is
 /// known of it.
 fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> {
-    let mut opened = config.of_client(host.target).open()?;
+    let mut opened = config.of_client(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
         opened.host = known_as;
     }
@@ -176,6 +176,7 @@ fn start(
         target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
+        portal: opened.portal,
         pair_again: opened.pair_again,
         offer: Offer {
             wishes: Wishes {

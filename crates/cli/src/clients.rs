@@ -52,6 +52,11 @@ impl Clients {
         }
     }
 
+    /// How many there are now.
+    pub(crate) fn count(&self) -> usize {
+        self.known.len()
+    }
+
     /// Says what happened.
     pub(crate) fn tell(&mut self, line: Line) -> HostState {
         let who = self.who;

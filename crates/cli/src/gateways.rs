@@ -6,11 +6,14 @@ mod rtsp;
 mod url;
 mod web;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::Gateway;
+use openuvr_gateway::lease::{Lease, Over};
 use openuvr_gateway::record::Recorder;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::remote::RemoteHost;
@@ -27,6 +30,8 @@ pub(crate) struct Gateways {
     players: Option<rtsp::Players>,
     recorder: Option<Recorder>,
     host: Arc<dyn GatewayHost>,
+    /// What a portal decides, if it does.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Gateways {
@@ -59,12 +64,14 @@ impl Gateways {
         recorder: Option<Recorder>,
         (scheduler, sound): (&Scheduler, bool),
     ) -> Result<Gateways> {
+        let lease = lease(config);
         Ok(Gateways {
             who,
-            gateway: web::open(config, &host, scheduler)?,
+            gateway: web::open(config, &host, lease.as_ref(), scheduler)?,
             players: rtsp::open(config, &host, scheduler, sound)?,
             recorder,
             host,
+            lease,
         })
     }
 
@@ -114,6 +121,20 @@ impl Gateways {
         self.host.is_there()
     }
 
+    /// So many clients of all kinds are connected; why the session is over, if it is.
+    pub(crate) fn is_over(&self, connected: usize) -> Option<Over> {
+        let lease = self.lease.as_ref()?;
+        let now = Instant::now();
+        lease.connected(now, connected);
+        lease.over(now)
+    }
+
+    /// The page's address and its certificate's fingerprint, if there is a page.
+    pub(crate) fn page(&self) -> Option<(SocketAddr, &str)> {
+        let gateway = self.gateway.as_ref()?;
+        Some((gateway.address(), gateway.fingerprint()))
+    }
+
     /// Says where they are reached.
     pub(crate) fn tell(&self, config: &HostConfig) {
         if let Some(gateway) = &self.gateway {
@@ -129,4 +150,14 @@ impl Gateways {
         drop((self.gateway, self.players));
         record::finish(self.who, config, self.recorder);
     }
+}
+
+/// The lease that the configuration asks for.
+fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
+    let (key, session) = (config.ticket_key?, config.ticket_session?);
+    // Without a span nothing but a stop ends it.
+    let span = config.lease.unwrap_or(Duration::MAX);
+    config.web?;
+    let lease = Lease::new(Instant::now(), key, session, span);
+    Some(Arc::new(lease))
 }

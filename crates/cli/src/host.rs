@@ -43,6 +43,7 @@ use crate::release::{self, Release};
 use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
+use crate::session::report::reporter;
 use crate::virtual_display::{Shown, VirtualDisplay};
 use openuvr_terminal::out;
 
@@ -121,7 +122,14 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         announcer: announcer.as_mut(),
         lost: &mut lost,
     };
-    let outcome = serve(&config, &host, &wishes, told, &mut stage, &stop);
+    let outcome = serve(
+        &config,
+        (&host, &gateways),
+        &wishes,
+        told,
+        &mut stage,
+        &stop,
+    );
     // Who looks for it now is not to find it.
     drop(announcer);
     if stage.is_over() {
@@ -221,6 +229,10 @@ impl Stage {
             return ExitCode::SUCCESS;
         };
         eprintln!("openuvr host: {} has ended: {status}", application.name());
+        if let Some(reporter) = reporter() {
+            let why = format!("{} has ended: {status}", application.name());
+            reporter.ends(run::code_of(Some(status)), why);
+        }
         run::exit_code(Some(status))
     }
 }
@@ -243,7 +255,7 @@ struct Told<'a> {
 /// Tells what happens and does what the person types, until the end.
 fn serve(
     config: &HostConfig,
-    host: &HostRuntime,
+    (host, gateways): (&HostRuntime, &Gateways),
     wishes: &Receiver<TypedCommand>,
     told: Told<'_>,
     stage: &mut Stage,
@@ -264,6 +276,13 @@ fn serve(
         }
         if now >= tick_at {
             clients.tick(now);
+            if let Some(over) = gateways.is_over(clients.count()) {
+                eprintln!("openuvr host: {over}");
+                if let Some(reporter) = reporter() {
+                    reporter.ends(0, over.to_string());
+                }
+                return Ok(());
+            }
             if let Some(announcer) = &mut announcer {
                 announcer.tick(now);
             }
@@ -406,7 +425,8 @@ fn start(
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
     let fps = config.fps.unwrap_or(USUAL_FPS);
     let mut announcer = announcer(config, shows);
-    let fingerprint = opened.identity.public().fingerprint();
+    let key = opened.identity.public();
+    let fingerprint = key.fingerprint();
     let address = opened.link.local_addr();
     let sound = opened.sounds.audio.is_some();
     let recorder = Gateways::recorder("host", config, &scheduler, sound)?;
@@ -415,6 +435,7 @@ fn start(
         identity: opened.identity,
         devices: opened.devices,
         pairing: opened.pairing,
+        tickets: opened.tickets,
         link: parts.link(opened.link, config.bitrate(), &scheduler)?,
         capture: parts.capture(source.capture, config.source, fps)?,
         viewport: source.viewport,
@@ -438,6 +459,10 @@ fn start(
         eprintln!("openuvr host: {why}");
     }
     gateways.tell(config);
+    if let Some(reporter) = reporter() {
+        let display = config.virtual_display.and(config.display.as_deref());
+        reporter.running(address, &key, gateways.page(), display);
+    }
     if let Some((pin, span)) = invitation {
         invite("host", &pin, span.as_secs());
     }

@@ -30,6 +30,7 @@ mod record;
 mod release;
 mod run;
 mod scene;
+mod session;
 #[cfg(test)]
 mod tests;
 mod virtual_display;
@@ -42,6 +43,8 @@ use openuvr_terminal::{out, usage};
 
 use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
 use host::Usual;
+use session::descendants;
+use session::report::reporter;
 
 /// The program, from this process's words to its exit code.
 pub fn main() -> ExitCode {
@@ -59,6 +62,9 @@ fn program() -> ExitCode {
         Some(("run", m)) => run::run(m),
         Some(("xr", m)) => xr::run(m),
         Some(("gateway", m)) => gateway_command::run(m),
+        Some(("session", m)) => session::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(session::run),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("hosts", m)) => with(m, nearby::run),
@@ -68,10 +74,19 @@ fn program() -> ExitCode {
         Some((name, m)) if beside::has(name) => beside::run(name, m),
         _ => unreachable!("clap asks for one of the subcommands"),
     };
-    result.unwrap_or_else(|error| {
+    let code = result.unwrap_or_else(|error| {
+        if let Some(reporter) = reporter() {
+            reporter.ends(1, format!("{error:#}"));
+        }
         out::answer(format_args!("openuvr: {error:#}"));
         ExitCode::FAILURE
-    })
+    });
+    if let Some(reporter) = reporter() {
+        // What the application has left behind.
+        descendants::end_all();
+        reporter.leaves();
+    }
+    code
 }
 
 fn command() -> Command {
@@ -84,6 +99,7 @@ fn command() -> Command {
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr xr -- APP       the same for an OpenXR application\n  \
              openuvr gateway SOCKET  browsers and video players for one that links the library\n  \
+             openuvr session -- APP  for a portal: a display, an application, a host, a page\n  \
              openuvr demo            both on this machine, on virtual displays",
         )
         .subcommand_required(true)
@@ -96,6 +112,7 @@ fn command() -> Command {
         .subcommand(devices::Args::augment_args(Command::new("devices")))
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
+        .subcommand(session::Args::augment_args(Command::new("session")))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(beside::commands())
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::ArgMatches;
+use openuvr_gateway::lease::Over;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, address_in};
@@ -35,6 +36,8 @@ use crate::gateways::Gateways;
 use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
+use crate::session::descendants;
+use crate::session::report::reporter;
 
 use signals::Signals;
 use terminal::Terminal;
@@ -140,6 +143,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     loop {
         for line in socket.lines(TURN) {
             announce(announcer.as_mut(), &host.config_dir, &line);
+            report(gateways.as_ref(), &host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
             if let (Some(fit), Line::PlayerWindow(size)) = (&mut fit, &line) {
                 fit.wish(*size, clock::now());
@@ -165,6 +169,10 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         }
         if now >= tick_at {
             clients.tick(now);
+            let over = gateways.as_ref().and_then(|g| g.is_over(clients.count()));
+            if let Some(over) = over {
+                end_session(who, over);
+            }
             pads.iter().for_each(GamePads::follow);
             if let Some(announcer) = &mut announcer {
                 if socket.streaming().is_none() {
@@ -208,6 +216,18 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         eprintln!("openuvr {who}: the {what} has ended without a picture. {why_none}");
     }
     let status = game.ended();
+    if let Some(reporter) = reporter() {
+        let without = if socket.was_used() {
+            ""
+        } else {
+            " without a picture"
+        };
+        let how = status.map_or(String::new(), |status| format!(": {status}"));
+        reporter.ends(
+            code_of(status),
+            format!("the {what} has ended{without}{how}"),
+        );
+    }
     match complete {
         Err(why) if status.is_some_and(|status| status.success()) => Err(why),
         Err(why) => {
@@ -264,14 +284,41 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
     }
 }
 
+/// The portal's session is over: so is what it started.
+fn end_session(who: &str, over: Over) {
+    eprintln!("openuvr {who}: {over}");
+    if let Some(reporter) = reporter() {
+        reporter.ends(0, over.to_string());
+    }
+    descendants::end_started();
+}
+
+/// Tells who started a session that it can be played now.
+fn report(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
+    let (Some(reporter), Line::Streaming { place, .. }) = (reporter(), line) else {
+        return;
+    };
+    match load_or_create(config_dir, KeyOwner::Host) {
+        Ok(identity) => {
+            let page = gateways.and_then(Gateways::page);
+            reporter.running(address_in(place), &identity.public(), page, None);
+        }
+        Err(why) => eprintln!("openuvr run: the session can't be told of: {why}"),
+    }
+}
+
 /// That of the game; as a shell says it if a signal has ended it.
 pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
+    ExitCode::from(code_of(status))
+}
+
+/// The same as a number.
+pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     let code = status.and_then(|status| {
         let signal = status.signal().map(|signal| signal + 128);
         status.code().or(signal)
     });
-    code.and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from)
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 /// Releases what processes that have ended held down: one that was killed could not.

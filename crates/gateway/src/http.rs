@@ -8,9 +8,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::pairing::Pin;
-use openuvr_runtime::host::{Admission, AdmitRefused};
+use openuvr_runtime::host::{Admission, AdmitRefused, AdmittedAs};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -18,11 +16,11 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::connection::{self, Wants};
-use crate::login::Visitor;
+use crate::login::{Login, Visitor};
 use crate::response::{Response, json, text};
 use crate::shared::{Ends, Shared};
 use crate::signalling::MAX_MESSAGE;
-use crate::{metrics, pages};
+use crate::{control, metrics, pages};
 
 /// Bytes of a log-in at most.
 const MAX_BODY: usize = 4096;
@@ -49,6 +47,9 @@ pub(crate) async fn answer(
         (&Method::GET, "/metrics") => figures(&shared, ends, &request),
         (&Method::POST, "/login/challenge") => challenge(&shared, &request),
         (&Method::POST, "/login") => log_in(&shared, ends, request).await,
+        (method, "/session" | "/session/renew" | "/session/stop") => {
+            control::answer(&shared, method, &path, request.headers())
+        }
         (&Method::GET | &Method::HEAD, path) => pages::page(path),
         _ => text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
     })
@@ -100,10 +101,9 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         Ok(login) => login,
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),
     };
-    let name = login.name;
-    let admitted = admit(shared, ends, login.device, name.clone(), login.pin).await;
-    let title = match admitted {
-        Ok(title) => title,
+    let (device, name) = (login.device, login.name.clone());
+    let AdmittedAs { title, most } = match admit(shared, ends, login).await {
+        Ok(admitted) => admitted,
         Err(NotAdmitted::NoAnswer) => {
             let why = NotAdmitted::NoAnswer.to_string();
             return json(
@@ -117,9 +117,10 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         }
     };
     let visitor = Visitor {
-        device: login.device,
+        device,
         name,
         title: title.clone(),
+        most,
     };
     let Some(token) = shared.logins().token(visitor) else {
         return text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n");
@@ -143,19 +144,18 @@ pub(crate) enum NotAdmitted {
     NoAnswer,
 }
 
-/// Asks the host; the device's name for people.
+/// Asks the host.
 pub(crate) async fn admit(
     shared: &Shared,
     ends: Ends,
-    device: PublicKey,
-    name: DeviceName,
-    pin: Option<Pin>,
-) -> Result<String, NotAdmitted> {
-    let (answer, answered) = oneshot::channel::<Result<String, AdmitRefused>>();
+    login: Login,
+) -> Result<AdmittedAs, NotAdmitted> {
+    let (answer, answered) = oneshot::channel::<Result<AdmittedAs, AdmitRefused>>();
     let admission = Admission {
-        key: device,
-        name,
-        pin,
+        key: login.device,
+        name: login.name,
+        pin: login.pin,
+        ticket: login.ticket,
         from: ends.theirs,
     };
     let answer = Box::new(move |admitted| {
@@ -211,8 +211,13 @@ async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming
         return text(StatusCode::BAD_REQUEST, "only a WebSocket is spoken here\n");
     };
     // The device may have been forbidden since it logged in.
-    let name = visitor.name.clone();
-    if let Err(why) = admit(shared, ends, visitor.device, name, None).await {
+    let again = Login {
+        device: visitor.device,
+        name: visitor.name.clone(),
+        pin: None,
+        ticket: None,
+    };
+    if let Err(why) = admit(shared, ends, again).await {
         let status = match why {
             NotAdmitted::NoAnswer => StatusCode::SERVICE_UNAVAILABLE,
             NotAdmitted::Refused(_) => {

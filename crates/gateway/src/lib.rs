@@ -17,10 +17,12 @@
 //! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
 
 mod connection;
+mod control;
 mod cursor;
 mod frames;
 mod http;
 pub mod ice;
+pub mod lease;
 pub mod login;
 mod metrics;
 pub mod packetise;
@@ -48,6 +50,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::ice::IceServer;
+use self::lease::Lease;
 pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
 use self::shared::Shared;
 pub use self::tls::{Certificate, TlsError};
@@ -62,7 +65,7 @@ const SOCKET_BUFFER: usize = 1 << 20;
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// What a gateway is to be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// Where browsers reach it: TCP, and UDP with the same port.
     pub bind: SocketAddr,
@@ -72,6 +75,8 @@ pub struct Setup {
     pub name: String,
     /// What browsers that have logged in are told to ask for ways to the host.
     pub ice_servers: Vec<IceServer>,
+    /// What a portal may do with this host, if it is a session of one.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// Why there is no gateway.
@@ -125,9 +130,12 @@ impl Gateway {
         let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
         let receiving = media.try_clone().map_err(failed)?;
         let Setup {
-            name, ice_servers, ..
+            name,
+            ice_servers,
+            lease,
+            ..
         } = setup;
-        let shared = Shared::new(host, name, ice_servers, media).map_err(failed)?;
+        let shared = Shared::new(host, name, ice_servers, lease, media).map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

@@ -5,7 +5,7 @@
 //! browser                                          gateway                          host
 //!    | POST /login/challenge ────────────────────────► |
 //!    | ◄──────────────────────────────── 32 random bytes |   kept for a minute, for one use
-//!    | POST /login: key, signature, name, [PIN] ──────► | ── admit ──────────────────► |
+//!    | POST /login: key, signature, name, [PIN or ticket] ► | ── admit ──────────────► |
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
 
@@ -16,6 +16,7 @@ use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use openuvr_proto::control::handshake::foreign_key;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use serde::Deserialize;
 
@@ -47,6 +48,8 @@ pub(crate) struct Visitor {
     pub(crate) name: DeviceName,
     /// How people know it.
     pub(crate) title: String,
+    /// As what it may come at most.
+    pub(crate) most: Role,
 }
 
 /// The body of a log-in.
@@ -59,6 +62,8 @@ struct Wire {
     name: String,
     #[serde(default)]
     pin: String,
+    #[serde(default)]
+    ticket: String,
 }
 
 /// A log-in whose signature is good.
@@ -70,6 +75,8 @@ pub struct Login {
     pub name: DeviceName,
     /// What its person typed.
     pub pin: Option<Pin>,
+    /// The text of a portal's ticket, which the host looks at.
+    pub ticket: Option<String>,
 }
 
 /// Why a log-in is refused before the host is asked.
@@ -191,6 +198,7 @@ fn verify(wire: &Wire, origin: &str) -> Result<Login, LoginRefused> {
         device: foreign_key("browser P-256", &key),
         name: DeviceName::new(&wire.name),
         pin,
+        ticket: Some(wire.ticket.clone()).filter(|text| !text.is_empty()),
     })
 }
 

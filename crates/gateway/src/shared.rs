@@ -10,6 +10,7 @@ use openuvr_runtime::lock::lock;
 use tokio::sync::watch;
 
 use crate::ice::IceServer;
+use crate::lease::Lease;
 use crate::login::Logins;
 use crate::peer::Peer;
 
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     /// What browsers are told to ask for ways to it.
     pub(crate) ice_servers: Vec<IceServer>,
+    /// What a portal may do with this host, if it is a session of one.
+    pub(crate) lease: Option<Arc<Lease>>,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<UdpSocket>,
     pub(crate) media_port: u16,
@@ -92,6 +95,7 @@ impl Shared {
         host: Arc<dyn GatewayHost>,
         name: String,
         ice_servers: Vec<IceServer>,
+        lease: Option<Arc<Lease>>,
         media: UdpSocket,
     ) -> std::io::Result<Shared> {
         let media_port = media.local_addr()?.port();
@@ -99,6 +103,7 @@ impl Shared {
             host,
             name,
             ice_servers,
+            lease,
             media: Arc::new(media),
             media_port,
             counters: Counters::default(),

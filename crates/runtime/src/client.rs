@@ -17,6 +17,7 @@ mod clipboard;
 pub mod config;
 mod connect;
 mod ladder;
+pub mod link;
 mod media;
 mod microphone;
 mod overlay;
@@ -57,6 +58,7 @@ use crate::lock::lock;
 use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
+use self::config::PortalWord;
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
@@ -94,6 +96,8 @@ pub struct ClientSetup {
     /// The PIN that the host shows, for one pairing; a known host is not shown it, see
     /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
+    /// What a portal says of the host, in place of what is known of it and of a PIN.
+    pub portal: Option<PortalWord>,
     /// Whether to pair although the host is known.
     pub pair_again: bool,
     /// What is asked of the host.

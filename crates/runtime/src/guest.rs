@@ -267,6 +267,7 @@ impl Guest {
             identity: opened.identity,
             devices: opened.devices,
             pairing: opened.pairing,
+            tickets: opened.tickets,
             link: opened.link,
             capture: Box::new(capture),
             viewport: Some(viewport.clone()),

@@ -50,6 +50,7 @@ use openuvr_proto::control::handshake::HostHandshake;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::ticket::TicketGate;
 use openuvr_proto::host::{Asked, Host, HostPolicy};
 use openuvr_proto::id::{PathId, SubscriberId};
 use openuvr_proto::input::pad::MAX_PADS;
@@ -59,7 +60,7 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{GoodbyeReason, ResendRequest};
 
-pub use self::admit::{Admission, AdmitRefused};
+pub use self::admit::{Admission, AdmitRefused, AdmittedAs};
 use self::audio::AudioCommand;
 pub use self::audio::{AudioSource, OpenCapture, Payload};
 pub use self::clipboard::{CLIPBOARD_WAYS, SharedClipboard};
@@ -100,6 +101,8 @@ pub struct HostSetup {
     pub devices: DeviceStore,
     /// A pairing window to open at once: its PIN and how long.
     pub pairing: Option<(Pin, Duration)>,
+    /// What takes a portal's tickets, if they are taken.
+    pub tickets: Option<TicketGate>,
     /// The way to the clients.
     pub link: Arc<dyn Link>,
     /// Where pictures come from.
@@ -349,10 +352,13 @@ fn open_encoders(setup: &HostSetup) -> Result<(), String> {
     Ok(())
 }
 
-fn handshake(setup: &HostSetup) -> Result<HostHandshake, String> {
+fn handshake(setup: &mut HostSetup) -> Result<HostHandshake, String> {
     let mut handshake = HostHandshake::new(&setup.identity).map_err(|e| e.to_string())?;
     if let Some((pin, span)) = &setup.pairing {
         handshake.open_pairing(clock::now(), pin.clone(), *span);
+    }
+    if let Some(gate) = setup.tickets.take() {
+        handshake.take_tickets(gate);
     }
     Ok(handshake)
 }
@@ -385,9 +391,9 @@ impl HostRuntime {
     /// # Errors
     /// One line, if a thread can't be started, an encoder can't be opened, or no randomness is
     /// to be had.
-    pub fn start(setup: HostSetup) -> Result<HostRuntime, String> {
+    pub fn start(mut setup: HostSetup) -> Result<HostRuntime, String> {
         open_encoders(&setup)?;
-        let handshake = handshake(&setup)?;
+        let handshake = handshake(&mut setup)?;
         let encodings = Arc::new(setup.encodings);
         let (shared, ends) = Shared::new(setup.policy, setup.link, &setup.scheduler);
         let notices = shared.notices.reader();

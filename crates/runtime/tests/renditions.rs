@@ -303,6 +303,7 @@ impl Rig {
             identity: opened.identity,
             devices: opened.devices,
             pairing: None,
+            tickets: opened.tickets,
             link: Arc::new(Meddled(opened.link, meddler.clone())),
             capture: Box::new(Counted {
                 pattern,

@@ -11,7 +11,8 @@ use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::Target;
-use openuvr_runtime::client::config::Config;
+use openuvr_runtime::client::config::{Config, PortalWord};
+use openuvr_runtime::client::link::{PortalLink, SCHEME};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
@@ -49,7 +50,8 @@ the last counts. --help says more on each than -h.";
             /// Without it those on this network are looked for by multicast DNS: the one that is paired
             /// is taken; of several, or of new ones, a number is asked for. An IPv6 address with a port needs brackets. IFACE/MAC is an interface of this machine
             /// and the host's Ethernet address there: raw Ethernet without any IP.
-            host: Option<Target> = "host", optional(target()), Default::Argument;
+            /// Or it is the link of a portal, openuvr://HOST:PORT/?key=KEY&ticket=TICKET: then nobody pairs.
+            host: Option<Place> = "host", optional(place()), Default::Argument;
             /// The PIN that the host shows, for one pairing.
             /// Needed only the first time; without it the client asks on the terminal. It is not
             /// used for a host that is known. Other users of this machine may see it in the list of
@@ -194,9 +196,10 @@ the last counts. --help says more on each than -h.";
 
 impl ClientConfig {
     /// What a client of `host` is told.
-    pub(crate) fn of_client(&self, host: Target) -> Config {
+    pub(crate) fn of_client(&self, host: Place) -> Config {
         let config = self;
         Config {
+            portal: host.word,
             pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
             pair_again: config.pair_again,
             observe: config.observe,
@@ -217,8 +220,42 @@ impl ClientConfig {
                 // Known once the display is.
                 fps: None,
             },
-            ..Config::new(host)
+            ..Config::new(host.target)
         }
+    }
+}
+
+/// Where the host is, and what a portal says of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Where.
+    pub(crate) target: Target,
+    /// Its key and a ticket, if it was a link.
+    pub(crate) word: Option<PortalWord>,
+}
+
+impl From<Target> for Place {
+    fn from(target: Target) -> Place {
+        Place { target, word: None }
+    }
+}
+
+fn place() -> Kind<Place> {
+    let by_name = target();
+    Kind {
+        placeholder: by_name.placeholder,
+        range: by_name.range,
+        allowed: format!("{}, or the whole link of a portal", by_name.allowed),
+        form: by_name.form,
+        parse: Box::new(move |text| match text.starts_with(SCHEME) {
+            true => {
+                let PortalLink { target, word } = text.parse().ok()?;
+                let word = Some(word);
+                Some(Place { target, word })
+            }
+            false => (by_name.parse)(text).map(Place::from),
+        }),
+        absent: None,
     }
 }
 

@@ -16,6 +16,7 @@ use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardWays;
+use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::policy::Recovery;
@@ -26,7 +27,7 @@ use tracing::Level;
 use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, address_or, bitrate,
     choice, choices, cores, count, flag, ice_servers, number, optional, path, pin, region, size,
-    text, time, window,
+    text, ticket_key, time, uuid, window,
 };
 use super::{
     Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Setting, Settings, Surroundings, apart,
@@ -242,6 +243,21 @@ the last counts. --help says more on each than -h.";
             /// Folder of keys and known devices.
             config_dir: PathBuf = "config-dir", path("FOLDER"),
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+        }
+        "A portal" {
+            /// Let in who shows a ticket of the portal with this key.
+            /// Without a PIN, and without being listed by `openuvr devices`: for the session that
+            /// --ticket-session names, in the role that the ticket says, as long as this host runs. Pairing
+            /// by PIN is then open only with --pair or --pin.
+            ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
+                Default::Unset("no tickets");
+            /// Which session of the portal this is.
+            ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
+                Default::Unset("");
+            /// End when nobody was connected, and the portal did not renew the session, for this time.
+            /// The portal renews and stops it by HTTPS at the page's address (--web), with tokens that it
+            /// signs with the key of --ticket-key. docs/security.md says more.
+            lease: Option<Duration> = "lease", optional(time()), Default::Unset("no end of that kind");
         }
         "Browsers" {
             /// Let browsers in: a page by HTTPS, media by UDP on the same port.
@@ -464,6 +480,12 @@ impl HostConfig {
     /// Refuses what contradicts itself in what lets others than our own clients in.
     pub(super) fn gateways_agree(&self) -> Result<(), Refused> {
         let words = match () {
+            () if self.ticket_key.is_some() != self.ticket_session.is_some() => {
+                "ticket-key and ticket-session belong together: give both"
+            }
+            () if self.lease.is_some() && (self.ticket_key.is_none() || self.web.is_none()) => {
+                "a portal renews a lease by the page: lease needs web, ticket-key and ticket-session"
+            }
             () if self.web_cert.is_some() != self.web_key.is_some() => {
                 "web-cert and web-key belong together: give both"
             }
@@ -540,6 +562,8 @@ impl From<&HostConfig> for Config {
             pin: config.pin.as_ref().map(|pin| pin.digits().to_owned()),
             pair: config.pair,
             pair_for: u32::try_from(config.pair_for.as_secs()).unwrap_or(u32::MAX),
+            ticket_key: config.ticket_key.map(|key| key.to_string()),
+            ticket_session: config.ticket_session.map(|session| session.to_string()),
             second_player: config.second_player.word().to_owned(),
             max_observers: config.max_observers,
             keys: config.keys.name().to_owned(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use openuvr_gateway::ice::IceServer;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
@@ -482,6 +483,30 @@ pub(super) fn path(placeholder: &'static str) -> Kind<PathBuf> {
         allowed: "a path".to_owned(),
         form: Form::Text,
         parse: Box::new(|text| (!text.is_empty()).then(|| PathBuf::from(text))),
+        absent: None,
+    }
+}
+
+/// The key of a portal.
+pub(super) fn ticket_key() -> Kind<TicketKey> {
+    Kind {
+        placeholder: "KEY",
+        range: String::new(),
+        allowed: "a portal's key: 43 letters, digits, - and _, as the portal prints it".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.parse().ok()),
+        absent: None,
+    }
+}
+
+/// The name of a portal's session.
+pub(super) fn uuid() -> Kind<SessionUuid> {
+    Kind {
+        placeholder: "UUID",
+        range: String::new(),
+        allowed: "a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.parse().ok()),
         absent: None,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use openuvr_gateway::lease::Lease;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
@@ -14,6 +15,7 @@ use crate::config::HostConfig;
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
+    lease: Option<&Arc<Lease>>,
     scheduler: &Scheduler,
 ) -> Result<Option<Gateway>> {
     let Some(bind) = config.web else {
@@ -31,6 +33,7 @@ pub(super) fn open(
         certificate,
         name: config.name.clone(),
         ice_servers: config.web_ice.clone(),
+        lease: lease.cloned(),
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))

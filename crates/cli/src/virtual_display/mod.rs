@@ -5,7 +5,7 @@
 //! let in the processes of this user.
 
 mod application;
-mod sys;
+pub(crate) mod sys;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write as _};
@@ -91,6 +91,11 @@ impl VirtualDisplay {
         admit_own_user(number, &display.cookie)
             .with_context(|| format!("the virtual display {} does not answer", display.name))?;
         Ok(display)
+    }
+
+    /// Its processes.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        vec![self.server.id()]
     }
 
     /// What to put behind `--display`, such as `:99`.

@@ -9,7 +9,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Makes the kernel send SIGTERM to the child when the thread that starts it ends, in whatever way: start
 /// children on the main thread.
-pub(super) fn die_with_parent(command: &mut Command) {
+pub(crate) fn die_with_parent(command: &mut Command) {
     // SAFETY: the closure only makes one system call (prctl), which is async-signal-safe; it allocates
     // nothing and takes no lock.
     unsafe {

@@ -19,6 +19,7 @@ pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod pairing;
 pub(crate) mod pipewire;
+pub(crate) mod portal;
 pub(crate) mod process;
 #[path = "../../../media/tests/pulse_server/mod.rs"]
 pub(crate) mod pulse_server;

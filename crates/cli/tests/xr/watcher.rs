@@ -61,6 +61,7 @@ impl Watcher {
             target: opened.target,
             paths: opened.paths,
             pin: opened.pin,
+            portal: opened.portal,
             pair_again: false,
             offer: opened.offer,
             decoder: opened.decoder,

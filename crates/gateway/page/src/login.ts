@@ -46,7 +46,17 @@ async function post(path: string, body: string): Promise<Response> {
 /** What the host is called. */
 export let host = "this host";
 
-/** Shows the host who we are; with a PIN, if it does not know us yet. */
+/** A portal's ticket, from the part of the address that no server and no log ever sees; until it was taken. */
+let ticket = new URLSearchParams(location.hash.slice(1)).get("ticket") ?? "";
+// Not in the history either, nor where somebody looks over a shoulder.
+if (ticket !== "") history.replaceState(null, "", location.pathname + location.search);
+
+/** Whether there is a ticket to show. */
+export function hasTicket(): boolean {
+  return ticket !== "";
+}
+
+/** Shows the host who we are; with a PIN or a ticket, if it does not know us yet. */
 export async function logIn(name: string, pin: string): Promise<LogIn> {
   const key = await deviceKey();
   const asked = await post("/login/challenge", "");
@@ -56,9 +66,11 @@ export async function logIn(name: string, pin: string): Promise<LogIn> {
   const signed = new TextEncoder().encode(`${PURPOSE}\n${location.origin}\n${challenge}`);
   const signature = await crypto.subtle.sign({ name: "ECDSA", hash: "SHA-256" }, key.privateKey, signed);
   const publicKey = await crypto.subtle.exportKey("raw", key.publicKey);
-  const body = { key: hex(publicKey), signature: hex(signature), challenge, name, pin };
+  const body = { key: hex(publicKey), signature: hex(signature), challenge, name, pin, ticket: pin ? "" : ticket };
   const answer = await post("/login", JSON.stringify(body));
   const type = answer.headers.get("content-type") ?? "";
+  // From now on the host knows this browser's key.
+  if (answer.ok) ticket = "";
   if (type.startsWith("application/json")) return (await answer.json()) as LogIn;
   return { refused: await answer.text() };
 }

@@ -9,7 +9,7 @@ import { Head } from "./head";
 import { Input } from "./input";
 import { Link } from "./link";
 import { StatisticsLog } from "./log";
-import { host, logIn, usualName } from "./login";
+import { hasTicket, host, logIn, usualName } from "./login";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
@@ -259,7 +259,7 @@ async function beginOnce(pin: string) {
   if ("refused" in answer) {
     say("not logged in");
     // The first refusal only says that a PIN is needed.
-    byId("refused").textContent = pin === "" ? "" : answer.refused;
+    byId("refused").textContent = pin === "" && !hasTicket() ? "" : answer.refused;
     form.hidden = false;
     byId("pin").focus();
     return;

@@ -72,6 +72,8 @@ pub(super) struct Session {
     peer: Arc<Peer>,
     updates: Arc<Updates>,
     role: (Role, Option<WatchReason>),
+    /// As what its device may come at most.
+    most: Role,
     inbox: Inbox,
     waiting: VecDeque<Arrived>,
     /// The page's newest pose.
@@ -112,7 +114,7 @@ impl Session {
         let updates = Arc::new(Updates::default());
         let role = match wants.watch {
             true => Role::Observer,
-            false => Role::Player,
+            false => visitor.most,
         };
         let request = SubscribeRequest {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
@@ -133,6 +135,7 @@ impl Session {
             id,
             peer: peer.clone(),
             updates,
+            most: visitor.most,
             role: (grant.role, grant.watching),
             inbox: Inbox::default(),
             waiting: VecDeque::new(),
@@ -373,7 +376,7 @@ impl Session {
             return;
         };
         let role = match play {
-            true => Role::Player,
+            true => self.most,
             false => Role::Observer,
         };
         let (shared, id) = (self.shared.clone(), self.id);

@@ -190,6 +190,7 @@ fn client(rig: &Rig, folder: &Path, observe: bool) -> ClientRuntime {
         target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
+        portal: opened.portal,
         pair_again: false,
         offer: opened.offer,
         decoder: opened.decoder,

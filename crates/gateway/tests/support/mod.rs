@@ -124,6 +124,7 @@ impl Rig {
             identity: opened.identity,
             devices: opened.devices,
             pairing: opened.pairing,
+            tickets: opened.tickets,
             link: opened.link,
             capture: Box::new(Pattern::open(size, 60.0).unwrap()),
             viewport: None,
@@ -141,6 +142,7 @@ impl Rig {
         let notices = host.notices();
         let setup = Setup {
             ice_servers,
+            lease: None,
             bind: ([127, 0, 0, 1], 0).into(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),

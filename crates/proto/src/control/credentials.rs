@@ -8,6 +8,7 @@
 use super::handshake::{HandshakeError, Trust};
 use super::identity::PublicKey;
 use super::pairing::Pin;
+use super::ticket::SignedTicket;
 
 /// What one client knows of one host, as long as the client runs.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct HostCredentials {
     known: Option<PublicKey>,
     /// For one pairing, the next thing to be tried.
     pin: Option<Pin>,
+    /// Until it has let this client in.
+    ticket: Option<SignedTicket>,
 }
 
 /// A session began: what it changed.
@@ -37,7 +40,21 @@ impl HostCredentials {
     #[must_use]
     pub fn new(known: Option<PublicKey>, pin: Option<Pin>, pair_again: bool) -> HostCredentials {
         let pin = pin.filter(|_| known.is_none() || pair_again);
-        HostCredentials { known, pin }
+        HostCredentials {
+            known,
+            pin,
+            ticket: None,
+        }
+    }
+
+    /// What a portal says of the host: its key, and a ticket for it. Nothing of it is to be stored.
+    #[must_use]
+    pub fn from_portal(host: PublicKey, ticket: SignedTicket) -> HostCredentials {
+        HostCredentials {
+            known: Some(host),
+            pin: None,
+            ticket: Some(ticket),
+        }
     }
 
     /// By what the host is to be recognised in the next handshake. A PIN is given away: whatever
@@ -48,15 +65,20 @@ impl HostCredentials {
     pub fn trust(&mut self) -> Result<Trust, HandshakeError> {
         match (self.pin.take(), self.known) {
             (Some(pin), _) => Ok(Trust::Pin(pin)),
-            (None, Some(key)) => Ok(Trust::Known(key)),
+            (None, Some(host)) => Ok(match self.ticket {
+                Some(ticket) => Trust::Ticket { host, ticket },
+                None => Trust::Known(host),
+            }),
             (None, None) => Err(HandshakeError::UnknownHost),
         }
     }
 
     /// A handshake by `trust` ended with this key: from now on it is the host's.
     pub fn authenticated(&mut self, trust: &Trust, key: PublicKey) -> PairingOutcome {
+        // From now on the host knows this client.
+        self.ticket = None;
         match (trust, self.known.replace(key)) {
-            (Trust::Known(_), _) => PairingOutcome::Known,
+            (Trust::Known(_) | Trust::Ticket { .. }, _) => PairingOutcome::Known,
             (Trust::Pin(_), None) => PairingOutcome::Paired,
             (Trust::Pin(_), Some(before)) => PairingOutcome::PairedAgain { before },
         }
@@ -77,7 +99,7 @@ mod tests {
     fn key_of(trust: &Trust) -> Option<PublicKey> {
         match trust {
             Trust::Known(key) => Some(*key),
-            Trust::Pin(_) => None,
+            Trust::Pin(_) | Trust::Ticket { .. } => None,
         }
     }
 

@@ -3,7 +3,9 @@
 //! Two state machines, [`ClientHandshake`] and [`HostHandshake`], exchange six datagrams. A first
 //! meeting is a *pairing*: SPAKE2 over a PIN gives the pre-shared key of a Noise XXpsk3 handshake,
 //! which shows each side the other's identity key. Every later meeting is a *reconnection*: Noise
-//! KK between the identities that both sides stored.
+//! KK between the identities that both sides stored. Where a portal has told the client the host's key and
+//! signed it a ticket ([`super::ticket`]), the first meeting is Noise IK: the ticket travels in the first
+//! message, sealed for the host's key, and is judged when the client has proven its own.
 //!
 //! ```text
 //!  client                                                     host
@@ -11,8 +13,8 @@
 //!    |--------------------------------------------------------->|  one HMAC, nothing stored
 //!    |                        Challenge  versions, cookie       |
 //!    |<---------------------------------------------------------|
-//!    | Begin      cookie, [client id], [SPAKE2 a], Noise 1,     |
-//!    |            [tag under the long-term keys]                |
+//!    | Begin      cookie, [client id], [SPAKE2 a],              |
+//!    |            Noise 1 { [name, ticket] }, [tag]             |
 //!    |--------------------------------------------------------->|  half open: at most 64 of each
 //!    |                                                          |  kind, 5 s
 //!    |           Answer  Noise 2 { session, key, [SPAKE2 b] }   |
@@ -31,8 +33,9 @@
 //!
 //! Before it works for a Begin, the host looks whether it may. A reconnection has to be tagged under
 //! the secret that the two long-term keys agree on, which costs one HMAC: whoever lacks the client's
-//! key takes nothing of what is kept for the client, from however many addresses. A pairing can't be
-//! told from another one: networks share what the host does for them.
+//! key takes nothing of what is kept for the client, from however many addresses. A ticket has to be
+//! tagged under the host's own key, which a stranger does not know. A pairing can't be told from another one,
+//! nor one ticket from another: networks share what the host does for each of the two.
 //!
 //! What it is not: it keeps no keys (crate `runtime`), negotiates nothing about media, and seals
 //! nothing afterwards. Randomness comes from the operating system here and in the neighbouring
@@ -58,6 +61,7 @@ pub use self::host::{
 };
 pub use super::identity::{ClientId, DeviceName, Identity, NoRandomness, PublicKey};
 pub use super::pairing::{BadPin, MAX_TRIES, Pin};
+use super::ticket::TicketRefused;
 use crate::id::SessionId;
 pub use crate::wire::seal::SessionSecret;
 
@@ -203,6 +207,15 @@ pub enum HandshakeError {
          pair again, with --pair-again and the PIN that it shows; if not, another machine is there"
     )]
     NotTheHost,
+    /// The host does not let the ticket in.
+    #[error("{0}")]
+    Ticket(TicketRefused),
+    /// Somebody is there who does not answer a ticket that was sealed for the host of the link.
+    #[error(
+        "what answers at this address does not show the host's key that the link names, or takes no \
+         tickets: get a new link from the portal"
+    )]
+    TicketUnanswered,
     /// No keys can be made.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),

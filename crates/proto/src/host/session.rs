@@ -82,6 +82,8 @@ pub(super) struct Session {
     pub(super) media: Option<Box<MediaSender>>,
     /// What it may stream to us comes through this.
     pub(super) uplink: Option<Box<UplinkReceiver>>,
+    /// Whether it may watch and no more, whatever it asks for.
+    pub(super) only_watches: bool,
     /// Whether it was granted a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
@@ -117,6 +119,7 @@ impl Session {
             plane: ControlPlane::new(now, established, Direction::HostToClient),
             media: Some(Box::new(MediaSender::new(established))),
             uplink: Some(Box::new(UplinkReceiver::new(established))),
+            only_watches: false,
             joined: false,
             inbox: Inbox::default(),
             shape_due: false,

@@ -12,7 +12,7 @@ use crate::control::negotiate::{Negotiation, Offer, Refusal, Role};
 use crate::control::no_session::{self, NO_SESSION};
 use crate::control::plane::{ControlEvent, SILENCE, Wakeup, earlier};
 use crate::control::streams;
-use crate::id::{FrameId, PathId, SubscriberId, ViewId};
+use crate::id::{FrameId, PathId, SessionId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, ResendRequest};
@@ -37,6 +37,13 @@ impl Host {
         }
         self.sessions.push(Session::new(now, path, established));
         self.reap();
+    }
+
+    /// The client of this session, which has not said yet what it wants, may watch and no more.
+    pub fn only_watches(&mut self, session: SessionId) {
+        if let Some(session) = self.sessions.iter_mut().find(|s| s.id == session) {
+            session.only_watches = true;
+        }
     }
 
     /// Takes a sealed datagram in.
@@ -134,6 +141,9 @@ impl Host {
         }
         let decodes = offer.codecs & self.policy.codecs != 0;
         let granted = match decodes {
+            true if session.only_watches => {
+                (self.roles).request(session.member.id, Role::Observer, false)
+            }
             true => (self.roles).request(session.member.id, offer.role, offer.take_over),
             false => Err(Refusal::NoCommonCodec),
         };

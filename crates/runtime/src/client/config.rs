@@ -13,11 +13,12 @@ use openuvr_net::address::{address_of, path_of, path_of_station, station_of};
 use openuvr_net::ether::Station;
 use openuvr_net::ladder::Ladder;
 use openuvr_net::neighbour;
-use openuvr_proto::control::identity::{DeviceName, Identity};
+use openuvr_proto::control::identity::{DeviceName, Identity, PublicKey};
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::streams::{HOST_AUDIO, MICROPHONE};
+use openuvr_proto::control::ticket::SignedTicket;
 use openuvr_proto::id::PathId;
 
 use super::{AudioSink, MicrophoneSource, Target, Volume};
@@ -28,6 +29,15 @@ use crate::sound_choice::SoundChoice;
 use crate::store;
 use crate::trust_store::HostStore;
 
+/// What a portal says of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortalWord {
+    /// Its key.
+    pub host: PublicKey,
+    /// What it is to be shown.
+    pub ticket: SignedTicket,
+}
+
 /// What a client is told.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -35,6 +45,8 @@ pub struct Config {
     pub host: Target,
     /// The PIN that it shows, for one pairing; not used for a host that is known.
     pub pin: Option<String>,
+    /// What a portal says of the host; then neither PIN nor known hosts are looked at.
+    pub portal: Option<PortalWord>,
     /// Whether to pair although the host is known.
     pub pair_again: bool,
     /// Whether it only watches.
@@ -81,6 +93,7 @@ impl Config {
         Config {
             host,
             pin: None,
+            portal: None,
             pair_again: false,
             observe: false,
             take_over: false,
@@ -118,6 +131,8 @@ pub struct Opened {
     pub paths: Vec<PathId>,
     /// The PIN for one pairing.
     pub pin: Option<Pin>,
+    /// What a portal says of the host.
+    pub portal: Option<PortalWord>,
     /// Whether to pair although the host is known.
     pub pair_again: bool,
     /// What is asked of the host.
@@ -142,7 +157,9 @@ impl Opened {
     /// Whether a PIN is missing: the host is not known, or is to be paired with again.
     #[must_use]
     pub fn needs_pin(&self) -> bool {
-        self.pin.is_none() && (self.pair_again || self.hosts.key(&self.host).is_none())
+        self.pin.is_none()
+            && self.portal.is_none()
+            && (self.pair_again || self.hosts.key(&self.host).is_none())
     }
 
     /// Whether there is a PIN that is not used, because the host is known.
@@ -196,6 +213,7 @@ impl Config {
             target: self.host.clone(),
             paths,
             pin,
+            portal: self.portal,
             pair_again: self.pair_again,
             offer: Offer {
                 role,

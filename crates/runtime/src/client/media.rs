@@ -106,8 +106,12 @@ impl Media {
         search: Option<Search>,
     ) -> Media {
         let known = setup.hosts.key(&setup.host);
+        let credentials = match setup.portal {
+            Some(word) => HostCredentials::from_portal(word.host, word.ticket),
+            None => HostCredentials::new(known, setup.pin.take(), setup.pair_again),
+        };
         Media {
-            credentials: HostCredentials::new(known, setup.pin.take(), setup.pair_again),
+            credentials,
             shared,
             role: setup.offer.role,
             timer: setup.scheduler.site("client-media-timer"),

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::ticket::TicketRefused;
 
 /// A device that wants to come in. That it is who it says it is, its gateway has made sure of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +18,8 @@ pub struct Admission {
     pub name: DeviceName,
     /// What its person typed, if the device is not known yet.
     pub pin: Option<Pin>,
+    /// The text of the ticket that it shows, if it does; then the PIN is not looked at.
+    pub ticket: Option<String>,
     /// Where it is: wrong PINs are counted by that.
     pub from: SocketAddr,
 }
@@ -32,7 +36,19 @@ pub enum AdmitRefused {
     /// Its PIN did not do.
     #[error("{0}")]
     Pin(PinRefused),
+    /// Its ticket did not do.
+    #[error("{0}")]
+    Ticket(TicketRefused),
 }
 
-/// Hears whether it may: by which name people know it.
-pub(super) type Answer = Box<dyn FnOnce(Result<String, AdmitRefused>) + Send>;
+/// How a device comes in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdmittedAs {
+    /// By which name people know it.
+    pub title: String,
+    /// As what at most.
+    pub most: Role,
+}
+
+/// Hears whether it may.
+pub(super) type Answer = Box<dyn FnOnce(Result<AdmittedAs, AdmitRefused>) + Send>;

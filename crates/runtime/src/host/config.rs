@@ -23,6 +23,7 @@ use openuvr_proto::control::clipboard::ClipboardWays;
 use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::ticket::TicketGate;
 use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::input::keys::Keys;
@@ -71,6 +72,11 @@ pub struct Config {
     pub pair: bool,
     /// How long pairing stays open, in seconds.
     pub pair_for: u32,
+    /// The key of a portal whose tickets are taken, as [`TicketKey`](openuvr_proto::control::ticket::TicketKey)
+    /// writes it; then pairing is open only if that is asked for.
+    pub ticket_key: Option<String>,
+    /// Which session of the portal this is, by its UUID; with [`Config::ticket_key`].
+    pub ticket_session: Option<String>,
     /// What a second player gets: `refuse`, `observe` or `take-over`.
     pub second_player: String,
     /// Most clients that only watch, 0–64.
@@ -158,6 +164,8 @@ impl Default for Config {
             pin: None,
             pair: false,
             pair_for: 120,
+            ticket_key: None,
+            ticket_session: None,
             second_player: "observe".into(),
             max_observers: 8,
             keys: "symbol".into(),
@@ -207,6 +215,8 @@ pub struct Opened {
     pub devices: DeviceStore,
     /// With what a new device may pair, and how long.
     pub pairing: Option<(Pin, Duration)>,
+    /// What takes tickets, if they are taken.
+    pub tickets: Option<TicketGate>,
     /// Names, roles, limits.
     pub policy: HostPolicy,
     /// How pictures are encoded, and for whom.
@@ -231,6 +241,7 @@ impl Config {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
             None => None,
         };
+        let tickets = self.tickets()?;
         let link = Ladder::host(self.bind, only).map_err(|e| e.to_string())?;
         let dir = match &self.config_dir {
             Some(dir) => dir.clone(),
@@ -240,7 +251,7 @@ impl Config {
             load_or_create(&dir, identity_store::KeyOwner::Host).map_err(|e| e.to_string())?;
         let devices = DeviceStore::open(&dir).map_err(|e| e.to_string())?;
         let pin = match pin {
-            None if self.pair || devices.devices().is_empty() => {
+            None if self.pair || tickets.is_none() && devices.devices().is_empty() => {
                 Some(Pin::generate().map_err(|e| e.to_string())?)
             }
             pin => pin,
@@ -252,6 +263,7 @@ impl Config {
             identity,
             devices,
             pairing: pin.map(|pin| (pin, span)),
+            tickets,
             policy,
             encodings,
             sounds,
@@ -267,8 +279,24 @@ impl Config {
         self.policy()?;
         self.only()?;
         self.check_audio()?;
+        self.tickets()?;
         self.clipboard_ways()?;
         place_of_one(self.bind)
+    }
+
+    /// What takes tickets, if they are taken.
+    fn tickets(&self) -> Result<Option<TicketGate>, String> {
+        match (&self.ticket_key, &self.ticket_session) {
+            (None, None) => Ok(None),
+            (Some(key), Some(session)) => {
+                let key = key.parse().map_err(|e| format!("ticket_key: {e}"))?;
+                let session = session
+                    .parse()
+                    .map_err(|e| format!("ticket_session: {e}"))?;
+                Ok(Some(TicketGate::new(key, session)))
+            }
+            _ => Err("ticket_key and ticket_session belong together: give both".to_owned()),
+        }
     }
 
     /// Which ways clipboard text goes.

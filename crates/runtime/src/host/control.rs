@@ -235,6 +235,7 @@ impl Control {
         // Asked for a client that has shown its address, and for nobody else: what a stranger
         // sends costs no look at the disk. A device that was forbidden a moment ago must not come
         // in.
+        self.tell_time_of_day();
         let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
@@ -255,12 +256,22 @@ impl Control {
                 });
                 self.trust.paired(established.peer, name);
             }
-            Paired::Known => self.trust.seen(established.peer),
+            // What is not listed is not written down.
+            Paired::Ticket { .. } => {}
+            Paired::Known => {
+                if self.handshake.admitted(&established.peer).is_none() {
+                    self.trust.seen(established.peer);
+                }
+            }
         }
-        self.turn(
-            |sessions| sessions.established(now, path, &established),
-            now,
-        );
+        let most = self.most(&established.peer);
+        let begin = |sessions: &mut Host| {
+            sessions.established(now, path, &established);
+            if most == Role::Observer {
+                sessions.only_watches(established.session);
+            }
+        };
+        self.turn(begin, now);
     }
 
     /// Tells what happened to the pairing window.
@@ -276,7 +287,11 @@ impl Control {
         let mut sessions = self.shared.sessions();
         sessions.end(GoodbyeReason::Forbidden, |key| {
             let key = PublicKey(*key);
-            standing(&ClientId::of(&key)) != DeviceStatus::Allowed(key)
+            match standing(&ClientId::of(&key)) {
+                DeviceStatus::Allowed(known) => known != key,
+                DeviceStatus::Forbidden(_) => true,
+                DeviceStatus::Unknown => self.handshake.admitted(&key).is_none(),
+            }
         });
     }
 

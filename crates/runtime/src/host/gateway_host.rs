@@ -10,13 +10,13 @@ use openuvr_proto::send::subscriber::{Feedback, Subscriber};
 use openuvr_proto::time::PeerInstant;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused};
+use super::admit::{Admission, AdmitRefused, AdmittedAs};
 use super::audio::Payload;
 use super::subscribe::SubscribeError;
 
-/// Hears whether a device may come in: by which name people know it. Dropped without a call where there is no
+/// Hears whether a device may come in. Dropped without a call where there is no
 /// host any more.
-pub type Admitted = Box<dyn FnOnce(Result<String, AdmitRefused>) + Send>;
+pub type Admitted = Box<dyn FnOnce(Result<AdmittedAs, AdmitRefused>) + Send>;
 
 /// Takes payloads of sound until it says `false`; must not block.
 pub type Listener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;

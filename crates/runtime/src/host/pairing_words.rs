@@ -22,6 +22,9 @@ pub(super) fn pairing_words(event: PairingEvent) -> String {
             words(from),
             left(tries_left)
         ),
+        PairingEvent::TicketRefused { from, why } => {
+            format!("a ticket from {} lets nobody in: {why}", words(from))
+        }
         PairingEvent::Expired => "pairing is closed: no device paired in time".to_owned(),
         PairingEvent::TooManyWrong => "pairing is closed: too many wrong PINs came".to_owned(),
     }

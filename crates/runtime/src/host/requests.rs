@@ -9,7 +9,7 @@ use openuvr_proto::id::DeviceId;
 use openuvr_proto::pose::Posed;
 
 use super::HostRuntime;
-use super::admit::{Admission, AdmitRefused};
+use super::admit::{Admission, AdmitRefused, AdmittedAs};
 use super::audio::{AudioCommand, Payload};
 use super::control::Command;
 
@@ -25,7 +25,7 @@ impl HostRuntime {
     pub fn admit(
         &self,
         admission: Admission,
-        answer: impl FnOnce(Result<String, AdmitRefused>) + Send + 'static,
+        answer: impl FnOnce(Result<AdmittedAs, AdmitRefused>) + Send + 'static,
     ) {
         // Without room, or a host, `answer` is dropped.
         let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));

@@ -164,7 +164,7 @@ impl GatewayHost for RemoteHost {
                 .ok()?;
             let told = channel.receive_within(ANSWER)?;
             match HostMessage::read(&told).ok()? {
-                HostMessage::Admitted(name) => answer(Ok(name)),
+                HostMessage::Admitted(admitted) => answer(Ok(admitted)),
                 HostMessage::NotAdmitted(why) => answer(Err(why)),
                 _ => {}
             }

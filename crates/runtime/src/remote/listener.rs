@@ -192,7 +192,7 @@ impl Shared {
         let its = channel.clone();
         host.admit(admission, move |admitted| {
             let told = match admitted {
-                Ok(name) => HostMessage::Admitted(name),
+                Ok(admitted) => HostMessage::Admitted(admitted),
                 Err(why) => HostMessage::NotAdmitted(why),
             };
             // The control thread waits for nobody.

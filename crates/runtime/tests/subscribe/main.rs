@@ -186,6 +186,7 @@ fn start(name: &str) -> Streaming {
         identity: opened.identity,
         devices: opened.devices,
         pairing: opened.pairing,
+        tickets: opened.tickets,
         link: opened.link,
         capture: Box::new(Pattern::open(SIZE, 60.0).unwrap()),
         viewport: None,

@@ -251,6 +251,7 @@ fn a_device_comes_in_with_the_pin_alone() {
             key: PublicKey([9; 32]),
             name: DeviceName::new("a phone"),
             pin: pin.map(|digits| Pin::parse(digits).unwrap()),
+            ticket: None,
             from: ([192, 0, 2, 1], 80).into(),
         };
         let answered = Box::new(move |admitted| drop(told.send(admitted)));

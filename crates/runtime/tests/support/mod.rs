@@ -88,6 +88,7 @@ pub(crate) fn start(
         target: opened.target,
         paths: opened.paths,
         pin: opened.pin,
+        portal: opened.portal,
         pair_again: false,
         offer: opened.offer,
         decoder: opened.decoder,

@@ -7,12 +7,14 @@ use zeroize::Zeroizing;
 
 use super::layout::{
     Answer, AnswerPayload, Begin, Challenge, Confirm, Finish, Hello, Kind, NOISE_3, Opening,
-    Pattern, Reason, Refused, name_to_bytes,
+    Pattern, Reason, Refused, TicketBegin, TicketPayload, name_to_bytes,
 };
-use super::noise::{Keys, Noise, Prologue, begin_key, is_tagged, tag};
+use super::noise::{Keys, Noise, Prologue, begin_key, is_tagged, tag, ticket_begin_key};
 use super::{Established, GIVE_UP, HandshakeError, Versions};
+use crate::control::cookie::COOKIE;
 use crate::control::identity::{ClientId, DeviceName, Identity, PublicKey, random};
 use crate::control::pairing::{Pin, PinExchange};
+use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::SessionId;
 use crate::time::Instant;
 
@@ -38,6 +40,13 @@ pub enum Trust {
     Pin(Pin),
     /// The key that the host had when they met.
     Known(PublicKey),
+    /// A portal's word: the host has this key, and takes this ticket.
+    Ticket {
+        /// The host's key.
+        host: PublicKey,
+        /// What it is shown, sealed for that key.
+        ticket: SignedTicket,
+    },
 }
 
 /// One client's attempt to get a session with one host. Feed it the host's datagrams, send what
@@ -169,6 +178,7 @@ impl ClientHandshake {
         if now >= self.gives_up {
             let why = match (&self.trust, &self.stage) {
                 (Trust::Known(_), _) if self.unproven => HandshakeError::NotTheHost,
+                (Trust::Ticket { .. }, _) if self.unproven => HandshakeError::TicketUnanswered,
                 (Trust::Pin(_), Stage::Finishing(_)) => HandshakeError::Unconfirmed,
                 _ => HandshakeError::TimedOut { after: GIVE_UP },
             };
@@ -217,6 +227,7 @@ impl ClientHandshake {
                 let id = ClientId::of(&self.identity.public());
                 (Opening::Reconnection(id), None, Some(host))
             }
+            Trust::Ticket { host, .. } => (Opening::Ticket, None, Some(host)),
         };
         let prologue = Prologue {
             opening,
@@ -226,33 +237,46 @@ impl ClientHandshake {
             version,
         };
         let mut noise = Noise::client(&self.identity, peer, &prologue)?;
-        let message = noise
-            .write(&[])?
-            .try_into()
-            .map_err(|_| HandshakeError::Crypto)?;
-        let mut begin = Begin::new(
-            self.versions,
-            self.nonce,
-            challenge.cookie,
-            &opening,
-            message,
-        );
-        if let Some(host) = peer {
-            let key = begin_key(&self.identity, host).ok_or(HandshakeError::NotTheHost)?;
-            begin.tag = tag(&key, begin.as_bytes());
-        }
+        let begin = match &self.trust {
+            Trust::Ticket { host, ticket } => {
+                self.begin_with_ticket(challenge.cookie, host, ticket, &mut noise)?
+            }
+            Trust::Pin(_) | Trust::Known(_) => {
+                let message = noise.write(&[])?;
+                let message = message.try_into().map_err(|_| HandshakeError::Crypto)?;
+                let cookie = challenge.cookie;
+                let mut begin = Begin::new(self.versions, self.nonce, cookie, &opening, message);
+                if let Some(host) = peer {
+                    let key = begin_key(&self.identity, host).ok_or(HandshakeError::NotTheHost)?;
+                    begin.tag = tag(&key, begin.as_bytes());
+                }
+                begin.as_bytes().to_vec()
+            }
+        };
         self.unproven = true;
         let begun = Begun {
             noise,
             version,
             exchange,
         };
-        self.enter(
-            now,
-            Stage::Begun(Box::new(begun)),
-            begin.as_bytes().to_vec(),
-        );
+        self.enter(now, Stage::Begun(Box::new(begun)), begin);
         Ok(())
+    }
+
+    fn begin_with_ticket(
+        &self,
+        cookie: [u8; COOKIE],
+        host: &PublicKey,
+        ticket: &SignedTicket,
+        noise: &mut Noise,
+    ) -> Result<Vec<u8>, HandshakeError> {
+        let payload = TicketPayload::new(&self.name, ticket.as_bytes());
+        let payload = payload.ok_or(HandshakeError::Crypto)?;
+        let message = noise.write(payload.as_bytes())?;
+        let message = message.try_into().map_err(|_| HandshakeError::Crypto)?;
+        let mut begin = TicketBegin::new(self.versions, self.nonce, cookie, message);
+        begin.tag = tag(&ticket_begin_key(host), begin.as_bytes());
+        Ok(begin.as_bytes().to_vec())
     }
 
     fn handle_answer(&mut self, now: Instant, datagram: &[u8]) -> Result<(), HandshakeError> {
@@ -364,6 +388,13 @@ impl ClientHandshake {
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,
+            reason => match reason.of_ticket() {
+                // Said before the host has shown its key, as it costs it nothing.
+                Some(why) if proven || why == TicketRefused::NotTaken => {
+                    HandshakeError::Ticket(why)
+                }
+                _ => return Ok(()),
+            },
         };
         if proven {
             return Err(why);
@@ -377,7 +408,8 @@ impl ClientHandshake {
     /// one for each PIN that was typed.
     fn may_restart(&self) -> bool {
         match (&self.stage, &self.trust) {
-            (Stage::Begun(_), _) | (Stage::Finishing(_), Trust::Known(_)) => true,
+            (Stage::Begun(_), _)
+            | (Stage::Finishing(_), Trust::Known(_) | Trust::Ticket { .. }) => true,
             (Stage::Finishing(_), Trust::Pin(_)) | (Stage::Asked | Stage::Over, _) => false,
         }
     }
@@ -386,6 +418,7 @@ impl ClientHandshake {
         match self.trust {
             Trust::Pin(_) => Pattern::Pairing,
             Trust::Known(_) => Pattern::Reconnection,
+            Trust::Ticket { .. } => Pattern::Ticket,
         }
     }
 

@@ -2,20 +2,22 @@
 //! nothing believed of one that has not shown its identity.
 
 mod finish;
+mod shown_ticket;
 mod typed_pin;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use zerocopy::IntoBytes;
 use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{FromBytes as _, IntoBytes};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::begin_keys::BeginKeys;
 use super::layout::{
-    Answer, AnswerPayload, Begin, Challenge, Hello, Kind, Opening, Pattern, Reason, Refused,
+    Answer, AnswerPayload, Challenge, Hello, Kind, Opening, Pattern, Reason, ReceivedBegin,
+    Refused, TicketPayload,
 };
-use super::noise::{Noise, Prologue, is_tagged};
+use super::noise::{Noise, Prologue, is_tagged, ticket_begin_key};
 use super::{
     Established, HALF_OPEN_LIFE, HandshakeError, KNOWN_A_SECOND, KNOWN_FOR_ONE, MAX_HALF_OPEN,
     Versions, WORKED_A_SECOND, WORKED_FOR_ONE,
@@ -25,7 +27,9 @@ use crate::control::cookie::CookieJar;
 use crate::control::identity::{
     ClientId, DeviceName, Identity, NoRandomness, PublicKey, random, sha256,
 };
+use crate::control::negotiate::Role;
 use crate::control::pairing::{PairingWindow, Pin, PinExchange, SPAKE_MESSAGE, TryDenied};
+use crate::control::ticket::{SignedTicket, TicketGate, TicketRefused, UnixTime};
 use crate::id::{PathId, SessionId};
 use crate::time::Instant;
 
@@ -43,9 +47,14 @@ pub struct HostHandshake {
     halves: VecDeque<HalfOpen>,
     /// What is done for those that pair, by their network …
     pairings: Budget<[u8; 16]>,
+    /// … for those that show tickets …
+    ticket_holders: Budget<[u8; 16]>,
     /// … and for known devices.
     reconnections: Budget<ClientId>,
     begin_keys: BeginKeys,
+    /// What takes tickets, and the time by which it judges them.
+    tickets: Option<TicketGate>,
+    time_of_day: UnixTime,
     /// At most [`super::MAX_TRIES`] and its end for each window that a person opened.
     events: VecDeque<PairingEvent>,
 }
@@ -83,6 +92,13 @@ pub enum PairingEvent {
     Expired,
     /// The window closed because of so many wrong PINs.
     TooManyWrong,
+    /// A ticket let nobody in.
+    TicketRefused {
+        /// Where it was shown.
+        from: PathId,
+        /// What is wrong with it.
+        why: TicketRefused,
+    },
 }
 
 /// What a datagram brought.
@@ -102,7 +118,14 @@ pub enum Paired {
         /// What the device calls itself.
         name: DeviceName,
     },
-    /// By its stored key.
+    /// By a ticket: it is not stored.
+    Ticket {
+        /// What the device calls itself.
+        name: DeviceName,
+        /// As what it may come at most.
+        role: Role,
+    },
+    /// By its stored key, or one that a ticket let in before.
     Known,
 }
 
@@ -134,7 +157,7 @@ struct HalfOpen {
 /// With whom a handshake shares its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QuotaOwner {
-    /// One that pairs: with its network.
+    /// One that pairs or shows a ticket: with its network.
     Network([u8; 16]),
     /// One that is known: with itself.
     Device(ClientId),
@@ -155,6 +178,15 @@ enum Claim {
     Pin { window: u64 },
     /// Its stored key.
     Key { id: ClientId, key: PublicKey },
+    /// What its ticket says.
+    Ticket(Box<TicketClaim>),
+}
+
+/// Who shows a ticket, and which.
+struct TicketClaim {
+    device: PublicKey,
+    name: DeviceName,
+    ticket: Result<SignedTicket, TicketRefused>,
 }
 
 /// The end of a handshake that was refused: why, and the wait in seconds if it is for being busy.
@@ -185,13 +217,38 @@ impl HostHandshake {
             windows: 0,
             halves: VecDeque::new(),
             pairings: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
+            ticket_holders: Budget::new(WORKED_A_SECOND, WORKED_FOR_ONE),
             reconnections: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
             begin_keys: BeginKeys::default(),
+            tickets: None,
+            time_of_day: UnixTime(0),
             events: VecDeque::new(),
         })
     }
 
-    /// What happened to the pairing window since the last call.
+    /// From now on `gate` takes tickets. Before [`HostHandshake::time_of_day`] it takes none.
+    pub fn take_tickets(&mut self, gate: TicketGate) {
+        self.tickets = Some(gate);
+    }
+
+    /// Whether it takes tickets: then it has to be told the time of day before each datagram.
+    #[must_use]
+    pub fn takes_tickets(&self) -> bool {
+        self.tickets.is_some()
+    }
+
+    /// What time it is by the clock of the world, for tickets alone.
+    pub fn time_of_day(&mut self, now: UnixTime) {
+        self.time_of_day = now;
+    }
+
+    /// As what the device with this key may come at most, if a ticket let it in.
+    #[must_use]
+    pub fn admitted(&self, device: &PublicKey) -> Option<Role> {
+        self.tickets.as_ref()?.admitted(device)
+    }
+
+    /// What happened to the pairing window, and to tickets, since the last call.
     pub fn poll_event(&mut self) -> Option<PairingEvent> {
         self.events.pop_front()
     }
@@ -283,7 +340,7 @@ impl HostHandshake {
         datagram: &[u8],
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Option<Vec<u8>> {
-        let (begin, opening) = Begin::parse(datagram)?;
+        let begin = ReceivedBegin::parse(datagram)?;
         if !self.cookies.is_ours(now, from, &begin.nonce, &begin.cookie) {
             return None;
         }
@@ -295,10 +352,10 @@ impl HostHandshake {
         {
             return Some(half.answer.clone());
         }
-        let Some(version) = self.versions.agree(begin.versions.into()) else {
+        let Some(version) = self.versions.agree(begin.versions) else {
             return Some(self.refused(begin.nonce, &Refusal(Reason::Version, 0)));
         };
-        match self.open(now, from, datagram, (&begin, opening), version, standing) {
+        match self.open(now, from, datagram, &begin, version, standing) {
             Ok(mut half) => {
                 half.begin = digest;
                 let answer = half.answer.clone();
@@ -333,35 +390,48 @@ impl HostHandshake {
         now: Instant,
         from: PathId,
         datagram: &[u8],
-        (begin, opening): (&Begin, Opening),
+        begin: &ReceivedBegin<'_>,
         version: u8,
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Result<HalfOpen, Rejection> {
-        let (claim, pin) = match &opening {
+        let (claim, pin) = match &begin.opening {
             Opening::Pairing(theirs) => {
                 let window = self.admitting(now, from)?;
                 let claim = Claim::Pin {
                     window: window.serial,
                 };
-                (claim, Some((window.pin.clone(), theirs)))
+                (Some(claim), Some((window.pin.clone(), theirs)))
             }
-            Opening::Reconnection(id) => match standing(id) {
+            Opening::Ticket => {
+                if !is_tagged(&ticket_begin_key(&self.identity.public()), datagram) {
+                    return Err(Rejection::Silently);
+                }
+                if self.tickets.is_none() {
+                    return Err(Refusal(Reason::TicketNotTaken, 0).into());
+                }
+                // Who it is, its first message says.
+                (None, None)
+            }
+            Opening::Reconnection(id) => match self.standing(id, standing) {
                 // A forbidden one hears of it at its Finish, which shows that it has the key.
                 DeviceStatus::Allowed(key) | DeviceStatus::Forbidden(key) => {
                     let tagged_under = self.begin_keys.with(&self.identity, key);
                     if !tagged_under.is_some_and(|key| is_tagged(key, datagram)) {
                         return Err(Rejection::Silently);
                     }
-                    (Claim::Key { id: *id, key }, None)
+                    (Some(Claim::Key { id: *id, key }), None)
                 }
                 DeviceStatus::Unknown => return Err(Refusal(Reason::UnknownDevice, 0).into()),
             },
         };
         let of = match &claim {
-            Claim::Pin { .. } => QuotaOwner::Network(from.network()),
-            Claim::Key { id, .. } => QuotaOwner::Device(*id),
+            Some(Claim::Key { id, .. }) => QuotaOwner::Device(*id),
+            _ => QuotaOwner::Network(from.network()),
         };
         let may = match of {
+            QuotaOwner::Network(network) if claim.is_none() => {
+                self.ticket_holders.may(now, network)
+            }
             QuotaOwner::Network(network) => self.pairings.may(now, network),
             QuotaOwner::Device(id) => self.reconnections.may(now, id),
         };
@@ -377,27 +447,29 @@ impl HostHandshake {
             None => None,
         };
         let prologue = Prologue {
-            opening,
+            opening: begin.opening,
             nonce: begin.nonce,
-            client: begin.versions.into(),
+            client: begin.versions,
             host: self.versions,
             version,
         };
         let peer = match &claim {
-            Claim::Pin { .. } => None,
-            Claim::Key { key, .. } => Some(key),
+            Some(Claim::Key { key, .. }) => Some(key),
+            _ => None,
         };
         let mut noise = Noise::host(&self.identity, peer, &prologue)?;
-        let payload = noise.read(&begin.noise).ok_or(Rejection::Silently)?;
-        if !payload.is_empty() {
-            return Err(Rejection::Silently);
-        }
+        let payload = noise.read(begin.noise).ok_or(Rejection::Silently)?;
+        let claim = match claim {
+            Some(claim) if payload.is_empty() => claim,
+            Some(_) => return Err(Rejection::Silently),
+            None => Claim::Ticket(Box::new(ticket_claim(&noise, &payload)?)),
+        };
         let mut spake = [0; SPAKE_MESSAGE];
         if let Some((psk, ours)) = exchange {
             noise.set_psk(&psk)?;
             spake = ours;
         }
-        let pattern = opening.pattern();
+        let pattern = begin.opening.pattern();
         let session = self.free_session()?;
         let key = Zeroizing::new(random()?);
         let mut payload = AnswerPayload {
@@ -422,6 +494,21 @@ impl HostHandshake {
             key,
             stage: Stage::Answered(noise, claim),
         })
+    }
+
+    /// What a client is to this host, which may also know it from a ticket.
+    fn standing(
+        &self,
+        id: &ClientId,
+        standing: &dyn Fn(&ClientId) -> DeviceStatus,
+    ) -> DeviceStatus {
+        let admitted = || self.tickets.as_ref()?.admitted_key(id);
+        match standing(id) {
+            DeviceStatus::Unknown => {
+                admitted().map_or(DeviceStatus::Unknown, DeviceStatus::Allowed)
+            }
+            known => known,
+        }
     }
 
     /// The pairing window, if it takes a try from there now.
@@ -458,6 +545,16 @@ impl HostHandshake {
         let Refusal(reason, retry_after) = *refusal;
         Refused::new(session, self.versions, nonce, reason, retry_after)
     }
+}
+
+/// Who shows which ticket, by the first message. That the client is there now, its Finish shows.
+fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection> {
+    let payload = TicketPayload::ref_from_bytes(payload).map_err(|_| Rejection::Silently)?;
+    Ok(TicketClaim {
+        device: noise.peer().ok_or(Rejection::Silently)?,
+        name: payload.name(),
+        ticket: SignedTicket::from_bytes(payload.ticket()),
+    })
 }
 
 /// How a client is turned away.

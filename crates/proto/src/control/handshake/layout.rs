@@ -11,6 +11,7 @@ use super::{PLANE, Versions};
 use crate::control::cookie::COOKIE;
 use crate::control::identity::{ClientId, DeviceName};
 use crate::control::pairing::SPAKE_MESSAGE;
+use crate::control::ticket::TicketRefused;
 use crate::id::SessionId;
 
 /// Every handshake datagram begins so; the first 8 bytes are common to all planes.
@@ -73,6 +74,8 @@ pub(super) enum Pattern {
     Pairing = 1,
     /// `Noise_KK_25519_ChaChaPoly_BLAKE2s`
     Reconnection = 2,
+    /// `Noise_IK_25519_ChaChaPoly_BLAKE2s`
+    Ticket = 3,
 }
 
 impl Head {
@@ -96,6 +99,7 @@ impl Head {
         match self.pattern {
             1 => Some(Pattern::Pairing),
             2 => Some(Pattern::Reconnection),
+            3 => Some(Pattern::Ticket),
             _ => None,
         }
     }
@@ -236,6 +240,7 @@ impl Begin {
         let (client, spake) = match opening {
             Opening::Pairing(spake) => ([0; 16], *spake),
             Opening::Reconnection(client) => (client.0, [0; SPAKE_MESSAGE]),
+            Opening::Ticket => ([0; 16], [0; SPAKE_MESSAGE]),
         };
         Begin {
             head: Head::new(Kind::Begin, SessionId(0), Some(opening.pattern())),
@@ -251,8 +256,8 @@ impl Begin {
         }
     }
 
-    pub(super) fn parse(datagram: &[u8]) -> Option<(Begin, Opening)> {
-        let begin = Begin::read_from_bytes(datagram).ok()?;
+    fn parse(datagram: &[u8]) -> Option<(&Begin, Opening)> {
+        let begin = Begin::ref_from_bytes(datagram).ok()?;
         if begin.head.session() != SessionId(0) || begin.zero != [0; 2] || begin.padding != [0; 12]
         {
             return None;
@@ -270,6 +275,128 @@ impl Begin {
     }
 }
 
+/// Client: let us begin, and here is my ticket. Noise 1 is an ephemeral key, the sealed static key and a sealed
+/// [`TicketPayload`]. Longer than its Answer.
+///
+/// ```text
+///  0      12         14     16      32       52        471   503
+///  | Head | versions | zero | nonce | cookie | Noise 1 | tag |
+/// ```
+/// tag = HMAC-SHA256(key of the host's identity, all before): see `ticket_begin_key`
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct TicketBegin {
+    head: Head,
+    versions: Range,
+    zero: [u8; 2],
+    nonce: [u8; 16],
+    cookie: [u8; COOKIE],
+    noise: [u8; TICKET_NOISE_1],
+    pub(super) tag: [u8; 32],
+}
+
+/// Ephemeral key, sealed static key, sealed payload.
+pub(super) const TICKET_NOISE_1: usize = 32 + 48 + size_of::<TicketPayload>() + 16;
+
+impl TicketBegin {
+    pub(super) fn new(
+        versions: Versions,
+        nonce: [u8; 16],
+        cookie: [u8; COOKIE],
+        noise: [u8; TICKET_NOISE_1],
+    ) -> TicketBegin {
+        TicketBegin {
+            head: Head::new(Kind::Begin, SessionId(0), Some(Pattern::Ticket)),
+            versions: versions.into(),
+            zero: [0; 2],
+            nonce,
+            cookie,
+            noise,
+            tag: [0; 32],
+        }
+    }
+
+    fn parse(datagram: &[u8]) -> Option<&TicketBegin> {
+        let begin = TicketBegin::ref_from_bytes(datagram).ok()?;
+        let ours = begin.head.session() == SessionId(0)
+            && begin.head.pattern() == Some(Pattern::Ticket)
+            && begin.zero == [0; 2];
+        ours.then_some(begin)
+    }
+}
+
+/// Sealed in Noise 1 of a [`TicketBegin`]: the name of the client, the bytes of its ticket, then zeros. There is
+/// room for tickets of later versions.
+///
+/// ```text
+///  0      65       67       323
+///  | name | length | ticket |
+/// ```
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct TicketPayload {
+    name: [u8; NAME],
+    length: U16,
+    ticket: [u8; 256],
+}
+
+impl TicketPayload {
+    /// `None` if the ticket is too long.
+    pub(super) fn new(name: &DeviceName, ticket: &[u8]) -> Option<TicketPayload> {
+        let mut payload = TicketPayload {
+            name: name_to_bytes(name),
+            length: U16::new(u16::try_from(ticket.len()).ok()?),
+            ticket: [0; 256],
+        };
+        payload
+            .ticket
+            .get_mut(..ticket.len())?
+            .copy_from_slice(ticket);
+        Some(payload)
+    }
+
+    pub(super) fn name(&self) -> DeviceName {
+        name_from_bytes(&self.name)
+    }
+
+    /// Empty if the length is none.
+    pub(super) fn ticket(&self) -> &[u8] {
+        let length = usize::from(self.length.get());
+        self.ticket.get(..length).unwrap_or_default()
+    }
+}
+
+/// A Begin of any pattern, as the host reads it.
+pub(super) struct ReceivedBegin<'a> {
+    pub(super) versions: Versions,
+    pub(super) nonce: [u8; 16],
+    pub(super) cookie: [u8; COOKIE],
+    pub(super) noise: &'a [u8],
+    pub(super) opening: Opening,
+}
+
+impl ReceivedBegin<'_> {
+    pub(super) fn parse(datagram: &[u8]) -> Option<ReceivedBegin<'_>> {
+        if let Some(begin) = TicketBegin::parse(datagram) {
+            return Some(ReceivedBegin {
+                versions: begin.versions.into(),
+                nonce: begin.nonce,
+                cookie: begin.cookie,
+                noise: &begin.noise,
+                opening: Opening::Ticket,
+            });
+        }
+        let (begin, opening) = Begin::parse(datagram)?;
+        Some(ReceivedBegin {
+            versions: begin.versions.into(),
+            nonce: begin.nonce,
+            cookie: begin.cookie,
+            noise: &begin.noise,
+            opening,
+        })
+    }
+}
+
 /// What a client begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Opening {
@@ -277,6 +404,8 @@ pub(super) enum Opening {
     Pairing([u8; SPAKE_MESSAGE]),
     /// Its name.
     Reconnection(ClientId),
+    /// A ticket, sealed for the host.
+    Ticket,
 }
 
 impl Opening {
@@ -284,12 +413,13 @@ impl Opening {
         match self {
             Opening::Pairing(_) => Pattern::Pairing,
             Opening::Reconnection(_) => Pattern::Reconnection,
+            Opening::Ticket => Pattern::Ticket,
         }
     }
 }
 
 /// Host: here I am. The session id is in the head *and* sealed in Noise 2, behind whose end all
-/// is zero (at reconnection it is 48 bytes shorter: no static key).
+/// is zero (but at pairing it is 48 bytes shorter: no static key).
 ///
 /// ```text
 ///  0      12      28        193
@@ -339,13 +469,13 @@ impl Answer {
     fn noise_length(pattern: Pattern) -> usize {
         match pattern {
             Pattern::Pairing => NOISE_2,
-            Pattern::Reconnection => NOISE_2 - 48,
+            Pattern::Reconnection | Pattern::Ticket => NOISE_2 - 48,
         }
     }
 }
 
-/// Sealed in Noise 2. `key` makes the tags of Finish and of a Refused after it. `spake` is zero at
-/// reconnection.
+/// Sealed in Noise 2. `key` makes the tags of Finish and of a Refused after it. `spake` is zero but at
+/// pairing.
 ///
 /// ```text
 ///  0         4     36      69
@@ -359,7 +489,7 @@ pub(super) struct AnswerPayload {
     pub(super) spake: [u8; SPAKE_MESSAGE],
 }
 
-/// Client: here I am too. Noise 3 (sealed static key, sealed name) is zero at reconnection, where
+/// Client: here I am too. Noise 3 (sealed static key, sealed name) is zero but at pairing: elsewhere
 /// two messages suffice and the tag alone shows that the client read the Answer.
 ///
 /// ```text
@@ -464,6 +594,45 @@ pub(super) enum Reason {
     Busy = 4,
     PairingFailed = 5,
     Forbidden = 6,
+    TicketNotTaken = 7,
+    TicketMalformed = 8,
+    TicketVersion = 9,
+    TicketForged = 10,
+    TicketOtherSession = 11,
+    TicketOtherKey = 12,
+    TicketExpired = 13,
+    TicketTooLong = 14,
+    TicketUsed = 15,
+    TicketFull = 16,
+}
+
+/// What is said of a ticket, and as what it travels.
+const TICKET_REASONS: [(Reason, TicketRefused); 10] = [
+    (Reason::TicketNotTaken, TicketRefused::NotTaken),
+    (Reason::TicketMalformed, TicketRefused::Malformed),
+    (Reason::TicketVersion, TicketRefused::Version),
+    (Reason::TicketForged, TicketRefused::Forged),
+    (Reason::TicketOtherSession, TicketRefused::OtherSession),
+    (Reason::TicketOtherKey, TicketRefused::OtherKey),
+    (Reason::TicketExpired, TicketRefused::Expired),
+    (Reason::TicketTooLong, TicketRefused::TooLong),
+    (Reason::TicketUsed, TicketRefused::Used),
+    (Reason::TicketFull, TicketRefused::Full),
+];
+
+impl Reason {
+    /// What is wrong with a ticket, if it is about one.
+    pub(super) fn of_ticket(self) -> Option<TicketRefused> {
+        let found = TICKET_REASONS.iter().find(|(reason, _)| *reason == self);
+        found.map(|(_, refused)| *refused)
+    }
+}
+
+impl From<TicketRefused> for Reason {
+    fn from(why: TicketRefused) -> Reason {
+        let found = TICKET_REASONS.iter().find(|(_, refused)| *refused == why);
+        found.map_or(Reason::TicketMalformed, |(reason, _)| *reason)
+    }
 }
 
 impl Refused {
@@ -495,7 +664,8 @@ impl Refused {
             4 => Reason::Busy,
             5 => Reason::PairingFailed,
             6 => Reason::Forbidden,
-            _ => return None,
+            // A reason that is not known says nothing.
+            byte => TICKET_REASONS.iter().find(|(of, _)| *of as u8 == byte)?.0,
         };
         let whole = refused.zero == 0
             && refused.zero2 == [0; 2]

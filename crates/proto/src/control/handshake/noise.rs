@@ -1,4 +1,4 @@
-//! The two Noise patterns and the keys that they end in, over crate `snow`.
+//! The three Noise patterns and the keys that they end in, over crate `snow`.
 //!
 //! snow restores its hash state after a message that fails, but not its cipher: the third message
 //! of a pairing can be read only once. Hence its outer tag, checked before snow sees it.
@@ -13,7 +13,7 @@ use super::{HandshakeError, SessionSecret, Versions};
 use crate::control::identity::{Identity, PublicKey};
 
 /// The longest Noise message here, in bytes.
-const MAX_MESSAGE: usize = 256;
+const MAX_MESSAGE: usize = 512;
 
 /// Where `psk3` has its key.
 const PSK: usize = 3;
@@ -38,6 +38,7 @@ impl Prologue {
         match &self.opening {
             Opening::Pairing(spake) => bytes.extend_from_slice(spake),
             Opening::Reconnection(client) => bytes.extend_from_slice(&client.0),
+            Opening::Ticket => {}
         }
         bytes.extend_from_slice(&self.nonce);
         bytes.extend_from_slice(&[self.client.min, self.client.max]);
@@ -53,7 +54,7 @@ pub(super) struct Keys {
 }
 
 impl Noise {
-    /// The client's side; `peer` at reconnection.
+    /// The client's side; `peer` unless they pair.
     pub(super) fn client(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -84,6 +85,7 @@ impl Noise {
         let name = match prologue.opening.pattern() {
             Pattern::Pairing => "Noise_XXpsk3_25519_ChaChaPoly_BLAKE2s",
             Pattern::Reconnection => "Noise_KK_25519_ChaChaPoly_BLAKE2s",
+            Pattern::Ticket => "Noise_IK_25519_ChaChaPoly_BLAKE2s",
         };
         let start = || {
             let params: NoiseParams = name.parse()?;
@@ -164,6 +166,14 @@ pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizi
     let mut key = Zeroizing::new([0; 32]);
     key.copy_from_slice(hmac::sign(&mac_key(&shared), b"openuvr begin").as_ref());
     Some(key)
+}
+
+/// What a Begin with a ticket is tagged under, so that whoever does not know the host's key, which no host shows
+/// to strangers, costs it one HMAC (as `mac1` of WireGuard does).
+pub(super) fn ticket_begin_key(host: &PublicKey) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.copy_from_slice(hmac::sign(&mac_key(&host.0), b"openuvr ticket begin").as_ref());
+    key
 }
 
 /// HMAC-SHA256 over a message without its last 32 bytes, where the tag belongs.

@@ -1,5 +1,7 @@
 //! Client and host joined by a seeded channel on a virtual clock.
 
+mod tickets;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 

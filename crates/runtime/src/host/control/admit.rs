@@ -1,12 +1,16 @@
 //! Whether a device that comes through a gateway may come in: see [`Admission`].
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use openuvr_net::address::path_of;
 use openuvr_proto::control::handshake::DeviceStatus;
-use openuvr_proto::control::identity::ClientId;
+use openuvr_proto::control::identity::{ClientId, PublicKey};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::UnixTime;
 use openuvr_proto::time::Instant;
 
 use super::super::Notice;
-use super::super::admit::{Admission, AdmitRefused};
+use super::super::admit::{Admission, AdmitRefused, AdmittedAs};
 use super::Control;
 
 impl Control {
@@ -14,14 +18,30 @@ impl Control {
         &mut self,
         now: Instant,
         admission: Admission,
-    ) -> Result<String, AdmitRefused> {
+    ) -> Result<AdmittedAs, AdmitRefused> {
         let Admission {
             key,
             name,
             pin,
+            ticket,
             from,
         } = admission;
         let standing = self.trust.look()(&ClientId::of(&key));
+        let as_player = |title| AdmittedAs {
+            title,
+            most: Role::Player,
+        };
+        if let Some(ticket) = ticket {
+            if let DeviceStatus::Forbidden(_) = standing {
+                return Err(AdmitRefused::Forbidden);
+            }
+            self.tell_time_of_day();
+            let shown = self.handshake.shown_ticket(path_of(from), &ticket, &key);
+            self.tell_pairing();
+            let most = shown.map_err(AdmitRefused::Ticket)?;
+            let title = name.as_str().to_owned();
+            return Ok(AdmittedAs { title, most });
+        }
         if let Some(pin) = pin.filter(|_| standing != DeviceStatus::Allowed(key)) {
             let paired = (self.handshake).typed_pin(now, path_of(from), &pin, standing);
             self.tell_pairing();
@@ -32,15 +52,35 @@ impl Control {
             });
             let title = name.as_str().to_owned();
             self.trust.paired(key, name);
-            return Ok(title);
+            return Ok(as_player(title));
         }
-        match standing {
-            DeviceStatus::Allowed(known) if known == key => {
+        match (standing, self.handshake.admitted(&key)) {
+            (DeviceStatus::Allowed(known), _) if known == key => {
                 self.trust.seen(key);
-                Ok(self.trust.joined(key, name.as_str()))
+                Ok(as_player(self.trust.joined(key, name.as_str())))
             }
-            DeviceStatus::Forbidden(_) => Err(AdmitRefused::Forbidden),
+            (DeviceStatus::Forbidden(_), _) => Err(AdmitRefused::Forbidden),
+            (_, Some(most)) => Ok(AdmittedAs {
+                title: name.as_str().to_owned(),
+                most,
+            }),
             _ => Err(AdmitRefused::Unknown),
+        }
+    }
+
+    /// What a device may be at most that has a session by its key: a ticket may have let it in to watch.
+    pub(super) fn most(&mut self, key: &PublicKey) -> Role {
+        let listed = self.trust.look()(&ClientId::of(key)) != DeviceStatus::Unknown;
+        let by_ticket = self.handshake.admitted(key).filter(|_| !listed);
+        by_ticket.unwrap_or(Role::Player)
+    }
+
+    /// Tells the handshake what time it is, if it takes tickets.
+    pub(super) fn tell_time_of_day(&mut self) {
+        if self.handshake.takes_tickets() {
+            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+            let seconds = since_1970.map_or(0, |span| span.as_secs());
+            self.handshake.time_of_day(UnixTime(seconds));
         }
     }
 }

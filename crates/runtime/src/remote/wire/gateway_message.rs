@@ -7,6 +7,7 @@ use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::ticket::MAX_TEXT;
 use openuvr_proto::decision::Loss;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::{FrameId, PoseId};
@@ -78,6 +79,7 @@ impl GatewayMessage {
                     .bytes(&admission.key.0)
                     .text(admission.name.as_str())
                     .text(&pin.unwrap_or_default())
+                    .text(admission.ticket.as_deref().unwrap_or_default())
                     .text(&admission.from.to_string());
             }
             GatewayMessage::Listen => {
@@ -225,6 +227,11 @@ fn admission(r: &mut Reader<'_>) -> Result<Admission, Reject> {
         pin: match r.text()? {
             "" => None,
             digits => Some(Pin::parse(digits).map_err(|_| refused("PIN"))?),
+        },
+        ticket: match r.text()? {
+            "" => None,
+            text if text.len() <= MAX_TEXT => Some(text.to_owned()),
+            _ => return Err(refused("ticket")),
         },
         from: r.text()?.parse().map_err(|_| refused("address"))?,
     })

@@ -7,6 +7,7 @@ use openuvr_proto::bytes::{Reader, Reject, Writer};
 use openuvr_proto::control::clipboard::{ClipboardText, ClipboardWays};
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::negotiate::{MAX_CURSOR_SIDE, Refusal};
+use openuvr_proto::control::ticket::TicketRefused;
 use openuvr_proto::host::Grant;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
@@ -19,8 +20,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::{Configuration, FrameHeader, MAX_SLICES, SlicePlace};
 
-use super::{REFUSALS, flag, grant, one_of, place_in, refused, words, write_grant};
-use crate::host::AdmitRefused;
+use super::{REFUSALS, flag, grant, one_of, place_in, refused, role, words, write_grant};
+use crate::host::{AdmitRefused, AdmittedAs};
 
 /// A message of a host. Frames come in the order of the calls of
 /// [`Subscriber`](openuvr_proto::send::subscriber::Subscriber).
@@ -32,8 +33,8 @@ pub enum HostMessage {
     Refused(Refusal),
     /// It can't be subscribed at all, for this reason.
     Failed(String),
-    /// A device may come in, by this name.
-    Admitted(String),
+    /// A device may come in, like this.
+    Admitted(AdmittedAs),
     /// It may not.
     NotAdmitted(AdmitRefused),
     /// A frame begins. Pose, field of view and the player's link stay with the host.
@@ -100,8 +101,10 @@ impl HostMessage {
             HostMessage::Failed(why) => {
                 w.u8(kind::FAILED).text(why);
             }
-            HostMessage::Admitted(name) => {
-                w.u8(kind::ADMITTED).text(name);
+            HostMessage::Admitted(admitted) => {
+                w.u8(kind::ADMITTED)
+                    .u8(admitted.most as u8)
+                    .text(&admitted.title);
             }
             HostMessage::NotAdmitted(why) => write_refused(w.u8(kind::NOT_ADMITTED), *why),
             HostMessage::Begin(now, frame) => write_frame(w.u8(kind::BEGIN).i64(now.0), frame),
@@ -161,7 +164,11 @@ impl HostMessage {
             kind::GRANTED => HostMessage::Granted(grant(&mut r)?),
             kind::REFUSED => HostMessage::Refused(one_of(&REFUSALS, r.u8()?, "refusal")?),
             kind::FAILED => HostMessage::Failed(words(&mut r)?),
-            kind::ADMITTED => HostMessage::Admitted(words(&mut r)?),
+            kind::ADMITTED => {
+                let most = role(r.u8()?)?;
+                let title = words(&mut r)?;
+                HostMessage::Admitted(AdmittedAs { title, most })
+            }
             kind::NOT_ADMITTED => HostMessage::NotAdmitted(not_admitted(&mut r)?),
             kind::BEGIN => HostMessage::Begin(Instant(r.i64()?), Box::new(frame(&mut r)?)),
             kind::SLICE => {
@@ -200,12 +207,32 @@ fn write_refused(w: &mut Writer<'_>, why: AdmitRefused) {
         AdmitRefused::Pin(PinRefused::Wait(seconds)) => (3, seconds),
         AdmitRefused::Pin(PinRefused::Wrong) => (4, 0),
         AdmitRefused::Pin(PinRefused::Forbidden) => (5, 0),
+        AdmitRefused::Ticket(why) => (6, u16::from(place_in(&TICKET_REFUSALS, &why))),
     };
     w.u8(number).u16(seconds);
 }
 
+/// Why a ticket is refused, by its number.
+const TICKET_REFUSALS: [TicketRefused; 10] = [
+    TicketRefused::NotTaken,
+    TicketRefused::Malformed,
+    TicketRefused::Version,
+    TicketRefused::Forged,
+    TicketRefused::OtherSession,
+    TicketRefused::OtherKey,
+    TicketRefused::Expired,
+    TicketRefused::TooLong,
+    TicketRefused::Used,
+    TicketRefused::Full,
+];
+
 fn not_admitted(r: &mut Reader<'_>) -> Result<AdmitRefused, Reject> {
     let (number, seconds) = (r.u8()?, r.u16()?);
+    if number == 6 {
+        let which = u8::try_from(seconds).unwrap_or(u8::MAX);
+        let why = one_of(&TICKET_REFUSALS, which, "refusal")?;
+        return Ok(AdmitRefused::Ticket(why));
+    }
     let all = [
         AdmitRefused::Unknown,
         AdmitRefused::Forbidden,

@@ -6,6 +6,7 @@ use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::ticket::TicketRefused;
 use openuvr_proto::decision::Loss;
 use openuvr_proto::host::{Grant, SubscribeRequest};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
@@ -23,7 +24,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::video::{Configuration, FrameHeader, SlicePlace};
 
 use super::*;
-use crate::host::{Admission, AdmitRefused};
+use crate::host::{Admission, AdmitRefused, AdmittedAs};
 
 fn asked() -> Vec<GatewayMessage> {
     let key = PublicKey([7; 32]);
@@ -57,6 +58,7 @@ fn asked() -> Vec<GatewayMessage> {
             key,
             name: DeviceName::new("a phone"),
             pin: pin.map(|digits| Pin::parse(digits).unwrap()),
+            ticket: pin.map(|_| "AQEB".to_owned()),
             from: from.parse().unwrap(),
         }));
     }
@@ -146,7 +148,10 @@ fn told() -> Vec<HostMessage> {
             watching: None,
         }),
         HostMessage::Failed("no thread".to_owned()),
-        HostMessage::Admitted("Maria's phone".to_owned()),
+        HostMessage::Admitted(AdmittedAs {
+            title: "Maria's phone".to_owned(),
+            most: Role::Observer,
+        }),
         HostMessage::Begin(now, Box::new(frame(None))),
         HostMessage::Begin(now, Box::new(frame(Some(configuration)))),
         HostMessage::Slice(now, place, None, vec![1; 100_000]),
@@ -162,6 +167,7 @@ fn told() -> Vec<HostMessage> {
         AdmitRefused::Pin(PinRefused::Wait(30)),
         AdmitRefused::Pin(PinRefused::Wrong),
         AdmitRefused::Pin(PinRefused::Forbidden),
+        AdmitRefused::Ticket(TicketRefused::Used),
     ] {
         all.push(HostMessage::NotAdmitted(why));
     }

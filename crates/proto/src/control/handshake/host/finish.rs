@@ -53,7 +53,9 @@ impl HostHandshake {
             Claim::Pin { window } => {
                 self.finish_by_pin(now, from, window, noise, &finish, standing)
             }
-            Claim::Key { id, key } => finish_by_key(&id, key, noise, &finish, standing),
+            _ if finish.noise != [0; NOISE_3] => Err(Rejection::Silently),
+            Claim::Key { id, key } => finish_by_key(self.standing(&id, standing), key, noise),
+            Claim::Ticket(claim) => self.finish_by_ticket(from, *claim, noise, standing),
         };
         let (reply, established) = match outcome {
             Ok((keys, peer, paired)) => {
@@ -144,19 +146,14 @@ impl HostHandshake {
     }
 }
 
-/// The tag of `finish` was good, and only the owner of `key` could read what makes it; what is
+/// The tag of the Finish was good, and only the owner of `key` could read what makes it; what is
 /// left is whether it is still welcome.
 fn finish_by_key(
-    id: &ClientId,
+    status: DeviceStatus,
     key: PublicKey,
     noise: Noise,
-    finish: &Finish,
-    standing: &dyn Fn(&ClientId) -> DeviceStatus,
 ) -> Result<(Keys, PublicKey, Paired), Rejection> {
-    if finish.noise != [0; NOISE_3] {
-        return Err(Rejection::Silently);
-    }
-    match standing(id) {
+    match status {
         DeviceStatus::Allowed(now) if now == key => Ok((noise.keys()?, key, Paired::Known)),
         DeviceStatus::Forbidden(now) if now == key => Err(Refusal(Reason::Forbidden, 0).into()),
         _ => Err(Refusal(Reason::UnknownDevice, 0).into()),

@@ -1,0 +1,115 @@
+//! The processes below this one: what they have of memory, and their end. This process is the parent of those whose
+//! own parent has ended (prctl(2), PR_SET_CHILD_SUBREAPER).
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::param::page_size;
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+
+/// How long processes may take to end once they are asked to, before they are killed (guess).
+const END: Duration = Duration::from_secs(2);
+
+/// After it nothing more is done: a process that the kernel can't end holds up nobody.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
+const TURN: Duration = Duration::from_millis(20);
+
+/// Bytes of memory that they have of their own: what others have, too, does not count.
+pub(super) fn memory() -> u64 {
+    let pages = below(&[]).into_iter().map(|pid| {
+        let about = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero()));
+        let about = about.unwrap_or_default();
+        let mut numbers = about.split(' ').map(|n| n.parse().unwrap_or(0_u64));
+        let (resident, shared) = (numbers.nth(1).unwrap_or(0), numbers.next().unwrap_or(0));
+        resident.saturating_sub(shared)
+    });
+    pages.sum::<u64>().saturating_mul(page_size() as u64)
+}
+
+/// Ends them all.
+pub(crate) fn end_all() {
+    end_all_but(&[]);
+}
+
+/// Ends them all, and leaves it to who started them to ask how they ended.
+pub(crate) fn end_started() {
+    // No process has this number.
+    end_all_but(&[0]);
+}
+
+/// Ends them all but these and what is below them: asks them, then kills them.
+pub(super) fn end_all_but(spared: &[u32]) {
+    let began = Instant::now();
+    let mut asked: Vec<Pid> = Vec::new();
+    loop {
+        // Who has ended is still there until somebody asks how.
+        while spared.is_empty() && matches!(waitpid(None, WaitOptions::NOHANG), Ok(Some(_))) {}
+        let all = below(spared);
+        if all.is_empty() || began.elapsed() >= GIVE_UP {
+            return;
+        }
+        for pid in all {
+            if began.elapsed() >= END {
+                let _ = kill_process(pid, Signal::KILL);
+            } else if !asked.contains(&pid) {
+                asked.push(pid);
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// All processes below this one that have not ended, but for `spared` and what is below them.
+fn below(spared: &[u32]) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if let Some(parent) = parent_of(&stat) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut next = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = next.pop() {
+        for pid in children.remove(&parent).unwrap_or_default() {
+            if spared
+                .iter()
+                .any(|spared| i32::try_from(*spared) == Ok(pid))
+            {
+                continue;
+            }
+            next.push(pid);
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+/// The parent in a line of /proc/PID/stat (proc(5)), if the process has not ended. Its name may hold anything.
+fn parent_of(stat: &str) -> Option<i32> {
+    let (_, behind_name) = stat.rsplit_once(") ")?;
+    let mut words = behind_name.split(' ');
+    let state = words.next()?;
+    let parent = words.next()?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_is_read_whatever_the_name() {
+        assert_eq!(parent_of("12 (a) b) S 7 12 12 0"), Some(7));
+        assert_eq!(parent_of("12 (a) Z 7 12"), None);
+        assert_eq!(parent_of(""), None);
+        assert_eq!(parent_of("12 (a) S"), None);
+    }
+}

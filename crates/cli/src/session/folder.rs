@@ -1,0 +1,173 @@
+//! The folders of a session: one for its own files, which goes with it, and the home of its application, which may
+//! stay.
+//!
+//! A lock on each is inherited by all processes of the session, so that it is held until the last of them has
+//! ended, in whatever way (flock(2): it belongs to the open file, not to the process). Hence no home is ever written
+//! by two sessions.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_proto::control::ticket::SessionUuid;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+
+/// In a folder that is in use.
+const LOCK: &str = ".openuvr-session.lock";
+
+/// The folder of a session's own files; gone when dropped.
+pub(super) struct SessionFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl SessionFolder {
+    /// Makes it. What an earlier session of this name has left, which was killed, goes.
+    ///
+    /// # Errors
+    /// The session runs already, on this machine; or the folder can't be made.
+    pub(super) fn make(session: SessionUuid) -> Result<SessionFolder> {
+        // Short, since sockets lie in it (unix(7): 108 bytes).
+        let name = session.to_string().replace('-', "");
+        let path = std::env::temp_dir().join(format!("ouvr-{name}"));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        match made {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => own(&path)?,
+            made => made.with_context(|| format!("can't make {}", path.display()))?,
+        }
+        let lock = lock(&path)?;
+        let Some(lock) = lock else {
+            bail!("the session {session} runs already on this machine");
+        };
+        for entry in fs::read_dir(&path)?
+            .flatten()
+            .filter(|e| e.file_name() != LOCK)
+        {
+            let old = entry.path();
+            let gone = match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(&old),
+                false => fs::remove_file(&old),
+            };
+            gone.with_context(|| format!("can't remove {}", old.display()))?;
+        }
+        let folder = SessionFolder { path, _lock: lock };
+        for inside in [folder.keys(), folder.temporary()] {
+            DirBuilder::new().mode(0o700).create(inside)?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the host has its key, which nobody else ever has.
+    pub(super) fn keys(&self) -> PathBuf {
+        self.path.join("keys")
+    }
+
+    /// For temporary files of host and application.
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.path.join("t")
+    }
+}
+
+impl Drop for SessionFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Whether the folder, which was there, is this user's: others may make folders beside it.
+fn own(path: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = fs::symlink_metadata(path)?;
+    let mine = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+    match mine && about.mode() & 0o077 == 0 {
+        true => Ok(()),
+        false => bail!(
+            "{} is not this user's folder alone: remove it",
+            path.display()
+        ),
+    }
+}
+
+/// The home of the application.
+pub(super) struct Saves {
+    home: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Saves {
+    /// That one, which may not be there yet and stays; or one inside the session's folder.
+    ///
+    /// # Errors
+    /// Another session has it, or it can't be made.
+    pub(super) fn open(wanted: Option<&Path>, folder: &SessionFolder) -> Result<Saves> {
+        let Some(wanted) = wanted else {
+            let home = folder.path().join("home");
+            DirBuilder::new().mode(0o700).create(&home)?;
+            return Ok(Saves { home, _lock: None });
+        };
+        let shown = wanted.display();
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(wanted);
+        made.with_context(|| format!("can't make the folder of saves {shown}"))?;
+        let home = wanted.canonicalize()?;
+        match lock(&home).with_context(|| format!("can't use the folder of saves {shown}"))? {
+            Some(lock) => Ok(Saves {
+                home,
+                _lock: Some(lock),
+            }),
+            None => bail!("another session has the folder of saves {shown}: end that one first"),
+        }
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+}
+
+/// The lock of a folder, for all processes that this one will start; `None` if others have it.
+fn lock(folder: &Path) -> Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    // Whoever shares the folder must not have us write elsewhere.
+    options.custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(folder.join(LOCK))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(why) => return Err(why.into()),
+    }
+    fcntl_setfd(&file, FdFlags::empty())?;
+    Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_and_its_saves_have_one_owner() {
+        let id = SessionUuid::generate().unwrap();
+        let folder = SessionFolder::make(id).unwrap();
+        let again = SessionFolder::make(id).err().unwrap().to_string();
+        assert!(again.contains("runs already"), "{again}");
+        let saves = folder.path().join("saves");
+        let held = Saves::open(Some(&saves), &folder).unwrap();
+        let other = Saves::open(Some(&saves), &folder)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(other.contains("another session has"), "{other}");
+        drop(held);
+        Saves::open(Some(&saves), &folder).unwrap();
+        fs::write(folder.path().join("left"), "x").unwrap();
+        let path = folder.path().to_owned();
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,78 @@
+//! What the host of a session is told, by its command line and its environment.
+
+use std::process::Command;
+
+use openuvr_proto::units::Size;
+
+use super::folder::{Saves, SessionFolder};
+use super::{Args, Door, report};
+
+/// Variables by which an application would find other folders than its home.
+const FOLDERS: [(&str, &str); 4] = [
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("XDG_CACHE_HOME", ".cache"),
+];
+
+/// The host's words, but for the application.
+pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) {
+    let (role, display) = match args.door {
+        Door::Screen => ("host", Some(args.size)),
+        Door::Run => ("run", None),
+        Door::Xr => ("xr", None),
+    };
+    // Free ports for one of both: the page's is told in any case.
+    let mut page = args.listen;
+    page.set_port(match args.listen.port() {
+        0 => 0,
+        port => port.saturating_add(1),
+    });
+    command
+        .arg(role)
+        .args([
+            "--config",
+            "/dev/null",
+            "--discoverable=false",
+            "--table=off",
+        ])
+        .args(["--second-player", "take-over"])
+        .arg(format!("--bind={}", args.listen))
+        .arg(format!("--web={page}"))
+        .arg(format!("--ticket-key={}", args.ticket_key))
+        .arg(format!("--ticket-session={}", args.id))
+        .arg(format!("--lease={}s", args.lease))
+        .arg("--config-dir")
+        .arg(folder.keys());
+    if let Some(Size { width, height }) = display {
+        command.arg(format!("--virtual={width}x{height}"));
+    }
+    if let Some(fps) = args.fps {
+        command.arg(format!("--fps={fps}"));
+    }
+}
+
+/// The environment of the host, which is the application's, too.
+pub(super) fn surround(
+    args: &Args,
+    folder: &SessionFolder,
+    saves: &Saves,
+    display: Option<&str>,
+    command: &mut Command,
+) {
+    let home = saves.home();
+    command
+        .env(report::FOLDER, folder.path())
+        .env("OPENUVR_USER", &args.user)
+        .env("OPENUVR_SESSION", args.id.to_string())
+        .env("HOME", home)
+        .env("TMPDIR", folder.temporary())
+        .current_dir(home);
+    for (variable, inside) in FOLDERS {
+        command.env(variable, home.join(inside));
+    }
+    if let Some(display) = display {
+        command.env("DISPLAY", display);
+        command.env_remove("WAYLAND_DISPLAY");
+    }
+}

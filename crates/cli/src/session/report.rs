@@ -1,0 +1,192 @@
+//! What the host of a session tells the program that started it, in two files of the session's folder; and the lines
+//! of JSON that become of it.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use openuvr_media::display;
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::ticket::SessionUuid;
+use openuvr_runtime::client::link::key_text;
+use rustix::process::{Pid, getpid, getppid, set_child_subreaper};
+use serde::{Deserialize, Serialize};
+use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
+
+/// The variable with the session's folder.
+pub(crate) const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
+
+const RUNNING: &str = "running.json";
+const END: &str = "end.json";
+
+/// Bytes of either file at most.
+const LONGEST: u64 = 16 * 1024;
+
+/// Where a session can be played.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// Where native clients are answered.
+    pub(crate) native: Option<SocketAddr>,
+    /// The host's key, in base64url.
+    pub(crate) key: String,
+    /// Where the page is.
+    pub(crate) web: Option<SocketAddr>,
+    /// SHA-256 of its certificate.
+    pub(crate) fingerprint: String,
+    /// The display that is shown, if one is.
+    pub(crate) display: Option<String>,
+}
+
+/// How it ended, as the host sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct End {
+    pub(crate) code: u8,
+    pub(crate) why: String,
+}
+
+/// The host's end: who hears what it tells. It is there only in a host that `openuvr session` has started.
+pub(crate) struct Reporter {
+    folder: PathBuf,
+    /// Who started this process.
+    parent: Option<Pid>,
+}
+
+/// Who hears what this process tells, if it is the host of a session.
+pub(crate) fn reporter() -> Option<&'static Reporter> {
+    static REPORTER: OnceLock<Option<Reporter>> = OnceLock::new();
+    REPORTER.get_or_init(Reporter::of_process).as_ref()
+}
+
+impl Reporter {
+    fn of_process() -> Option<Reporter> {
+        let folder = PathBuf::from(std::env::var_os(FOLDER)?);
+        // An application has the same variable, and is no host.
+        let parent = fs::read_link(format!("/proc/{}/exe", getppid()?.as_raw_nonzero())).ok()?;
+        let ours = fs::read_link("/proc/self/exe").ok()?;
+        if parent != ours {
+            return None;
+        }
+        // What the application leaves behind is this process's to end.
+        let _ = set_child_subreaper(Some(getpid()));
+        Some(Reporter {
+            folder,
+            parent: getppid(),
+        })
+    }
+
+    /// The session can be played.
+    pub(crate) fn running(
+        &self,
+        native: Option<SocketAddr>,
+        key: &PublicKey,
+        page: Option<(SocketAddr, &str)>,
+        display: Option<&str>,
+    ) {
+        let (web, fingerprint) = page.unzip();
+        let running = Running {
+            native,
+            key: key_text(key),
+            web,
+            fingerprint: fingerprint.unwrap_or_default().to_owned(),
+            display: display.map(str::to_owned),
+        };
+        self.write(RUNNING, &running);
+    }
+
+    /// It ends, for this reason. The first one counts.
+    pub(crate) fn ends(&self, code: u8, why: String) {
+        if !self.folder.join(END).exists() {
+            self.write(END, &End { code, why });
+        }
+    }
+
+    /// This process ends. If who started it was killed, nobody else removes the session's folder, which has a key.
+    pub(crate) fn leaves(&self) {
+        if getppid() != self.parent {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    /// Writes all of it, or nothing.
+    fn write(&self, name: &str, what: &impl Serialize) {
+        let file = self.folder.join(name);
+        let begun = self.folder.join(format!("{name}.new"));
+        let written = serde_json::to_vec(what)
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| fs::write(&begun, bytes))
+            .and_then(|()| fs::rename(&begun, &file));
+        if let Err(e) = written {
+            eprintln!("openuvr session: can't write {}: {e}", file.display());
+        }
+    }
+}
+
+impl Running {
+    /// The line that the launcher reads.
+    pub(crate) fn line(
+        &self,
+        session: SessionUuid,
+        reached_as: Option<IpAddr>,
+    ) -> serde_json::Value {
+        let at = |mut address: SocketAddr| {
+            address.set_ip(reached_as.unwrap_or(address.ip()));
+            address
+        };
+        let mut line = serde_json::json!({
+            "session": session.to_string(),
+            "fingerprint": self.fingerprint,
+            "key": self.key,
+        });
+        if let Some(web) = self.web {
+            line["web"] = format!("https://{}", at(web)).into();
+        }
+        if let Some(native) = self.native {
+            line["native"] = at(native).to_string().into();
+        }
+        line
+    }
+
+    /// Whether a window is to be seen on the display; also if that can't be found out.
+    pub(crate) fn shows_a_window(&self) -> bool {
+        let Some(name) = &self.display else {
+            return true;
+        };
+        let Ok((conn, screen)) = display::connect(name) else {
+            return true;
+        };
+        let setup = x11rb::connection::Connection::setup(&conn);
+        let root = setup.roots.get(screen).map(|screen| screen.root);
+        let children = root.and_then(|root| conn.query_tree(root).ok()?.reply().ok());
+        children.is_none_or(|tree| {
+            tree.children.iter().any(|window| {
+                let about = conn.get_window_attributes(*window).ok();
+                let about = about.and_then(|asked| asked.reply().ok());
+                about.is_some_and(|about| about.map_state == MapState::VIEWABLE)
+            })
+        })
+    }
+}
+
+/// Where the session can be played, once it can.
+pub(super) fn read_running(folder: &Path) -> Option<Running> {
+    read(&folder.join(RUNNING))
+}
+
+/// How it ended, once it has said so.
+pub(super) fn read_end(folder: &Path) -> Option<End> {
+    read(&folder.join(END))
+}
+
+fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
+    let short = fs::metadata(file).is_ok_and(|about| about.len() <= LONGEST);
+    let bytes = short.then(|| fs::read(file).ok()).flatten()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Writes a line for who started this program.
+pub(super) fn say(line: &serde_json::Value) {
+    // Nobody may read it any more.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}

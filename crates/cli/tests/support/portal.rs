@@ -1,0 +1,78 @@
+//! What a portal does for a test: it signs.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{
+    Actions, ControlToken, Holder, KeyHash, SessionUuid, Ticket, TicketKey, TicketSigner, UnixTime,
+};
+use openuvr_runtime::client::config::PortalWord;
+use openuvr_runtime::client::link::PortalLink;
+
+/// A portal's key and one session.
+pub(crate) struct Portal {
+    pub(crate) signer: TicketSigner,
+    pub(crate) session: SessionUuid,
+}
+
+impl Portal {
+    pub(crate) fn new() -> Portal {
+        Portal {
+            signer: TicketSigner::generate().expect("randomness"),
+            session: SessionUuid::generate().expect("randomness"),
+        }
+    }
+
+    pub(crate) fn key(&self) -> TicketKey {
+        self.signer.public()
+    }
+
+    /// The words by which a host learns of it.
+    pub(crate) fn words(&self) -> [String; 2] {
+        [
+            format!("--ticket-key={}", self.key()),
+            format!("--ticket-session={}", self.session),
+        ]
+    }
+
+    /// A ticket for a minute; for whoever comes first, if no key is named.
+    pub(crate) fn ticket(&self, role: Role, holder: Option<&PublicKey>) -> Ticket {
+        Ticket {
+            session: self.session,
+            role,
+            holder: holder.map_or(Holder::FirstToCome, |key| Holder::Key(KeyHash::of(key))),
+            not_after: now().plus(Duration::from_secs(60)),
+            id: Ticket::new_id().expect("randomness"),
+        }
+    }
+
+    /// The link of such a ticket to the host with this key.
+    pub(crate) fn link(&self, address: &str, host: PublicKey, ticket: &Ticket) -> String {
+        let link = PortalLink {
+            target: address.parse().expect("an address"),
+            word: PortalWord {
+                host,
+                ticket: ticket.sign(&self.signer),
+            },
+        };
+        link.to_string()
+    }
+
+    /// What stands behind Bearer.
+    pub(crate) fn token(&self, actions: Actions) -> String {
+        let token = ControlToken {
+            session: self.session,
+            actions,
+            not_after: now().plus(Duration::from_secs(60)),
+            id: Ticket::new_id().expect("randomness"),
+        };
+        token.sign(&self.signer)
+    }
+}
+
+/// The time of day.
+pub(crate) fn now() -> UnixTime {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    UnixTime(since_1970.expect("after 1970").as_secs())
+}

@@ -1,0 +1,240 @@
+//! `openuvr session`: it runs, is played and controlled, and leaves nothing behind, however it ends.
+
+use std::process::Command;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{Action, Actions};
+use openuvr_runtime::client::link::key_of;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::portal::Portal;
+use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
+
+fn has_xvfb() -> bool {
+    let there = Command::new("Xvfb").arg("-help").output().is_ok();
+    if !there {
+        skip("Xvfb is not installed");
+    }
+    there
+}
+
+/// A session of the portal with the built-in scene, or with another application.
+fn start(portal: &Portal, words: &[&str], application: &[&str]) -> Program {
+    let key = format!("--ticket-key={}", portal.key());
+    let id = format!("--id={}", portal.session);
+    let own = ["session", &key, &id, "--size=320x200"];
+    // On a busy machine nobody comes for long.
+    let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
+    let scene = [
+        env!("CARGO_BIN_EXE_openuvr"),
+        "scene",
+        "--size=320x200",
+        "--fps=10",
+    ];
+    let application = match application {
+        [] => &scene[..],
+        words => words,
+    };
+    let all = [&own[..], &more, words, &["--"], application].concat();
+    let mut command = openuvr(&all);
+    command.env("PULSE_SERVER", NO_SOUND);
+    Program::start("session", command)
+}
+
+/// Where it can be played.
+fn running(session: &Program) -> Value {
+    let line = session.line("\"web\":");
+    serde_json::from_str(&line).expect("a line of JSON")
+}
+
+/// How it ended, and that nothing of it is left.
+fn end(session: &mut Program, portal: &Portal) -> Value {
+    let (_, text) = session.ended();
+    let line = text.lines().find(|line| line.contains("\"why\":"));
+    let line = line.unwrap_or_else(|| panic!("no end in {text}"));
+    nothing_left(portal);
+    serde_json::from_str(line).expect("a line of JSON")
+}
+
+/// Processes with the session in their environment.
+fn processes(portal: &Portal) -> Vec<u32> {
+    let mark = format!("OPENUVR_SESSION={}", portal.session);
+    let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let of_it = |pid: &u32| {
+        let about = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        about
+            .split(|byte| *byte == 0)
+            .any(|of| of == mark.as_bytes())
+    };
+    pids.filter(of_it).collect()
+}
+
+fn nothing_left(portal: &Portal) {
+    eventually("the end of all its processes", || {
+        processes(portal).is_empty().then_some(())
+    });
+}
+
+/// What its page answers to curl; status and body.
+fn ask(at: &Value, method: &str, path: &str, token: &str) -> (String, String) {
+    let url = format!("{}{path}", at["web"].as_str().expect("an address"));
+    let answer = Command::new("curl")
+        .args(["--silent", "--insecure", "--request", method])
+        .args(["--header", &format!("Authorization: Bearer {token}")])
+        .args(["--write-out", "\n%{http_code}", &url])
+        .output()
+        .expect("curl is installed");
+    let text = String::from_utf8(answer.stdout).expect("text");
+    let (body, status) = text.rsplit_once('\n').expect("a status");
+    (status.to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_session_is_played_and_stopped_by_its_portal() {
+    if !has_xvfb() {
+        return;
+    }
+    let (portal, folder) = (Portal::new(), Folder::new());
+    let saves = folder.join("saves");
+    let mut session = start(&portal, &["--save", &saves], &[]);
+    let at = running(&session);
+    let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
+    let native = at["native"].as_str().expect("an address");
+    let ticket = portal.ticket(Role::Player, None);
+    let link = portal.link(native, host, &ticket);
+    let mut player = client(&folder, "player", &link, &["--present", "null"]);
+    player.line("player at");
+    let all = portal.token(Actions::ALL);
+    eventually("the player is counted", || {
+        let (status, body) = ask(&at, "GET", "/session", &all);
+        assert_eq!(status, "200", "{body}");
+        let told: Value = serde_json::from_str(&body).expect("JSON");
+        (told["connected"] == 1).then_some(())
+    });
+    // The same saves in a second session, which is refused at once.
+    let second = Portal::new();
+    let mut refused = start(&second, &["--save", &saves], &[]);
+    let why = end(&mut refused, &second);
+    assert!(
+        why["why"].to_string().contains("another session has"),
+        "{why}"
+    );
+    // Nobody else may control it.
+    let less = portal.token(Actions::of(&[Action::Status]));
+    assert_eq!(ask(&at, "POST", "/session/stop", &less).0, "403");
+    let (status, body) = ask(&at, "POST", "/session/stop", &second.token(Actions::ALL));
+    assert_eq!(status, "401", "{body}");
+    assert_eq!(ask(&at, "POST", "/session/renew", &all).0, "200");
+    assert_eq!(ask(&at, "POST", "/session/stop", &all).0, "200");
+    let why = end(&mut session, &portal);
+    assert_eq!(
+        (&why["code"], why["why"].as_str()),
+        (&0.into(), Some("the portal stopped the session"))
+    );
+    player.ended();
+    assert!(std::path::Path::new(&saves).is_dir(), "saves stay");
+}
+
+#[test]
+fn a_session_that_nobody_wants_ends() {
+    if !has_xvfb() {
+        return;
+    }
+    let portal = Portal::new();
+    let mut session = start(&portal, &["--lease=2"], &[]);
+    running(&session);
+    let why = end(&mut session, &portal);
+    assert!(
+        why["why"].to_string().contains("nobody was connected"),
+        "{why}"
+    );
+}
+
+#[test]
+fn an_application_that_fails_is_told_of() {
+    if !has_xvfb() {
+        return;
+    }
+    let portal = Portal::new();
+    let mut session = start(&portal, &[], &["sh", "-c", "sleep 100 & exit 7"]);
+    let why = end(&mut session, &portal);
+    assert_eq!(why["code"], 7, "{why}");
+    assert!(why["why"].to_string().contains("sh has ended"), "{why}");
+    let portal = Portal::new();
+    let mut session = start(&portal, &[], &["/nonexistent/game"]);
+    let why = end(&mut session, &portal);
+    assert_eq!(why["code"], 1, "{why}");
+    let portal = Portal::new();
+    let mut session = start(&portal, &["--first-picture=1"], &["sleep", "100"]);
+    let why = end(&mut session, &portal);
+    assert!(why["why"].to_string().contains("shown nothing"), "{why}");
+}
+
+#[test]
+fn a_session_that_fills_disk_or_memory_is_ended() {
+    if !has_xvfb() {
+        return;
+    }
+    let portal = Portal::new();
+    let fills = [
+        "sh",
+        "-c",
+        "head -c 9000000 /dev/zero >$HOME/big; sleep 100",
+    ];
+    let mut session = start(&portal, &["--disk=8M"], &fills);
+    let why = end(&mut session, &portal);
+    assert!(
+        why["why"].to_string().contains("wrote more than 8 MB"),
+        "{why}"
+    );
+    let portal = Portal::new();
+    let mut session = start(&portal, &["--memory=1M"], &[]);
+    let why = end(&mut session, &portal);
+    assert!(why["why"].to_string().contains("of memory"), "{why}");
+}
+
+#[test]
+fn nothing_is_orphaned_when_a_part_is_killed() {
+    if !has_xvfb() {
+        return;
+    }
+    // A process that leaves its group and its parent.
+    let hides = "setsid sh -c 'sleep 1000 & sleep 1000' & exec openuvr-scene";
+    let scene = format!(
+        "{} scene --size=320x200 --fps=10",
+        env!("CARGO_BIN_EXE_openuvr")
+    );
+    let hides = hides.replace("openuvr-scene", &scene);
+    let application = ["sh", "-c", &hides];
+    // Two beside each other: the second one is not harmed by the end of the first.
+    let (first, second) = (Portal::new(), Portal::new());
+    let mut killed = start(&first, &[], &application);
+    let mut other = start(&second, &[], &application);
+    running(&killed);
+    let at = running(&other);
+    killed.signal(Signal::KILL);
+    killed.ended();
+    nothing_left(&first);
+    other.assert_running();
+    assert!(processes(&second).len() >= 4);
+    // And now its host, which is its only child.
+    let id = other.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let host: i32 = children
+        .expect("it runs")
+        .trim()
+        .parse()
+        .expect("one child");
+    let host = rustix::process::Pid::from_raw(host).expect("not 0");
+    rustix::process::kill_process(host, Signal::KILL).expect("it is ours");
+    let why = end(&mut other, &second);
+    assert!(
+        why["why"]
+            .to_string()
+            .contains("the host of the session ended"),
+        "{why}"
+    );
+    assert_eq!(ask(&at, "GET", "/session", "").0, "000", "nobody answers");
+}

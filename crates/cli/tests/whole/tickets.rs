@@ -1,0 +1,136 @@
+//! Clients that a portal sends: who comes in by a ticket, as what, and who does not.
+
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{Ticket, TicketSigner, UnixTime};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
+
+use crate::support::portal::{Portal, now};
+use crate::support::{Folder, Host, Program, client};
+
+const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
+
+/// A host that takes the portal's tickets, and its key.
+fn host(portal: &Portal) -> (Host, PublicKey) {
+    let words = portal.words();
+    let words = [&words[0], &words[1]].map(String::as_str);
+    let host = Host::start(&[&words[..], &PATTERN].concat());
+    let key = load_or_create(&host.folder.path().join("host"), KeyOwner::Host);
+    (host, key.expect("it has one").public())
+}
+
+/// A client of its own that was given a link with this ticket.
+fn follows(folder: &Folder, name: &str, link: &str) -> Program {
+    client(folder, name, link, &["--present", "null"])
+}
+
+fn key_of(folder: &Folder, name: &str) -> PublicKey {
+    let identity = load_or_create(&folder.path().join(name), KeyOwner::Client);
+    identity.expect("a new key").public()
+}
+
+#[test]
+fn a_ticket_lets_a_client_in_and_is_written_down_nowhere() {
+    let portal = Portal::new();
+    let (host, key) = host(&portal);
+    assert_eq!(host.program.count("PIN"), 0, "pairing is closed");
+    let ours = key_of(&host.folder, "player");
+    let ticket = portal.ticket(Role::Player, Some(&ours));
+    let link = portal.link(&host.address(), key, &ticket);
+    let mut player = follows(&host.folder, "player", &link);
+    player.line("player at");
+    host.program.line("player joins as player");
+    // Who may watch does not play, whatever it asks for.
+    let ticket = portal.ticket(Role::Observer, None);
+    let link = portal.link(&host.address(), key, &ticket);
+    let mut watcher = follows(&host.folder, "watcher", &link);
+    watcher.line("observer at");
+    host.program.line("watcher joins as observer");
+    player.stop();
+    host.program.line("player is gone");
+    watcher.stop();
+    assert_eq!(host.program.count("watcher is now"), 0);
+    assert!(!host.folder.path().join("host/devices.toml").exists());
+    assert!(!host.folder.path().join("player/hosts.toml").exists());
+}
+
+#[test]
+fn a_client_that_lost_its_link_comes_back_without_a_ticket() {
+    let portal = Portal::new();
+    let (host, key) = host(&portal);
+    let ours = key_of(&host.folder, "player");
+    let mut ticket = portal.ticket(Role::Player, Some(&ours));
+    // Within the skew of clocks.
+    ticket.not_after = UnixTime(now().0 - 5);
+    let hop = crate::support::Hop::start(&host, 0, &[]);
+    let link = portal.link(&hop.address(), key, &ticket);
+    let player = follows(&host.folder, "player", &link);
+    player.line("player at");
+    let port = hop.port;
+    drop(hop);
+    host.program.line("player is gone");
+    let _hop = crate::support::Hop::start(&host, port, &[]);
+    player.nth_line(2, "player at");
+    assert_eq!(host.program.count("lets nobody in"), 0);
+}
+
+#[test]
+fn bad_tickets_are_refused_with_their_reason_at_both_ends() {
+    let portal = Portal::new();
+    let (mut host, key) = host(&portal);
+    let good = || portal.ticket(Role::Player, None);
+    let used = good();
+    let link = portal.link(&host.address(), key, &used);
+    let mut first = follows(&host.folder, "first", &link);
+    first.line("player at");
+    let other = Portal {
+        signer: TicketSigner::generate().expect("randomness"),
+        session: portal.session,
+    };
+    let elsewhere = Portal::new();
+    let expired = Ticket {
+        not_after: UnixTime(now().0 - 3600),
+        ..good()
+    };
+    let eternal = Ticket {
+        not_after: UnixTime(now().0 + 36_000),
+        ..good()
+    };
+    let foreign = Ticket {
+        session: elsewhere.session,
+        ..good()
+    };
+    let of_another = portal.ticket(Role::Player, Some(&key_of(&host.folder, "first")));
+    for (signs, ticket, why) in [
+        (&portal, used, "was used by another device"),
+        (&portal, expired, "has expired"),
+        (&portal, eternal, "valid for longer"),
+        (&portal, foreign, "is for another session"),
+        (&portal, of_another, "is for another device"),
+        (&other, good(), "is not signed by the portal"),
+    ] {
+        let link = signs.link(&host.address(), key, &ticket);
+        let said = follows(&host.folder, "second", &link).fails_in_one_line();
+        assert!(said.contains(why), "{why}: {said}");
+        host.program.line(why);
+    }
+    let stranger = key_of(&host.folder, "nobody");
+    let link = portal.link(&host.address(), stranger, &good());
+    let said = follows(&host.folder, "second", &link).fails_in_one_line();
+    assert!(said.contains("does not show the host's key"), "{said}");
+    first.assert_running();
+    host.program.assert_running();
+    assert_eq!(host.program.count("joins as"), 1);
+}
+
+#[test]
+fn a_host_without_a_portal_takes_no_tickets() {
+    let host = Host::start(&PATTERN);
+    let key = load_or_create(&host.folder.path().join("host"), KeyOwner::Host);
+    let portal = Portal::new();
+    let ticket = portal.ticket(Role::Player, None);
+    let key = key.expect("it has one").public();
+    let link = portal.link(&host.address(), key, &ticket);
+    let said = follows(&host.folder, "second", &link).fails_in_one_line();
+    assert!(said.contains("takes no tickets"), "{said}");
+}

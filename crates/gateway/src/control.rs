@@ -1,0 +1,68 @@
+//! What a portal asks of a session, by HTTPS: how it does, to live longer, to end. It shows a token
+//! ([`ControlToken`](openuvr_proto::control::ticket::ControlToken)) as in RFC 6750.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
+use openuvr_proto::control::ticket::{Action, TokenRefused, UnixTime};
+
+use crate::response::{Response, json, text};
+use crate::shared::Shared;
+
+/// Answers a request at `/session`, `/session/renew` or `/session/stop`.
+pub(crate) fn answer(
+    shared: &Shared,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Response {
+    let Some(lease) = &shared.lease else {
+        return text(
+            StatusCode::NOT_FOUND,
+            "this host is no session of a portal\n",
+        );
+    };
+    let action = match (method, path) {
+        (&Method::GET, "/session") => Action::Status,
+        (&Method::POST, "/session/renew") => Action::Renew,
+        (&Method::POST, "/session/stop") => Action::Stop,
+        _ => return text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
+    };
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let time = UnixTime(since_1970.map_or(0, |span| span.as_secs()));
+    let token = bearer(headers).unwrap_or_default();
+    match lease.act(Instant::now(), time, token, action) {
+        Ok(status) => json(
+            StatusCode::OK,
+            &serde_json::json!({
+                "session": status.session.to_string(),
+                "seconds": status.age.as_secs(),
+                "connected": status.connected,
+                "lease": status.left.as_secs(),
+                "stopping": status.stopped,
+                "streaming": shared.host.is_there(),
+            }),
+        ),
+        Err(why) => refused(why),
+    }
+}
+
+fn refused(why: TokenRefused) -> Response {
+    let status = match why {
+        TokenRefused::NotAllowed => StatusCode::FORBIDDEN,
+        _ => StatusCode::UNAUTHORIZED,
+    };
+    let mut response = json(status, &serde_json::json!({ "refused": why.to_string() }));
+    let challenge = HeaderValue::from_static("Bearer");
+    (response.headers_mut()).insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+/// The token behind `Bearer`, in any case (RFC 9110, section 11.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let is_it = scheme.eq_ignore_ascii_case("bearer");
+    is_it.then(|| token.trim())
+}

@@ -1,0 +1,189 @@
+//! How long a session of a portal goes on: as long as somebody is connected, or the portal renews it, and it was
+//! not told to stop.
+//!
+//! What it is not: it ends nothing. Who started the host looks ([`Lease::over`]).
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use openuvr_proto::control::ticket::{
+    Action, ControlToken, SessionUuid, TicketKey, TokenRefused, UnixTime,
+};
+use openuvr_runtime::lock::lock;
+
+/// The lease of one session. May be used from any thread.
+#[derive(Debug)]
+pub struct Lease {
+    key: TicketKey,
+    session: SessionUuid,
+    span: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    began: Instant,
+    /// When somebody was connected last, or the portal renewed it.
+    kept: Instant,
+    connected: usize,
+    stopped: bool,
+}
+
+/// How a session does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Which it is.
+    pub session: SessionUuid,
+    /// How long it has run.
+    pub age: Duration,
+    /// Players and observers.
+    pub connected: usize,
+    /// After this time it ends, if nobody renews it and nobody is connected.
+    pub left: Duration,
+    /// Whether it was told to stop.
+    pub stopped: bool,
+}
+
+/// Why a session is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Over {
+    /// The portal stopped it.
+    #[error("the portal stopped the session")]
+    Stopped,
+    /// Nobody was connected, and the portal did not renew it, for so long.
+    #[error("nobody was connected, and the portal did not renew the session, for {} s", .0.as_secs())]
+    Expired(Duration),
+}
+
+impl Lease {
+    /// One of `span`, from `now` on, over which the owner of `key` decides.
+    #[must_use]
+    pub fn new(now: Instant, key: TicketKey, session: SessionUuid, span: Duration) -> Lease {
+        let state = State {
+            began: now,
+            kept: now,
+            connected: 0,
+            stopped: false,
+        };
+        Lease {
+            key,
+            session,
+            span,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// So many players and observers are connected at `now`.
+    pub fn connected(&self, now: Instant, clients: usize) {
+        let mut state = lock(&self.state);
+        if clients > 0 || state.connected > 0 {
+            state.kept = now;
+        }
+        state.connected = clients;
+    }
+
+    /// Whether the session is over at `now`, and why.
+    #[must_use]
+    pub fn over(&self, now: Instant) -> Option<Over> {
+        let state = lock(&self.state);
+        let idle = now.saturating_duration_since(state.kept);
+        match state.stopped {
+            true => Some(Over::Stopped),
+            false if state.connected == 0 && idle >= self.span => Some(Over::Expired(self.span)),
+            false => None,
+        }
+    }
+
+    /// Does what a token of the portal asks for, and says how the session does then.
+    ///
+    /// # Errors
+    /// [`TokenRefused`]; nothing has changed then.
+    pub fn act(
+        &self,
+        now: Instant,
+        time: UnixTime,
+        token: &str,
+        action: Action,
+    ) -> Result<Status, TokenRefused> {
+        ControlToken::verify(token, &self.key, self.session, action, time)?;
+        let mut state = lock(&self.state);
+        match action {
+            Action::Status => {}
+            Action::Renew => state.kept = now,
+            Action::Stop => state.stopped = true,
+        }
+        let idle = match state.connected {
+            0 => now.saturating_duration_since(state.kept),
+            _ => Duration::ZERO,
+        };
+        Ok(Status {
+            session: self.session,
+            age: now.saturating_duration_since(state.began),
+            connected: state.connected,
+            left: self.span.saturating_sub(idle),
+            stopped: state.stopped,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::control::ticket::{Actions, TicketSigner};
+
+    use super::*;
+
+    const SESSION: SessionUuid = SessionUuid([4; 16]);
+    const SPAN: Duration = Duration::from_secs(60);
+
+    fn later(began: Instant, seconds: u64) -> Instant {
+        began + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_session_ends_when_nobody_keeps_it() {
+        let signer = TicketSigner::from_seed(&[1; 32]).unwrap();
+        let began = Instant::now();
+        let lease = Lease::new(began, signer.public(), SESSION, SPAN);
+        assert_eq!(lease.over(later(began, 59)), None);
+        assert_eq!(lease.over(later(began, 60)), Some(Over::Expired(SPAN)));
+        // Somebody plays for long, and goes.
+        lease.connected(later(began, 50), 1);
+        assert_eq!(lease.over(later(began, 500)), None);
+        lease.connected(later(began, 500), 0);
+        assert_eq!(lease.over(later(began, 559)), None);
+        assert_eq!(lease.over(later(began, 560)), Some(Over::Expired(SPAN)));
+    }
+
+    #[test]
+    fn the_portal_renews_it_and_stops_it() {
+        let signer = TicketSigner::from_seed(&[1; 32]).unwrap();
+        let began = Instant::now();
+        let lease = Lease::new(began, signer.public(), SESSION, SPAN);
+        let time = UnixTime(1_000_000);
+        let token = |actions, session| {
+            let token = ControlToken {
+                session,
+                actions,
+                not_after: time,
+                id: [0; 16],
+            };
+            token.sign(&signer)
+        };
+        let all = token(Actions::ALL, SESSION);
+        let at = later(began, 40);
+        let status = lease.act(at, time, &all, Action::Status).unwrap();
+        assert_eq!(status.left, Duration::from_secs(20));
+        let status = lease.act(at, time, &all, Action::Renew).unwrap();
+        assert_eq!((status.left, status.connected), (SPAN, 0));
+        assert_eq!(lease.over(later(began, 90)), None);
+        let less = token(Actions::of(&[Action::Status]), SESSION);
+        let refused = lease.act(at, time, &less, Action::Stop);
+        assert_eq!(refused, Err(TokenRefused::NotAllowed));
+        let other = token(Actions::ALL, SessionUuid([5; 16]));
+        let refused = lease.act(at, time, &other, Action::Stop);
+        assert_eq!(refused, Err(TokenRefused::OtherSession));
+        assert_eq!(lease.over(at), None);
+        assert!(lease.act(at, time, &all, Action::Stop).unwrap().stopped);
+        assert_eq!(lease.over(at), Some(Over::Stopped));
+    }
+}
