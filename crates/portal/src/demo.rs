@@ -35,9 +35,21 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
         "Races of karts",
         "screen",
     ),
-    ("chromium-bsu", &[], "Chromium B.S.U.", "A small game of space ships", "screen"),
+    (
+        "chromium-bsu",
+        &[],
+        "Chromium B.S.U.",
+        "A small game of space ships",
+        "screen",
+    ),
     ("glxgears", &[], "Gears", "Three gears that turn", "screen"),
-    ("xterm", &[], "Terminal", "To see that keys arrive", "screen"),
+    (
+        "xterm",
+        &[],
+        "Terminal",
+        "To see that keys arrive",
+        "screen",
+    ),
 ];
 
 /// The folder, which goes when this is dropped.
@@ -58,7 +70,10 @@ impl Drop for Folder {
 pub(crate) async fn run(mut config: Config) -> Result<()> {
     let folder = Folder(env::temp_dir().join(format!("openuvr-portal-{}", std::process::id())));
     let at = || folder.0.display().to_string();
-    DirBuilder::new().mode(0o700).create(&folder.0).with_context(at)?;
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&folder.0)
+        .with_context(at)?;
     let openuvr = beside("openuvr").unwrap_or_else(|| "openuvr".into());
     config.data = folder.0.join("data");
     config.database = None;
@@ -102,7 +117,10 @@ fn applications(openuvr: &Path) -> String {
     for (program, more, title, description, door) in APPLICATIONS {
         if let Some(found) = on_path(program) {
             let found = found.display().to_string();
-            let words: Vec<&str> = [found.as_str()].into_iter().chain(more.iter().copied()).collect();
+            let words: Vec<&str> = [found.as_str()]
+                .into_iter()
+                .chain(more.iter().copied())
+                .collect();
             add(program, &words, title, description, door);
         }
     }

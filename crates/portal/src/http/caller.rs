@@ -7,7 +7,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 
-use super::api::{App, Refusal};
+use super::app::App;
+use super::refusal::Refusal;
 use super::server::Peer;
 use crate::accounts::Secret;
 use crate::store::{Login, User};

@@ -11,9 +11,9 @@ use futures_util::stream::{self, Stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::api::App;
-use super::api::view::SessionView;
+use super::app::App;
 use super::caller::Caller;
+use super::view::SessionView;
 use crate::store::User;
 
 /// How often it is looked whether the log-in still lives.

@@ -9,39 +9,16 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::api::{App, Refusal};
+use super::app::App;
 use super::caller::Operator;
+use super::refusal::Refusal;
 use crate::accounts::Secret;
 use crate::launch::Phase;
-
-/// Answers by the hundreds of their status, and log-ins that failed.
-#[derive(Default)]
-pub(crate) struct Counts {
-    answers: [AtomicU64; 5],
-    logins_wrong: AtomicU64,
-    logins_limited: AtomicU64,
-}
-
-impl Counts {
-    pub(super) fn login_wrong(&self) {
-        self.logins_wrong.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn login_limited(&self) {
-        self.logins_limited.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// Counts an answer.
 pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    let hundreds = usize::from(response.status().as_u16() / 100);
-    if let Some(count) = hundreds
-        .checked_sub(1)
-        .and_then(|n| app.counts.answers.get(n))
-    {
-        count.fetch_add(1, Ordering::Relaxed);
-    }
+    app.counts.answered(response.status());
     response
 }
 

@@ -4,7 +4,7 @@
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use super::api::Refusal;
+use super::refusal::Refusal;
 
 /// Path, type, content.
 const FILES: [(&str, &str, &str); 3] = [

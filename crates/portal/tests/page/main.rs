@@ -1,6 +1,9 @@
 //! The page in a real browser. `./dev test-portal` installs it; without one these tests say so and do nothing.
 
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
 mod browser;
+mod plays;
 #[path = "../portal/support.rs"]
 #[allow(dead_code, reason = "the tests without a browser use more of it")]
 mod support;

@@ -82,8 +82,9 @@ fn limits_are_told_in_words() {
 
     // All three places are taken; one may wait.
     assert_eq!(bob.begin(&id(6), "bare").status, 202);
-    let queued = bob.until(&id(6), "queued");
-    assert_eq!(queued["why"], "all 3 places of this machine are in use");
+    wait("it is told what it waits for", || {
+        bob.until(&id(6), "queued")["why"] == "all 3 places of this machine are in use"
+    });
     let full = bob.begin(&id(7), "bare");
     assert_eq!(full.status, 503);
     assert!(full.text().contains("there is no room"), "{}", full.text());

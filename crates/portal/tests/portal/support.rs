@@ -28,7 +28,7 @@ pub(crate) struct Portal {
 
 /// A person with a browser.
 pub(crate) struct Person {
-    at: String,
+    pub(crate) at: String,
     pub(crate) cookie: Option<String>,
     pub(crate) csrf: Option<String>,
 }

@@ -10,10 +10,10 @@ use serde::Serialize;
 use tracing::warn;
 use utoipa::ToSchema;
 
-use super::refusal::Problem;
-use super::{App, Refusal};
 use crate::catalogue::{Door, Picture};
+use crate::http::app::App;
 use crate::http::caller::Caller;
+use crate::http::refusal::{Problem, Refusal};
 
 /// An application.
 #[derive(Serialize, ToSchema)]

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 use utoipa::ToSchema;
 
-use super::refusal::Problem;
-use super::{App, Refusal};
 use crate::accounts::{self, Secret};
+use crate::http::app::App;
 use crate::http::caller::{Caller, From, cookie_name, same_origin};
+use crate::http::refusal::{Problem, Refusal};
 use crate::store::MAX_NAME;
 
 /// How long a browser keeps the cookie, in seconds: as long as a log-in lives at most.

@@ -7,10 +7,10 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::refusal::Problem;
-use super::view::SessionView;
-use super::{App, Refusal};
+use crate::http::app::App;
 use crate::http::caller::{Caller, Operator};
+use crate::http::refusal::{Problem, Refusal};
+use crate::http::view::SessionView;
 
 /// The machines, and what is wrong.
 #[derive(Serialize, ToSchema)]

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 use utoipa::ToSchema;
 
-use super::refusal::Problem;
-use super::view::{PastView, SessionView};
-use super::{App, Refusal};
+use crate::http::app::App;
 use crate::http::caller::Caller;
+use crate::http::refusal::{Problem, Refusal};
+use crate::http::view::{PastView, SessionView};
 use crate::launch::{Phase, SessionId};
 use crate::sessions::Seen;
 
