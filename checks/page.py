@@ -8,6 +8,7 @@ import tempfile
 import repository
 
 PAGE = pathlib.Path("crates/gateway/page")
+PORTAL = pathlib.Path("crates/portal/page")
 WIRE = pathlib.Path("crates/proto/src/wire/control.rs")
 NEGOTIATE = pathlib.Path("crates/proto/src/control/negotiate.rs")
 TRACE = pathlib.Path("crates/proto/src/trace.rs")
@@ -16,7 +17,8 @@ LOGIN = pathlib.Path("crates/gateway/src/login.rs")
 
 def check():
     yield from words()
-    yield from built()
+    for page in (PAGE, PORTAL):
+        yield from built(page)
 
 
 def words():
@@ -44,13 +46,13 @@ def words():
         yield f"{PAGE}/src/login.ts: signs for another purpose than {LOGIN}"
 
 
-def built():
+def built(page):
     """Builds the page and compares; without the packages of package.json there is nothing to do it with."""
-    vite = repository.ROOT / PAGE / "node_modules/.bin/vite"
+    vite = repository.ROOT / page / "node_modules/.bin/vite"
     if not shutil.which("node") or not vite.exists():
-        print(f"  {PAGE}/dist is not compared: run npm install --no-save in {PAGE} for it")
+        print(f"  {page}/dist is not compared: run npm install --no-save in {page} for it")
         return
-    here = repository.ROOT / PAGE
+    here = repository.ROOT / page
     with tempfile.TemporaryDirectory() as folder:
         yield from repository.passes(str(here / "node_modules/.bin/tsc"), "--noEmit", "-p", str(here))
         out = ["build", str(here), "--outDir", folder, "--logLevel", "error"]
@@ -59,4 +61,4 @@ def built():
     there = {path.name: path.read_bytes() for path in (here / "dist").iterdir()}
     for name in sorted(made.keys() | there.keys()):
         if made.get(name) != there.get(name):
-            yield f"{PAGE}/dist/{name} is not what the source makes: run npm run build in {PAGE}"
+            yield f"{page}/dist/{name} is not what the source makes: run npm run build in {page}"

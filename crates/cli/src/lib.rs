@@ -13,6 +13,7 @@
 #[macro_use]
 extern crate openuvr_terminal;
 
+mod beside;
 mod client;
 mod clients;
 mod config;
@@ -22,7 +23,6 @@ mod fit;
 mod gateway_command;
 mod gateways;
 pub mod host;
-mod measure;
 mod nearby;
 mod own_sound;
 mod realtime;
@@ -71,7 +71,7 @@ fn program() -> ExitCode {
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
-        Some((name, m)) if measure::has(name) => measure::run(name, m),
+        Some((name, m)) if beside::has(name) => beside::run(name, m),
         _ => unreachable!("clap asks for one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
@@ -114,7 +114,7 @@ fn command() -> Command {
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(session::Args::augment_args(Command::new("session")))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
-        .subcommands(measure::commands())
+        .subcommands(beside::commands())
 }
 
 fn with<A: FromArgMatches>(

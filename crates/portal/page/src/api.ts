@@ -1,0 +1,123 @@
+// The portal's REST interface, which it describes itself at /api/openapi.json.
+
+export type State = "queued" | "starting" | "running" | "ended" | "lost";
+
+export interface Me {
+  name: string;
+  operator: boolean;
+  csrf: string;
+}
+
+export interface Application {
+  name: string;
+  title: string;
+  description: string;
+  picture: string | null;
+  door: string;
+  size: string | null;
+  gpus: number;
+  saves: boolean;
+}
+
+export interface Session {
+  id: string;
+  application: string;
+  title: string;
+  user: string;
+  own: boolean;
+  state: State;
+  why: string | null;
+  code: number | null;
+  server: string | null;
+  engine_ref: string | null;
+  launched: number | null;
+  shared: boolean;
+}
+
+export interface Past {
+  id: string;
+  title: string;
+  launched: number;
+  ended: number | null;
+  server: string | null;
+  code: number | null;
+  why: string | null;
+}
+
+export interface Ticket {
+  url: string;
+  native: string | null;
+  ticket: string;
+  not_after: number;
+  fingerprint: string;
+}
+
+export interface Server {
+  name: string;
+  trouble: string | null;
+  sessions: number;
+  places: number | null;
+  gpus_used: number;
+  gpus: number;
+  load: number | null;
+  processors: number | null;
+}
+
+export interface Load {
+  launcher: string;
+  servers: Server[];
+  trouble: string | null;
+  problems: string[];
+}
+
+export interface User {
+  name: string;
+  operator: boolean;
+  sessions: number | null;
+}
+
+/** An answer that says no, or none at all: then the status is 0. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    why: string,
+  ) {
+    super(why);
+  }
+}
+
+let csrf = "";
+
+/** Says what requests that change something carry from now on. */
+export function carry(me: Me): void {
+  csrf = me.csrf;
+}
+
+/** Asks; throws a `Refusal`. */
+export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: {
+        ...(method === "GET" ? {} : { "x-openuvr-csrf": csrf }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  } catch {
+    throw new Refusal(0, "The portal does not answer. What runs goes on; this page tries again.");
+  }
+  const text = await response.text();
+  let value: unknown;
+  try {
+    value = text === "" ? undefined : JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (!response.ok) {
+    const said = (value as { error?: string } | undefined)?.error;
+    throw new Refusal(response.status, said ?? `The portal answers ${response.status}.`);
+  }
+  return value as T;
+}

@@ -1,0 +1,56 @@
+// What can be started.
+
+import { ask, Refusal, type Application } from "./api";
+import { byId, button, make } from "./dom";
+
+/** Shows the applications. */
+export async function showApplications(): Promise<void> {
+  const all = await ask<Application[]>("GET", "/api/applications");
+  byId("nothing").hidden = all.length > 0;
+  byId("applications").replaceChildren(...all.map(tile));
+}
+
+function tile(of: Application): HTMLElement {
+  const start = button("Start", () => begin(of), "main");
+  start.dataset["start"] = of.name;
+  start.setAttribute("aria-label", `Start ${of.title}`);
+  const text = make("div", "text", make("h3", "", of.title), make("p", "", of.description));
+  return make("li", "", picture(of), text, start);
+}
+
+function picture(of: Application): HTMLElement {
+  if (of.picture === null) return make("div", "picture", of.title.slice(0, 1).toUpperCase());
+  const image = make("img", "picture");
+  image.src = of.picture;
+  image.alt = "";
+  image.loading = "lazy";
+  return image;
+}
+
+/** Asks for a session by an id of our own, so that asking again after a lost answer starts nothing twice. */
+async function begin(of: Application): Promise<void> {
+  let id = uuid();
+  for (let tries = 1; ; tries++) {
+    try {
+      await ask("PUT", `/api/sessions/${id}`, { application: of.name });
+      byId("own-title").scrollIntoView({ block: "nearest" });
+      return;
+    } catch (why) {
+      const status = why instanceof Refusal ? why.status : undefined;
+      // Gone: the portal was started anew meanwhile, and of that one nothing had begun.
+      if (status === 410) id = uuid();
+      else if (status !== 0) throw why;
+      if (tries === 5) throw why;
+      await new Promise((wake) => setTimeout(wake, 500 * tries));
+    }
+  }
+}
+
+/** A UUID of version 4. `crypto.randomUUID` is there by HTTPS alone. */
+function uuid(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}

@@ -1,0 +1,143 @@
+// The portal's page: logs in, shows what can be started and what runs, and opens it.
+
+import { showApplications } from "./applications";
+import { ask, carry, Refusal, type Me, type Session } from "./api";
+import { attempt, byId, problem } from "./dom";
+import { showHistory } from "./history";
+import { showOperator } from "./operator";
+import { lines } from "./sessions";
+
+/** How often what is not told by itself is asked for. */
+const AGAIN = 2000;
+
+type View = "play" | "history" | "operator" | "account";
+const VIEWS: View[] = ["play", "history", "operator", "account"];
+
+let events: EventSource | undefined;
+let view: View = "play";
+let sessions: Session[] = [];
+
+async function enter(me: Me): Promise<void> {
+  carry(me);
+  byId("login").hidden = true;
+  document.querySelector("header")!.hidden = false;
+  byId("who").textContent = me.name;
+  byId("tab-operator").hidden = !me.operator;
+  show("play");
+  listen();
+  await showApplications();
+}
+
+function leave(): void {
+  events?.close();
+  events = undefined;
+  document.querySelector("header")!.hidden = true;
+  for (const of of VIEWS) byId(of).hidden = true;
+  byId("login").hidden = false;
+  byId("name").focus();
+}
+
+function show(next: View): void {
+  view = next;
+  for (const of of VIEWS) {
+    byId(of).hidden = of !== next;
+    const tab = byId(`tab-${of}`);
+    if (of === next) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+  }
+  if (next === "history") void attempt(showHistory);
+  if (next === "operator") void attempt(showOperator);
+  if (next === "play") draw();
+}
+
+/** Hears of sessions. A browser connects again by itself, unless the log-in is over. */
+function listen(): void {
+  events?.close();
+  const heard = new EventSource("/api/events");
+  events = heard;
+  heard.addEventListener("sessions", (event) => {
+    sessions = JSON.parse((event as MessageEvent<string>).data) as Session[];
+    problem("");
+    draw();
+  });
+  heard.addEventListener("error", () => {
+    if (heard.readyState === EventSource.CLOSED) {
+      setTimeout(() => {
+        if (events === heard) void begin();
+      }, AGAIN);
+    } else {
+      problem("The portal does not answer. What runs goes on; this page tries again.");
+    }
+  });
+}
+
+function draw(): void {
+  const newest = (a: Session, b: Session) => (b.launched ?? 0) - (a.launched ?? 0);
+  const own = sessions.filter((of) => of.own).sort(newest);
+  const shared = sessions.filter((of) => !of.own && of.state === "running").sort(newest);
+  byId("own").replaceChildren(...lines(own, false));
+  byId("own-title").hidden = own.length === 0;
+  byId("shared").replaceChildren(...lines(shared, false));
+  byId("shared-title").hidden = shared.length === 0;
+}
+
+/** Who is logged in sees the page, others the form. */
+async function begin(): Promise<void> {
+  try {
+    await enter(await ask<Me>("GET", "/api/me"));
+  } catch (why) {
+    if (why instanceof Refusal && why.status === 401) {
+      leave();
+      return;
+    }
+    problem(why instanceof Error ? why.message : String(why));
+    setTimeout(() => void begin(), AGAIN);
+  }
+}
+
+byId<HTMLFormElement>("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const password = byId<HTMLInputElement>("password");
+  const name = byId<HTMLInputElement>("name").value.trim();
+  void attempt(async () => {
+    const me = await ask<Me>("POST", "/api/login", { name, password: password.value });
+    password.value = "";
+    await enter(me);
+  });
+});
+
+byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const [old, fresh] = [byId<HTMLInputElement>("old"), byId<HTMLInputElement>("new")];
+  void attempt(async () => {
+    await ask("PUT", "/api/password", { old: old.value, new: fresh.value });
+    old.value = fresh.value = "";
+    leave();
+  });
+});
+
+byId("logout").addEventListener("click", () => {
+  void attempt(async () => {
+    await ask("POST", "/api/logout");
+    leave();
+  });
+});
+
+for (const of of VIEWS) byId(`tab-${of}`).addEventListener("click", () => show(of));
+
+setInterval(() => {
+  if (document.hidden || events === undefined) return;
+  if (view === "operator") void attempt(showOperator);
+  if (view === "play") void showApplicationsIfChanged();
+}, AGAIN);
+
+let lastShown = 0;
+
+/** The file of applications may change while the page is open; half a minute later is soon enough. */
+async function showApplicationsIfChanged(): Promise<void> {
+  if (Date.now() - lastShown < 30_000) return;
+  lastShown = Date.now();
+  await showApplications().catch(() => undefined);
+}
+
+void begin();

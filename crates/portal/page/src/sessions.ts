@@ -1,0 +1,87 @@
+// Sessions as a list: how each does, and what can be done with it.
+
+import { ask, type Session, type Ticket } from "./api";
+import { button, make, span } from "./dom";
+
+/** How a session does, in words. */
+export function state(of: Session): string {
+  const why = of.why ?? "";
+  switch (of.state) {
+    case "queued":
+      return `queued: ${why}`;
+    case "starting":
+      return "starting";
+    case "running":
+      return `running${of.server ? ` on ${of.server}` : ""}${since(of)}`;
+    case "ended":
+      return `ended: ${why}`;
+    case "lost":
+      return `lost: ${why}. You may start a new one.`;
+  }
+}
+
+function since(of: Session): string {
+  return of.launched === null ? "" : ` for ${span(Date.now() / 1000 - of.launched)}`;
+}
+
+/** A list's lines for these sessions. `all`: for an operator, who sees whose they are and may stop each. */
+export function lines(sessions: Session[], all: boolean): HTMLElement[] {
+  return sessions.map((of) => {
+    const who = all || !of.own ? ` (${of.user})` : "";
+    const what = make("div", "what", make("strong", "", of.title + who), make("span", "", state(of)));
+    if (all && of.engine_ref) what.append(make("span", "", ` · ${of.engine_ref}`));
+    const line = make("li", "", what, buttons(of, all));
+    line.dataset["state"] = of.state;
+    line.dataset["id"] = of.id;
+    return line;
+  });
+}
+
+function buttons(of: Session, all: boolean): HTMLElement {
+  const row = make("div", "buttons");
+  if (of.state === "running" && (of.own || of.shared || all)) {
+    const word = of.own ? "Play" : "Watch";
+    row.append(button(word, () => open(of, !of.own), "main"));
+    row.append(button("Native client", () => native(of, row)));
+  }
+  if (of.own && of.state !== "ended" && of.state !== "lost") {
+    const share = button(of.shared ? "Share no more" : "Share", () =>
+      ask("PUT", `/api/sessions/${of.id}/shared`, { shared: !of.shared }),
+    );
+    share.title = "Everybody who may log in here may watch";
+    row.append(share);
+  }
+  if (of.own || all) {
+    const over = of.state === "ended" || of.state === "lost";
+    row.append(button(over ? "Dismiss" : "Stop", () => ask("DELETE", `/api/sessions/${of.id}`)));
+  }
+  return row;
+}
+
+/** Opens the session's own page, with a ticket that it takes once. */
+async function open(of: Session, watch: boolean): Promise<void> {
+  // At once, in the click: a browser opens no window for what comes later.
+  const tab = window.open("", `openuvr-${of.id}`);
+  try {
+    const ticket = await ask<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch });
+    if (tab) {
+      tab.opener = null;
+      tab.location.href = ticket.url;
+    } else {
+      window.location.href = ticket.url;
+    }
+  } catch (why) {
+    tab?.close();
+    throw why;
+  }
+}
+
+/** Shows a link that the native client opens, and what a terminal is told instead. */
+async function native(of: Session, row: HTMLElement): Promise<void> {
+  const ticket = await ask<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch: !of.own });
+  if (ticket.native === null) throw new Error("This session answers browsers only.");
+  const link = make("a", "button main", "Open in OpenUVR");
+  link.href = ticket.native;
+  row.querySelector("a")?.remove();
+  row.append(link);
+}

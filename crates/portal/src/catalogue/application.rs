@@ -1,0 +1,156 @@
+//! One application, as the file says.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The longest name, in characters: it stands in labels of Kubernetes, which have 63.
+const MAX_NAME: usize = 63;
+
+/// How an application's pictures are taken, as a command of `openuvr` each does it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Door {
+    /// From a virtual display, whatever draws there.
+    #[default]
+    Screen,
+    /// From inside the game's process, by the hook.
+    Run,
+    /// An OpenXR application.
+    Xr,
+}
+
+impl Door {
+    /// Its word in the file and on a session's command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Door::Screen => "screen",
+            Door::Run => "run",
+            Door::Xr => "xr",
+        }
+    }
+}
+
+/// An application that can be started.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Application {
+    /// Short, for addresses.
+    pub(crate) name: String,
+    /// For people.
+    pub(crate) title: String,
+    pub(crate) description: String,
+    pub(crate) picture: Option<PathBuf>,
+    /// The program and its words.
+    pub(crate) command: Vec<String>,
+    pub(crate) door: Door,
+    /// Pixels, as `1280x720`.
+    pub(crate) size: Option<String>,
+    pub(crate) gpus: u32,
+    pub(crate) millicores: u32,
+    /// Bytes; 0: the engine's own limit.
+    pub(crate) memory: u64,
+    pub(crate) max_duration: Option<Duration>,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Whether each person has a folder of saves for it.
+    pub(crate) saves: bool,
+    /// Who may start it; none: everybody.
+    pub(crate) users: Option<Vec<String>>,
+    pub(crate) zone: Option<String>,
+}
+
+/// As it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    title: Option<String>,
+    #[serde(default)]
+    description: String,
+    picture: Option<PathBuf>,
+    command: Vec<String>,
+    #[serde(default)]
+    door: Door,
+    size: Option<String>,
+    #[serde(default)]
+    gpus: u32,
+    #[serde(default)]
+    millicores: u32,
+    #[serde(default)]
+    memory_mib: u64,
+    hours: Option<f64>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    #[serde(default)]
+    saves: bool,
+    users: Option<Vec<String>>,
+    zone: Option<String>,
+}
+
+impl Application {
+    /// Reads one entry of the file; pictures are in `folder`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    pub(super) fn read(table: toml::Table, folder: &Path) -> Result<Application, String> {
+        let written: Written = table
+            .try_into()
+            .map_err(|why: toml::de::Error| why.message().to_owned())?;
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let name = &written.name;
+        let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if !begins || name.ends_with('-') || name.len() > MAX_NAME || !name.chars().all(allowed) {
+            return Err(format!(
+                "its name {name:?} must be lower-case letters, digits and hyphens, {MAX_NAME} at most"
+            ));
+        }
+        if written.command.first().is_none_or(String::is_empty) {
+            return Err("its command names no program".to_owned());
+        }
+        if let Some(size) = &written.size
+            && !is_size(size)
+        {
+            return Err(format!(
+                "its size {size:?} must be WIDTHxHEIGHT, from 16x16 to 8192x8192"
+            ));
+        }
+        let hours = written.hours.filter(|hours| *hours > 0.0 && *hours < 1e4);
+        if hours.is_none() && written.hours.is_some() {
+            return Err("its hours must be more than 0 and less than 10000".to_owned());
+        }
+        Ok(Application {
+            title: written.title.unwrap_or_else(|| written.name.clone()),
+            name: written.name,
+            description: written.description,
+            picture: written.picture.map(|picture| folder.join(picture)),
+            command: written.command,
+            door: written.door,
+            size: written.size,
+            gpus: written.gpus,
+            millicores: written.millicores,
+            memory: written.memory_mib << 20,
+            max_duration: hours.map(|hours| Duration::from_secs_f64(hours * 3600.0)),
+            environment: written.environment,
+            saves: written.saves,
+            users: written.users,
+            zone: written.zone,
+        })
+    }
+
+    /// Whether this person may start it.
+    pub(crate) fn is_for(&self, user: &str) -> bool {
+        let users = self.users.as_ref();
+        users.is_none_or(|users| users.iter().any(|of| of == user))
+    }
+}
+
+fn is_size(text: &str) -> bool {
+    let sides = text.split_once('x').map(|(w, h)| [w, h]);
+    sides.is_some_and(|sides| {
+        sides
+            .iter()
+            .all(|side| side.parse().is_ok_and(|n: u32| (16..=8192).contains(&n)))
+    })
+}

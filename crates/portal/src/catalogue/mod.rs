@@ -1,0 +1,195 @@
+//! The applications that can be started: a file in TOML, read anew when it has changed. One that is wrong is named
+//! and left out; the others stay.
+
+mod application;
+mod picture;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use tracing::{info, warn};
+
+pub(crate) use self::application::{Application, Door};
+pub(crate) use self::picture::Picture;
+
+/// The longest file, in bytes, and the most applications; guesses, far beyond what a page can show.
+const MAX_FILE: u64 = 1024 * 1024;
+const MAX_APPLICATIONS: usize = 1000;
+
+/// The applications of one reading.
+#[derive(Default)]
+pub(crate) struct Applications {
+    /// By name, in the order of the file.
+    pub(crate) all: Vec<Arc<Application>>,
+    /// What was left out, one line each.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Applications {
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Application>> {
+        self.all.iter().find(|of| of.name == name)
+    }
+}
+
+/// The file, and what it said.
+pub(crate) struct Catalogue {
+    file: PathBuf,
+    read: Mutex<(Option<Stamp>, Arc<Applications>)>,
+}
+
+/// By what a changed file is told from the same.
+type Stamp = (SystemTime, u64);
+
+impl Catalogue {
+    pub(crate) fn new(file: PathBuf) -> Catalogue {
+        Catalogue {
+            file,
+            read: Mutex::default(),
+        }
+    }
+
+    /// What there is now. Looks at the file, and reads it if it has changed.
+    pub(crate) fn current(&self) -> Arc<Applications> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = fs::metadata(&self.file)
+            .and_then(|of| Ok((of.modified()?, of.len())))
+            .ok();
+        if read.0 != stamp || (stamp.is_none() && read.1.problems.is_empty()) {
+            let applications = open(&self.file);
+            for problem in &applications.problems {
+                warn!("left out: {problem}");
+            }
+            info!(
+                applications = applications.all.len(),
+                "read {}",
+                self.file.display()
+            );
+            *read = (stamp, Arc::new(applications));
+        }
+        Arc::clone(&read.1)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    application: Vec<toml::Table>,
+}
+
+fn open(file: &Path) -> Applications {
+    let none = |why: String| Applications {
+        all: Vec::new(),
+        problems: vec![format!("{}: {why}", file.display())],
+    };
+    let text = match fs::metadata(file).map(|of| of.len()) {
+        Ok(length) if length > MAX_FILE => return none(format!("longer than {MAX_FILE} bytes")),
+        Ok(_) => fs::read_to_string(file),
+        Err(why) => Err(why),
+    };
+    let text = match text {
+        Ok(text) => text,
+        Err(why) => return none(why.to_string()),
+    };
+    let folder = file.parent().unwrap_or(Path::new("."));
+    read(&text, folder).unwrap_or_else(|why| none(why.to_string().trim().to_owned()))
+}
+
+/// Reads the file's text; pictures are in `folder`.
+fn read(text: &str, folder: &Path) -> Result<Applications, toml::de::Error> {
+    let file: File = toml::from_str(text)?;
+    let mut found = Applications::default();
+    let mut names = BTreeMap::new();
+    for (table, number) in file.application.into_iter().zip(1..) {
+        let name = table.get("name").and_then(toml::Value::as_str);
+        let called = name.map_or(format!("application {number}"), |name| {
+            format!("application {name:?}")
+        });
+        if number > MAX_APPLICATIONS {
+            found
+                .problems
+                .push(format!("{called}: there are {MAX_APPLICATIONS} before it"));
+            break;
+        }
+        match Application::read(table, folder) {
+            Ok(application) => {
+                let first = names.insert(application.name.clone(), number);
+                match first {
+                    Some(first) => found
+                        .problems
+                        .push(format!("{called}: number {first} has the same name")),
+                    None => found.all.push(Arc::new(application)),
+                }
+            }
+            Err(why) => found.problems.push(format!("{called}: {why}")),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_application_is_named_and_left_out() {
+        let text = r#"
+            [[application]]
+            name = "gears"
+            title = "Gears"
+            command = ["glxgears"]
+            size = "1280x720"
+
+            [[application]]
+            name = "typo"
+            comand = ["glxgears"]
+
+            [[application]]
+            name = "gears"
+            command = ["other"]
+
+            [[application]]
+            command = ["nameless"]
+
+            [[application]]
+            name = "../etc"
+            command = ["a"]
+
+            [[application]]
+            name = "big"
+            command = ["a"]
+            size = "100000x1"
+
+            [[application]]
+            name = "last"
+            command = ["a", "b"]
+            door = "run"
+        "#;
+        let read = read(text, Path::new("/nowhere")).unwrap();
+        let names: Vec<&str> = read.all.iter().map(|of| of.name.as_str()).collect();
+        assert_eq!(names, ["gears", "last"]);
+        assert_eq!(read.named("last").unwrap().door, Door::Run);
+        let problems = read.problems.join("\n");
+        for part in [
+            "\"typo\": ",
+            "number 1 has",
+            "application 4",
+            "../etc",
+            "\"big\"",
+        ] {
+            assert!(problems.contains(part), "{part} is not in {problems}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_none_says_so_once() {
+        let catalogue = Catalogue::new("/nowhere/applications.toml".into());
+        let read = catalogue.current();
+        assert_eq!(read.problems.len(), 1);
+        assert!(Arc::ptr_eq(&read, &catalogue.current()));
+    }
+}

@@ -1,0 +1,227 @@
+//! The portal's configuration: a file in TOML, and what the command line says instead.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+/// All that can be said. Paths count from the file's folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// Where browsers are answered.
+    pub(crate) listen: SocketAddr,
+    /// What the portal keeps: the database, what runs, saves.
+    pub(crate) data: PathBuf,
+    /// `postgres://…`; else SQLite in `data`.
+    pub(crate) database: Option<String>,
+    /// The certificate's chain, as PEM.
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its key, as PEM.
+    pub(crate) key: Option<PathBuf>,
+    /// A proxy on this machine or in front of it speaks HTTPS, and says in `X-Forwarded-For` who asks.
+    pub(crate) behind_proxy: bool,
+    /// Passwords may cross the network for all to read.
+    pub(crate) plain_http: bool,
+    /// The file of applications.
+    pub(crate) applications: PathBuf,
+    /// The engine that sessions run on.
+    pub(crate) launcher: String,
+    /// With this word as a bearer token `/metrics` is answered without a log-in.
+    pub(crate) metrics_token: Option<String>,
+    pub(crate) limits: Limits,
+    pub(crate) local: LocalSection,
+}
+
+/// What a person may have, and how long things may take.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    /// Sessions of one person at a time, unless the account says otherwise.
+    pub(crate) sessions: u32,
+    /// Seconds from a session's start until it must run.
+    pub(crate) start: u64,
+    /// Seconds that a session waits for a place.
+    pub(crate) queue: u64,
+    /// Seconds that a session has to end when it is stopped.
+    pub(crate) grace: u64,
+}
+
+/// How sessions run on this machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LocalSection {
+    /// The program of a session with its first words.
+    pub(crate) program: Vec<String>,
+    /// Where sessions are reached, by browsers and clients; their ports are free ones.
+    pub(crate) listen: IpAddr,
+    /// Sessions at a time.
+    pub(crate) places: u32,
+    /// GPUs that they have together.
+    pub(crate) gpus: u32,
+    /// Sessions that wait for a place at most.
+    pub(crate) queue: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8600)),
+            data: PathBuf::new(),
+            database: None,
+            certificate: None,
+            key: None,
+            behind_proxy: false,
+            plain_http: false,
+            applications: "applications.toml".into(),
+            launcher: crate::launch::local::NAME.to_owned(),
+            metrics_token: None,
+            limits: Limits::default(),
+            local: LocalSection::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 1,
+            start: 60,
+            queue: 600,
+            grace: 10,
+        }
+    }
+}
+
+impl Default for LocalSection {
+    fn default() -> LocalSection {
+        LocalSection {
+            program: vec!["openuvr".to_owned(), "session".to_owned()],
+            listen: IpAddr::from([127, 0, 0, 1]),
+            places: 2,
+            gpus: 0,
+            queue: 8,
+        }
+    }
+}
+
+/// Reads the file, if one is named, and makes its paths whole.
+///
+/// # Errors
+/// It can't be read, says something unknown, or there is no folder for what the portal keeps.
+pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
+    let mut config = match file {
+        Some(file) => {
+            let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            let mut config: Config =
+                toml::from_str(&text).with_context(|| file.display().to_string())?;
+            let folder = file.parent().unwrap_or(Path::new("."));
+            for path in [&mut config.applications, &mut config.data] {
+                if !path.as_os_str().is_empty() {
+                    *path = folder.join(&*path);
+                }
+            }
+            for path in [&mut config.certificate, &mut config.key]
+                .into_iter()
+                .flatten()
+            {
+                *path = folder.join(&*path);
+            }
+            config
+        }
+        None => Config::default(),
+    };
+    if let Some(data) = data {
+        config.data = data.to_owned();
+    } else if config.data.as_os_str().is_empty() {
+        config.data = default_data()?;
+    }
+    if file.is_none() {
+        config.applications = config.data.join("applications.toml");
+    }
+    // What was said outside the file: a password need not stand in it.
+    if let Ok(url) = std::env::var("OPENUVR_PORTAL_DATABASE") {
+        config.database = Some(url);
+    }
+    Ok(config)
+}
+
+/// `$XDG_DATA_HOME/openuvr/portal`, else `~/.local/share/openuvr/portal` (XDG Base Directory Specification 0.8).
+fn default_data() -> Result<PathBuf> {
+    let of = |name| std::env::var_os(name).map(PathBuf::from);
+    let base = of("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let base = base.or_else(|| of("HOME").map(|home| home.join(".local/share")));
+    match base {
+        Some(base) => Ok(base.join("openuvr/portal")),
+        None => bail!(
+            "neither XDG_DATA_HOME nor HOME is set: say where the portal keeps things (--data FOLDER)"
+        ),
+    }
+}
+
+impl Config {
+    /// Whether browsers reach it by HTTPS, as far as it knows.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.certificate.is_some() || self.behind_proxy
+    }
+
+    /// What does not go together.
+    ///
+    /// # Errors
+    /// One line that says what to do.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.certificate.is_some() != self.key.is_some() {
+            bail!("a certificate needs its key, and a key its certificate: say both or neither");
+        }
+        let open = !self.listen.ip().is_loopback() && !self.is_secure();
+        if open && !self.plain_http {
+            bail!(
+                "at {} passwords would cross the network for all to read: say certificate and key; or \
+                 behind_proxy = true, if a proxy speaks HTTPS in front; or plain_http = true, if you want \
+                 it so",
+                self.listen
+            );
+        }
+        if self.local.program.is_empty() {
+            bail!(
+                "local.program is empty: it names the program of sessions, as [\"openuvr\", \"session\"]"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_do_not_cross_a_network_unseen_of() {
+        let at = |listen: &str| Config {
+            listen: listen.parse().unwrap(),
+            ..Config::default()
+        };
+        at("127.0.0.1:80").check().unwrap();
+        at("[::1]:80").check().unwrap();
+        let refused = at("0.0.0.0:80").check().unwrap_err().to_string();
+        assert!(refused.contains("behind_proxy"), "{refused}");
+        let mut told = at("0.0.0.0:80");
+        told.plain_http = true;
+        told.check().unwrap();
+        assert!(!told.is_secure());
+        let mut proxied = at("0.0.0.0:80");
+        proxied.behind_proxy = true;
+        proxied.check().unwrap();
+        let mut half = at("0.0.0.0:80");
+        half.certificate = Some("a.pem".into());
+        half.check().unwrap_err();
+    }
+
+    #[test]
+    fn a_word_that_is_none_is_named() {
+        let wrong = toml::from_str::<Config>("listne = \"127.0.0.1:1\"").unwrap_err();
+        assert!(wrong.to_string().contains("listne"), "{wrong}");
+    }
+}

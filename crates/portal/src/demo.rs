@@ -1,0 +1,160 @@
+//! `openuvr portal --demo`: a portal in a folder that goes with it, with an account and what is installed here.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use openuvr_terminal::out;
+use tracing::warn;
+
+use crate::accounts;
+use crate::config::Config;
+use crate::serve;
+use crate::store::User;
+
+/// The account's name.
+const NAME: &str = "demo";
+
+/// What is offered if it is installed: program, words, title, description, door.
+const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
+    (
+        "openarena",
+        &["+set", "r_fullscreen", "0"],
+        "OpenArena",
+        "A game of the Quake 3 engine",
+        "screen",
+    ),
+    (
+        "supertuxkart",
+        &["--windowed"],
+        "SuperTuxKart",
+        "Races of karts",
+        "screen",
+    ),
+    (
+        "chromium-bsu",
+        &[],
+        "Chromium B.S.U.",
+        "A small game of space ships",
+        "screen",
+    ),
+    ("glxgears", &[], "Gears", "Three gears that turn", "screen"),
+    (
+        "xterm",
+        &[],
+        "Terminal",
+        "To see that keys arrive",
+        "screen",
+    ),
+];
+
+/// The folder, which goes when this is dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(why) = fs::remove_dir_all(&self.0) {
+            warn!("{} is left: {why}", self.0.display());
+        }
+    }
+}
+
+/// Runs until it is told to end; then its sessions end, too.
+///
+/// # Errors
+/// Something can't be made or opened.
+pub(crate) async fn run(mut config: Config) -> Result<()> {
+    let folder = Folder(env::temp_dir().join(format!("openuvr-portal-{}", std::process::id())));
+    let at = || folder.0.display().to_string();
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&folder.0)
+        .with_context(at)?;
+    let openuvr = beside("openuvr").unwrap_or_else(|| "openuvr".into());
+    config.data = folder.0.join("data");
+    config.database = None;
+    config.applications = folder.0.join("applications.toml");
+    config.local.program = vec![openuvr.display().to_string(), "session".to_owned()];
+    config.limits.sessions = 2;
+    fs::write(&config.applications, applications(&openuvr)).with_context(at)?;
+    let password = accounts::random_password();
+    let user = User {
+        name: NAME.to_owned(),
+        password: accounts::hash(&password)?,
+        operator: true,
+        sessions: None,
+    };
+    serve::store(&config).await?.add_user(&user).await?;
+    out::answer(format_args!(
+        "Log in as {NAME} with the password {password}; Ctrl-C ends the portal and its sessions"
+    ));
+    serve::serve(config, serve::Sessions::End).await
+}
+
+/// The file of applications, as a person would write it.
+fn applications(openuvr: &Path) -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, words: &[&str], title: &str, description: &str, door: &str| {
+        // Writing into a string does not fail.
+        let _ = writeln!(
+            text,
+            "[[application]]\nname = {name:?}\ntitle = {title:?}\ndescription = {description:?}\n\
+             command = {words:?}\ndoor = {door:?}\n"
+        );
+    };
+    let scene = openuvr.display().to_string();
+    add(
+        "scene",
+        &[&scene, "scene"],
+        "Scene",
+        "The scene that OpenUVR brings: it moves, and answers the mouse",
+        "screen",
+    );
+    for (program, more, title, description, door) in APPLICATIONS {
+        if let Some(found) = on_path(program) {
+            let found = found.display().to_string();
+            let words: Vec<&str> = [found.as_str()]
+                .into_iter()
+                .chain(more.iter().copied())
+                .collect();
+            add(program, &words, title, description, door);
+        }
+    }
+    text
+}
+
+/// A program beside this one, as `./dev install` and cargo put it.
+fn beside(name: &str) -> Option<PathBuf> {
+    let own = env::current_exe().ok()?;
+    Some(own.parent()?.join(name)).filter(|file| file.is_file())
+}
+
+/// Games are often outside root's path on Debian.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(OsString::from(":/usr/games"));
+    let mut files = env::split_paths(&path).map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Catalogue;
+
+    #[test]
+    fn the_demos_applications_are_all_right() {
+        let folder = env::temp_dir().join(format!("openuvr-demo-test-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let folder = Folder(folder);
+        let file = folder.0.join("applications.toml");
+        fs::write(&file, applications(Path::new("/a \"b\"/openuvr"))).unwrap();
+        let read = Catalogue::new(file).current();
+        assert_eq!(read.problems, [""; 0]);
+        assert_eq!(read.all[0].command, ["/a \"b\"/openuvr", "scene"]);
+    }
+}

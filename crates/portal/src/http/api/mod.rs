@@ -1,0 +1,6 @@
+//! The handlers of the REST interface. `super::router` joins them.
+
+pub(super) mod applications;
+pub(super) mod login;
+pub(super) mod operator;
+pub(super) mod sessions;

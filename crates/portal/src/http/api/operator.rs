@@ -1,0 +1,118 @@
+//! What operators see.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::app::App;
+use crate::http::caller::{Caller, Operator};
+use crate::http::refusal::{Problem, Refusal};
+use crate::http::view::SessionView;
+
+/// The machines, and what is wrong.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Load {
+    /// The engine.
+    launcher: String,
+    servers: Vec<ServerView>,
+    /// The engine does not answer, and why.
+    trouble: Option<String>,
+    /// Applications that were left out, and why.
+    problems: Vec<String>,
+}
+
+/// A machine that sessions run on.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ServerView {
+    name: String,
+    /// Why it takes no sessions; none: it does.
+    trouble: Option<String>,
+    sessions: u32,
+    /// Sessions that it has places for.
+    places: Option<u32>,
+    gpus_used: u32,
+    gpus: u32,
+    /// Processes that want to run, averaged over a minute.
+    load: Option<f64>,
+    processors: Option<u32>,
+}
+
+/// An account.
+#[derive(Serialize, ToSchema)]
+pub(super) struct UserView {
+    name: String,
+    operator: bool,
+    /// Sessions that it may have at a time; none: as the configuration says.
+    sessions: Option<u32>,
+}
+
+/// Everybody's sessions.
+#[utoipa::path(
+    get, path = "/api/operator/sessions", security(("cookie" = [])),
+    responses(
+        (status = 200, body = [SessionView]), (status = 401, body = Problem), (status = 403, body = Problem),
+    ),
+)]
+pub(super) async fn sessions(
+    State(app): State<Arc<App>>,
+    _: Operator,
+    caller: Caller,
+) -> Json<Vec<SessionView>> {
+    let applications = app.catalogue.current();
+    let seen = app.sessions.all();
+    let views = seen.iter();
+    Json(
+        views
+            .map(|of| SessionView::of(of, &applications, &caller.user))
+            .collect(),
+    )
+}
+
+/// The machines that sessions run on, and what is wrong.
+#[utoipa::path(
+    get, path = "/api/operator/servers", security(("cookie" = [])),
+    responses((status = 200, body = Load), (status = 401, body = Problem), (status = 403, body = Problem)),
+)]
+pub(super) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Load> {
+    let (servers, trouble) = match app.sessions.servers().await {
+        Ok(servers) => (servers, app.sessions.engine_trouble()),
+        Err(why) => (Vec::new(), Some(why.to_string())),
+    };
+    let servers = servers.into_iter().map(|of| ServerView {
+        name: of.name,
+        trouble: of.ready.err(),
+        sessions: of.sessions,
+        places: of.places,
+        gpus_used: of.gpus_used,
+        gpus: of.gpus,
+        load: of.load,
+        processors: of.processors,
+    });
+    Json(Load {
+        launcher: app.sessions.launcher_name().to_owned(),
+        servers: servers.collect(),
+        trouble,
+        problems: app.catalogue.current().problems.clone(),
+    })
+}
+
+/// The accounts. They are made and taken away by `openuvr portal user`.
+#[utoipa::path(
+    get, path = "/api/operator/users", security(("cookie" = [])),
+    responses((status = 200, body = [UserView]), (status = 401, body = Problem), (status = 403, body = Problem)),
+)]
+pub(super) async fn users(
+    State(app): State<Arc<App>>,
+    _: Operator,
+) -> Result<Json<Vec<UserView>>, Refusal> {
+    let users = app.store.users().await?.into_iter();
+    let views = users.map(|user| UserView {
+        name: user.name,
+        operator: user.operator,
+        sessions: user.sessions,
+    });
+    Ok(Json(views.collect()))
+}

@@ -1,0 +1,253 @@
+//! A person's sessions.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use openuvr_proto::control::negotiate::Role;
+use serde::{Deserialize, Serialize};
+use tracing::{error, info};
+use utoipa::ToSchema;
+
+use crate::http::app::App;
+use crate::http::caller::Caller;
+use crate::http::refusal::{Problem, Refusal};
+use crate::http::view::{PastView, SessionView};
+use crate::launch::{Phase, SessionId};
+use crate::sessions::Seen;
+
+/// How much of the history is told.
+const HISTORY: u32 = 100;
+
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Start {
+    /// The application's name.
+    application: String,
+}
+
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Share {
+    /// Whether everybody who may log in may watch it.
+    shared: bool,
+}
+
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Wish {
+    /// To watch only. Who does not own the session always does.
+    #[serde(default)]
+    watch: bool,
+}
+
+/// What lets one client into one session, once.
+#[derive(Serialize, ToSchema)]
+pub(super) struct TicketView {
+    /// Where a browser goes. The ticket stands behind `#`, which browsers send to nobody.
+    url: String,
+    /// What opens the native client; none where the session answers no native clients.
+    native: Option<String>,
+    /// The ticket alone.
+    ticket: String,
+    /// Until when it must be shown, in seconds since 1970.
+    not_after: u64,
+    /// SHA-256 of the session's certificate, which a browser may ask about.
+    fingerprint: String,
+}
+
+/// The person's sessions, and those that others share.
+#[utoipa::path(
+    get, path = "/api/sessions", security(("cookie" = [])),
+    responses((status = 200, body = [SessionView]), (status = 401, body = Problem)),
+)]
+pub(super) async fn sessions(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Json<Vec<SessionView>> {
+    let applications = app.catalogue.current();
+    let seen = app.sessions.of(&caller.user);
+    let views = seen.iter();
+    Json(
+        views
+            .map(|of| SessionView::of(of, &applications, &caller.user))
+            .collect(),
+    )
+}
+
+/// One session.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}", security(("cookie" = [])), params(("id" = String, Path)),
+    responses(
+        (status = 200, body = SessionView),
+        (status = 401, body = Problem),
+        (status = 404, description = "or it is another's", body = Problem),
+    ),
+)]
+pub(super) async fn session(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SessionView>, Refusal> {
+    let seen = visible(&app, &caller, &id)?;
+    let applications = app.catalogue.current();
+    Ok(Json(SessionView::of(&seen, &applications, &caller.user)))
+}
+
+/// Starts an application as the session of this id, a UUID that the caller makes at random.
+///
+/// Asking twice with the same id starts nothing twice: who got no answer asks again.
+#[utoipa::path(
+    put, path = "/api/sessions/{id}", request_body = Start, security(("cookie" = [])),
+    params(("id" = String, Path)),
+    responses(
+        (status = 202, body = SessionView),
+        (status = 401, body = Problem),
+        (status = 403, body = Problem),
+        (status = 404, description = "no such application", body = Problem),
+        (status = 409, description = "the person has as many sessions as allowed", body = Problem),
+        (status = 410, description = "the session of this id is over, or never began", body = Problem),
+        (status = 422, description = "the id is no UUID, or the application can't be started", body = Problem),
+        (status = 503, description = "no room, or the engine does not answer", body = Problem),
+    ),
+)]
+pub(super) async fn start(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    given: Result<Json<Start>, JsonRejection>,
+) -> Result<(StatusCode, Json<SessionView>), Refusal> {
+    let Json(Start { application }) = given?;
+    let id: SessionId = (id.parse()).map_err(|_| {
+        Refusal::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "the session's id is no UUID",
+        )
+    })?;
+    app.sessions.start(id, &caller.user, &application).await?;
+    let seen = visible(&app, &caller, &id.to_string())?;
+    let applications = app.catalogue.current();
+    let view = SessionView::of(&seen, &applications, &caller.user);
+    Ok((StatusCode::ACCEPTED, Json(view)))
+}
+
+/// Ends a session: one's own, or as an operator anybody's. Of one that has ended it takes the last trace away.
+#[utoipa::path(
+    delete, path = "/api/sessions/{id}", security(("cookie" = [])), params(("id" = String, Path)),
+    responses(
+        (status = 202), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 503, body = Problem),
+    ),
+)]
+pub(super) async fn stop(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    let seen = visible(&app, &caller, &id)?;
+    let own = seen.observed.user == caller.user.name;
+    if !own && !caller.user.operator {
+        let why = "it is another's: you may watch it";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    }
+    info!(session = %seen.observed.session, by = caller.user.name, "stopped");
+    app.sessions.stop(seen.observed.session).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Lets everybody who may log in watch one's session, or no more.
+#[utoipa::path(
+    put, path = "/api/sessions/{id}/shared", request_body = Share, security(("cookie" = [])),
+    params(("id" = String, Path)),
+    responses(
+        (status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem),
+    ),
+)]
+pub(super) async fn share(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    given: Result<Json<Share>, JsonRejection>,
+) -> Result<StatusCode, Refusal> {
+    let Json(Share { shared }) = given?;
+    let seen = visible(&app, &caller, &id)?;
+    if seen.observed.user != caller.user.name {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "only its owner shares it",
+        ));
+    }
+    app.sessions.share(seen.observed.session, shared).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What lets one client into the session: as the player, if it is one's own, or else as one who watches.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/ticket", request_body = Wish, security(("cookie" = [])),
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, body = TicketView),
+        (status = 401, body = Problem),
+        (status = 403, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, description = "it does not run", body = Problem),
+    ),
+)]
+pub(super) async fn ticket(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    given: Result<Json<Wish>, JsonRejection>,
+) -> Result<Json<TicketView>, Refusal> {
+    let Json(Wish { watch }) = given?;
+    let seen = visible(&app, &caller, &id)?;
+    let Phase::Running { endpoint } = &seen.observed.phase else {
+        return Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "the session does not run",
+        ));
+    };
+    let own = seen.observed.user == caller.user.name;
+    let role = match own && !watch {
+        true => Role::Player,
+        false => Role::Observer,
+    };
+    let session = seen.observed.session;
+    let (ticket, not_after) = app.tickets.ticket(session, role).map_err(|why| {
+        error!(%session, "no ticket: {why}");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no ticket could be made")
+    })?;
+    info!(%session, user = caller.user.name, ?role, "gave a ticket");
+    Ok(Json(TicketView {
+        url: format!("{}/#ticket={ticket}", endpoint.web),
+        native: (endpoint.native.zip(endpoint.key.as_ref()))
+            .map(|(at, key)| format!("openuvr://{at}/?key={key}&ticket={ticket}")),
+        ticket,
+        not_after,
+        fingerprint: endpoint.fingerprint.clone(),
+    }))
+}
+
+/// What the person has played.
+#[utoipa::path(
+    get, path = "/api/history", security(("cookie" = [])),
+    responses((status = 200, body = [PastView]), (status = 401, body = Problem)),
+)]
+pub(super) async fn history(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Vec<PastView>>, Refusal> {
+    let applications = app.catalogue.current();
+    let past = app.store.history(&caller.user.name, HISTORY).await?;
+    let views = past.into_iter();
+    Ok(Json(
+        views.map(|of| PastView::of(of, &applications)).collect(),
+    ))
+}
+
+/// A session that the caller may know of; an operator of all.
+fn visible(app: &App, caller: &Caller, id: &str) -> Result<Seen, Refusal> {
+    let session = id.parse().ok();
+    let seen = session.and_then(|session| app.sessions.visible(session, &caller.user));
+    seen.ok_or_else(|| Refusal::nothing("session"))
+}

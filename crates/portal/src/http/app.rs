@@ -1,0 +1,25 @@
+//! What all requests share.
+
+use std::sync::{Arc, Mutex};
+
+use super::counts::Counts;
+use crate::accounts::{Limiter, Passwords};
+use crate::catalogue::Catalogue;
+use crate::sessions::{Sessions, Tickets};
+use crate::store::Store;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) store: Store,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) passwords: Passwords,
+    pub(crate) limiter: Mutex<Limiter>,
+    /// Browsers reach it by HTTPS.
+    pub(crate) secure: bool,
+    /// `X-Forwarded-For` says who asks.
+    pub(crate) behind_proxy: bool,
+    pub(crate) metrics_token: Option<String>,
+    pub(crate) counts: Counts,
+}

@@ -1,0 +1,154 @@
+//! Who asks: the cookie of a log-in, and that the request comes from our own page.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+
+use super::app::App;
+use super::refusal::Refusal;
+use super::server::Peer;
+use crate::accounts::Secret;
+use crate::store::{Login, User};
+
+/// What requests that change something carry beside the cookie.
+const CSRF: &str = "x-openuvr-csrf";
+
+/// A person who has logged in.
+pub(crate) struct Caller {
+    pub(crate) user: User,
+    pub(crate) csrf: String,
+    /// What is kept of the cookie.
+    pub(crate) token: String,
+}
+
+/// A person who is an operator.
+pub(crate) struct Operator;
+
+/// Where a request comes from.
+pub(crate) struct From(pub(crate) IpAddr);
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Refusal> {
+        let unknown = || Refusal::new(StatusCode::UNAUTHORIZED, "log in first");
+        let secret = cookie(&parts.headers, app.secure).ok_or_else(unknown)?;
+        let token = Secret::kept(secret);
+        let login = app.store.login(&token).await?;
+        let Login { user, csrf } = login.ok_or_else(unknown)?;
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            same_origin(&parts.headers)?;
+            let given = parts.headers.get(CSRF).map(|value| value.as_bytes());
+            if given != Some(csrf.as_bytes()) {
+                let why = format!("the header {CSRF} is missing or old: load the page again");
+                return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+            }
+        }
+        Ok(Caller { user, csrf, token })
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Operator {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Operator, Refusal> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        match caller.user.operator {
+            true => Ok(Operator),
+            false => Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "only operators may do that",
+            )),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for From {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<From, Refusal> {
+        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let peer = peer.unwrap_or(IpAddr::from([0; 4]));
+        // The last one is what the proxy itself has seen; those before it anybody can write.
+        let said = parts.headers.get_all("x-forwarded-for").iter().next_back();
+        let said =
+            said.and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok());
+        Ok(From(match app.behind_proxy {
+            true => said.unwrap_or(peer),
+            false => peer,
+        }))
+    }
+}
+
+/// The name of the cookie. With the prefix a browser takes it by HTTPS alone, and from this very host (RFC 6265bis,
+/// section 4.1.3).
+pub(super) fn cookie_name(secure: bool) -> &'static str {
+    match secure {
+        true => "__Host-openuvr",
+        false => "openuvr",
+    }
+}
+
+fn cookie(headers: &HeaderMap, secure: bool) -> Option<&str> {
+    let wanted = cookie_name(secure);
+    let lines = headers.get_all(header::COOKIE).iter();
+    let pairs = lines.flat_map(|line| line.to_str().unwrap_or_default().split(';'));
+    let mut values = pairs.filter_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == wanted).then_some(value)
+    });
+    values.next()
+}
+
+/// A request that a browser sends from another site is none of ours, whatever it carries.
+pub(super) fn same_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let foreign = || Refusal::new(StatusCode::FORBIDDEN, "that was asked from another site");
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if text("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
+        return Err(foreign());
+    }
+    let Some(origin) = text("origin") else {
+        return Ok(());
+    };
+    let host = text("host").unwrap_or_default();
+    match origin.split_once("://") {
+        Some((_, of)) if of == host => Ok(()),
+        _ => Err(foreign()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| {
+                let name = axum::http::HeaderName::from_static(name);
+                (name, value.parse().unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_request_of_another_site_is_refused() {
+        let from = |pairs: &[_]| same_origin(&headers(pairs)).is_ok();
+        assert!(from(&[]), "a program that is no browser");
+        assert!(from(&[("host", "a:1"), ("origin", "https://a:1")]));
+        assert!(!from(&[("host", "a:1"), ("origin", "https://b:1")]));
+        assert!(!from(&[("host", "a:1"), ("origin", "null")]));
+        assert!(!from(&[("host", "a:1"), ("sec-fetch-site", "same-site")]));
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        let found = headers(&[("cookie", "a=b; openuvr=12; __Host-openuvr=34")]);
+        assert_eq!(cookie(&found, false), Some("12"));
+        assert_eq!(cookie(&found, true), Some("34"));
+        assert_eq!(cookie(&headers(&[("cookie", "openuvrx=1")]), false), None);
+    }
+}

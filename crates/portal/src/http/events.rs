@@ -1,0 +1,92 @@
+//! What becomes of a person's sessions, as server-sent events (HTML Living Standard, section 9.2).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures_util::stream::{self, Stream};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::app::App;
+use super::caller::Caller;
+use super::view::SessionView;
+use crate::store::User;
+
+/// How often it is looked whether the log-in still lives.
+const LOGGED_IN: Duration = Duration::from_secs(30);
+
+/// Changes within this time are told together: with thousands of sessions there is always one.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+struct Watcher {
+    app: Arc<App>,
+    user: User,
+    token: String,
+    changes: watch::Receiver<u64>,
+    told: Option<String>,
+    check: Instant,
+}
+
+/// The person's sessions and those that others share, as an event `sessions` whose data is the list of
+/// `GET /api/sessions`: at once, and whenever it has changed.
+#[utoipa::path(
+    get, path = "/api/events", security(("cookie" = [])),
+    responses(
+        (status = 200, description = "events named `sessions`", body = String, content_type = "text/event-stream"),
+        (status = 401),
+    ),
+)]
+pub(super) async fn events(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let watcher = Watcher {
+        changes: app.sessions.changes(),
+        app,
+        user: caller.user,
+        token: caller.token,
+        told: None,
+        check: Instant::now() + LOGGED_IN,
+    };
+    Sse::new(stream::unfold(watcher, next)).keep_alive(KeepAlive::default())
+}
+
+/// The next event; none if the log-in is over.
+async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watcher)> {
+    loop {
+        let list = watcher.list();
+        if watcher.told.as_ref() != Some(&list) {
+            let event = Event::default().event("sessions").data(&list);
+            watcher.told = Some(list);
+            return Some((Ok(event), watcher));
+        }
+        match timeout_at(watcher.check, watcher.changes.changed()).await {
+            Ok(Ok(())) => tokio::time::sleep(TOGETHER).await,
+            Ok(Err(_)) => return None,
+            Err(_) => {
+                watcher.check = Instant::now() + LOGGED_IN;
+                // A database that does not answer is no reason to end what is there.
+                if let Ok(None) = watcher.app.store.login(&watcher.token).await {
+                    return None;
+                }
+            }
+        }
+        watcher.changes.mark_unchanged();
+    }
+}
+
+impl Watcher {
+    fn list(&self) -> String {
+        let applications = self.app.catalogue.current();
+        let seen = self.app.sessions.of(&self.user);
+        let views = seen.iter();
+        let views: Vec<SessionView> = views
+            .map(|of| SessionView::of(of, &applications, &self.user))
+            .collect();
+        serde_json::to_string(&views).unwrap_or_default()
+    }
+}

@@ -1,0 +1,156 @@
+//! Whether the portal works, and what it counts, in the text format of Prometheus 0.0.4.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::{FromRequestParts as _, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::app::App;
+use super::caller::Operator;
+use super::refusal::Refusal;
+use crate::accounts::Secret;
+use crate::launch::Phase;
+
+/// Counts an answer.
+pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    app.counts.answered(response.status());
+    response
+}
+
+/// 200 while people can log in and start sessions; 503 with what is wrong otherwise.
+pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
+    let mut wrong = Vec::new();
+    if app.store.check().await.is_err() {
+        wrong.push("the database does not answer");
+    }
+    if app.sessions.engine_trouble().is_some() {
+        wrong.push("the engine does not answer");
+    }
+    match wrong.as_slice() {
+        [] => (StatusCode::OK, "ok\n").into_response(),
+        wrong => (StatusCode::SERVICE_UNAVAILABLE, wrong.join("\n") + "\n").into_response(),
+    }
+}
+
+/// For operators, and for whoever has the configured word.
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (mut parts, _) = request.into_parts();
+    let given = parts.headers.get(header::AUTHORIZATION);
+    let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    // Hashes are compared, so the time tells nothing of the word.
+    let knows = (app.metrics_token.as_deref().zip(given))
+        .is_some_and(|(word, given)| Secret::kept(word) == Secret::kept(given));
+    if !knows {
+        Operator::from_request_parts(&mut parts, &app).await?;
+    }
+    let kind = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
+    Ok((kind, text(&app).await).into_response())
+}
+
+async fn text(app: &App) -> String {
+    let mut out = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
+        // Writing into a string does not fail.
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(out, "{name}{labels} {value}");
+        }
+    };
+    let seen = app.sessions.all();
+    let states = ["queued", "starting", "running", "ended", "lost"];
+    let of = |state: &str| {
+        let in_it = seen
+            .iter()
+            .filter(|seen| word(&seen.observed.phase) == state);
+        (format!("{{state=\"{state}\"}}"), in_it.count() as f64)
+    };
+    family(
+        "openuvr_portal_sessions",
+        "gauge",
+        "Sessions that the portal shows, by state.",
+        &states.map(of),
+    );
+    let answers = app.counts.answers.iter().zip(1..);
+    let answers: Vec<_> = answers
+        .map(|(count, n)| (format!("{{status=\"{n}xx\"}}"), of_count(count)))
+        .collect();
+    family(
+        "openuvr_portal_http_answers_total",
+        "counter",
+        "Answers by HTTP.",
+        &answers,
+    );
+    let wrong = of_count(&app.counts.logins_wrong);
+    let limited = of_count(&app.counts.logins_limited);
+    family(
+        "openuvr_portal_logins_refused_total",
+        "counter",
+        "Log-ins that were refused.",
+        &[
+            ("{reason=\"wrong\"}".to_owned(), wrong),
+            ("{reason=\"limited\"}".to_owned(), limited),
+        ],
+    );
+    let up = |up: bool| [(String::new(), if up { 1.0 } else { 0.0 })];
+    family(
+        "openuvr_portal_engine_up",
+        "gauge",
+        "Whether the engine of sessions answers.",
+        &up(app.sessions.engine_trouble().is_none()),
+    );
+    family(
+        "openuvr_portal_database_up",
+        "gauge",
+        "Whether the database answers.",
+        &up(app.store.check().await.is_ok()),
+    );
+    if let Ok(servers) = app.sessions.servers().await {
+        let each = |value: fn(&crate::launch::Server) -> Option<f64>| -> Vec<(String, f64)> {
+            let values = servers.iter();
+            values
+                .filter_map(|of| Some((format!("{{server={:?}}}", of.name), value(of)?)))
+                .collect()
+        };
+        let places = each(|of| of.places.map(f64::from));
+        family(
+            "openuvr_portal_places",
+            "gauge",
+            "Sessions that a server has places for.",
+            &places,
+        );
+        let used = each(|of| Some(f64::from(of.sessions)));
+        family(
+            "openuvr_portal_places_used",
+            "gauge",
+            "Sessions that have a place on a server.",
+            &used,
+        );
+    }
+    out
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn of_count(count: &AtomicU64) -> f64 {
+    count.load(Ordering::Relaxed) as f64
+}
+
+fn word(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Queued { .. } => "queued",
+        Phase::Starting => "starting",
+        Phase::Running { .. } => "running",
+        Phase::Ended { .. } => "ended",
+        Phase::Lost { .. } => "lost",
+    }
+}

@@ -1,0 +1,44 @@
+//! The page, which is part of the program: `page/dist`, built from `page/src` by Vite and checked in, so that
+//! nobody needs Node to build a portal.
+
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+
+use super::refusal::Refusal;
+
+/// Path, type, content.
+const FILES: [(&str, &str, &str); 3] = [
+    (
+        "/",
+        "text/html; charset=utf-8",
+        include_str!("../../page/dist/index.html"),
+    ),
+    (
+        "/page.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../page/dist/page.js"),
+    ),
+    (
+        "/page.css",
+        "text/css; charset=utf-8",
+        include_str!("../../page/dist/page.css"),
+    ),
+];
+
+/// The file at a path that is no route.
+pub(super) async fn page(method: Method, uri: Uri) -> Response {
+    let found = FILES.iter().find(|(path, ..)| *path == uri.path());
+    match found {
+        Some((_, kind, content)) if matches!(method, Method::GET | Method::HEAD) => {
+            let headers = [
+                (header::CONTENT_TYPE, *kind),
+                (header::CACHE_CONTROL, "no-cache"),
+            ];
+            (StatusCode::OK, headers, *content).into_response()
+        }
+        Some(_) => {
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here").into_response()
+        }
+        None => Refusal::nothing("page").into_response(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Answers that say no: a status and one line.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tracing::warn;
+use utoipa::ToSchema;
+
+use crate::launch::LaunchError;
+use crate::sessions::Refused;
+use crate::store::StoreError;
+
+/// Why not.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    why: String,
+    /// Seconds after which it may be tried again.
+    wait: Option<u64>,
+}
+
+/// The body of such an answer.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Problem {
+    /// One line for the person.
+    error: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, why: impl Into<String>) -> Refusal {
+        Refusal {
+            status,
+            why: why.into(),
+            wait: None,
+        }
+    }
+
+    /// There is no such thing, or the caller may not know of it.
+    pub(crate) fn nothing(what: &str) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, format!("there is no such {what}"))
+    }
+
+    pub(crate) fn wait(mut self, seconds: u64) -> Refusal {
+        self.wait = Some(seconds);
+        self
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = Problem { error: self.why };
+        let mut response = (self.status, Json(problem)).into_response();
+        if let Some(seconds) = self.wait {
+            let seconds = HeaderValue::from(seconds);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(why: StoreError) -> Refusal {
+        // The operator gets the details, the person what to do.
+        warn!("{why}");
+        Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the portal's database does not answer; try again, or tell the operator",
+        )
+        .wait(5)
+    }
+}
+
+impl From<LaunchError> for Refusal {
+    fn from(why: LaunchError) -> Refusal {
+        match why {
+            LaunchError::Full(_) => {
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why.to_string()).wait(30)
+            }
+            LaunchError::Denied(_) => Refusal::new(StatusCode::FORBIDDEN, why.to_string()),
+            LaunchError::BadApplication(_) => {
+                Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string())
+            }
+            LaunchError::Unavailable(why) => {
+                warn!("the engine does not answer: {why}");
+                Refusal::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "no sessions can be started at present: the servers' engine does not answer. What runs goes on",
+                )
+                .wait(10)
+            }
+        }
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(why: Refused) -> Refusal {
+        let status = match why {
+            Refused::NoApplication | Refused::NotYours => StatusCode::NOT_FOUND,
+            Refused::Over => StatusCode::GONE,
+            Refused::TooMany(_) | Refused::Twice(_) => StatusCode::CONFLICT,
+            Refused::Launch(why) => return why.into(),
+            Refused::Store(why) => return why.into(),
+        };
+        Refusal::new(status, why.to_string())
+    }
+}
+
+impl From<JsonRejection> for Refusal {
+    fn from(why: JsonRejection) -> Refusal {
+        Refusal::new(why.status(), why.body_text())
+    }
+}

@@ -1,0 +1,78 @@
+//! All routes. The description of the REST interface is made of the same lines, and served at
+//! `/api/openapi.json`.
+
+use std::sync::Arc;
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::api::{applications, login, operator, sessions};
+use super::app::App;
+use super::{events, headers, metrics, pages};
+
+/// The longest body of a request, in bytes: a log-in is the longest.
+const MAX_BODY: usize = 16 * 1024;
+
+/// All routes.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let (router, api) = routes();
+    let description = Arc::new(describe(api));
+    router
+        .route(
+            "/api/openapi.json",
+            get(move || async move { Json(OpenApi::clone(&description)) }),
+        )
+        .route("/healthz", get(metrics::health))
+        .route("/metrics", get(metrics::metrics))
+        .fallback(pages::page)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::map_response(headers::add))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&app),
+            metrics::count,
+        ))
+        .with_state(app)
+}
+
+fn routes() -> (Router<Arc<App>>, OpenApi) {
+    OpenApiRouter::new()
+        .routes(routes!(login::log_in))
+        .routes(routes!(login::log_out))
+        .routes(routes!(login::me))
+        .routes(routes!(login::change_password))
+        .routes(routes!(applications::applications))
+        .routes(routes!(applications::picture))
+        .routes(routes!(sessions::sessions))
+        .routes(routes!(sessions::session, sessions::start, sessions::stop))
+        .routes(routes!(sessions::share))
+        .routes(routes!(sessions::ticket))
+        .routes(routes!(sessions::history))
+        .routes(routes!(events::events))
+        .routes(routes!(operator::sessions))
+        .routes(routes!(operator::servers))
+        .routes(routes!(operator::users))
+        .split_for_parts()
+}
+
+fn describe(api: OpenApi) -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("OpenUVR portal")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "What the portal's page uses. A log-in sets a cookie; every request but GET carries what the log-in \
+             gave as `csrf` in the header `x-openuvr-csrf`.",
+        ))
+        .build();
+    let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new("openuvr")));
+    let mut described = OpenApiBuilder::from(api).info(info).build();
+    described
+        .components
+        .get_or_insert_default()
+        .add_security_scheme("cookie", cookie);
+    described
+}

@@ -1,0 +1,153 @@
+//! `openuvr portal` itself: opens everything, says where it is, and answers until it is told to end.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_terminal::out;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::accounts::Passwords;
+use crate::catalogue::Catalogue;
+use crate::config::Config;
+use crate::http::{App, Server, TlsFiles, router};
+use crate::launch::local::{self, Local, LocalConfig};
+use crate::launch::{LAUNCHERS, Launcher};
+use crate::sessions::{self, Tickets};
+use crate::store::{Place, Store};
+
+/// What becomes of sessions when the portal ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sessions {
+    /// The next portal finds them.
+    GoOn,
+    /// They end with it.
+    End,
+}
+
+/// Answers until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// Something can't be opened.
+pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
+    config.check()?;
+    if !config.listen.ip().is_loopback() && !config.is_secure() {
+        warn!("passwords cross the network for all to read, as plain_http = true says");
+    }
+    let store = store(&config).await?;
+    let launcher = launcher(&config)?;
+    let tickets = Arc::new(Tickets::open(&store).await?);
+    let catalogue = Arc::new(Catalogue::new(config.applications.clone()));
+    catalogue.current();
+    let sessions = Arc::new(sessions::Sessions::new(
+        launcher,
+        store.clone(),
+        Arc::clone(&catalogue),
+        Arc::clone(&tickets),
+        config.limits.clone(),
+        config.data.join("saves"),
+    ));
+    sessions.find_ended().await;
+    let tls = config.certificate.clone().zip(config.key.clone());
+    let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
+    let server = Server::bind(config.listen, tls.as_ref()).await?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let at = server.address()?;
+    if store.users().await?.is_empty() {
+        let hint =
+            "nobody can log in yet: `openuvr portal user add NAME --operator` makes an account";
+        out::answer(format_args!("{hint}"));
+    }
+    println!("The portal is at {scheme}://{at}");
+    let app = Arc::new(App {
+        store,
+        sessions: Arc::clone(&sessions),
+        catalogue,
+        tickets,
+        passwords: Passwords::new()?,
+        limiter: Default::default(),
+        secure: config.is_secure(),
+        behind_proxy: config.behind_proxy,
+        metrics_token: config.metrics_token.clone(),
+        counts: Default::default(),
+    });
+    let (mut interrupt, mut terminate) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    );
+    tokio::select! {
+        () = server.serve(router(app)) => {}
+        () = Arc::clone(&sessions).follow() => bail!("the launcher tells no more of sessions"),
+        _ = interrupt.recv() => info!("ends"),
+        _ = terminate.recv() => info!("ends"),
+    }
+    if at_end == Sessions::End {
+        sessions.end_all().await;
+    }
+    Ok(())
+}
+
+/// The database.
+///
+/// # Errors
+/// It can't be opened.
+pub(crate) async fn store(config: &Config) -> Result<Store> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data)
+        .with_context(|| config.data.display().to_string())?;
+    let file = config.data.join("portal.sqlite");
+    let place = match &config.database {
+        Some(url) => Place::Url(url),
+        None => Place::File(&file),
+    };
+    Ok(Store::open(place).await?)
+}
+
+/// The engine that the configuration names. In a runtime of tokio.
+fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
+    match config.launcher.as_str() {
+        local::NAME => {
+            let section = &config.local;
+            let mut program: Vec<OsString> = section.program.iter().map(Into::into).collect();
+            program.push(format!("--listen={}", section.listen).into());
+            let local = Local::open(LocalConfig {
+                folder: config.data.join("sessions"),
+                program,
+                places: section.places,
+                gpus: section.gpus,
+                queue: section.queue,
+            })?;
+            Ok(Arc::new(local))
+        }
+        other => bail!(
+            "there is no launcher {other:?}: this program has {}",
+            LAUNCHERS.join(", ")
+        ),
+    }
+}
+
+/// Says what is wrong with configuration and applications.
+///
+/// # Errors
+/// Something is.
+pub(crate) fn check(config: &Config) -> Result<()> {
+    config.check()?;
+    let applications = Catalogue::new(config.applications.clone()).current();
+    for problem in &applications.problems {
+        out::answer(format_args!("left out: {problem}"));
+    }
+    println!(
+        "{} applications in {}",
+        applications.all.len(),
+        config.applications.display()
+    );
+    match applications.problems.is_empty() {
+        true => Ok(()),
+        false => bail!("{} applications are left out", applications.problems.len()),
+    }
+}

@@ -1,0 +1,151 @@
+//! What was last seen of each session.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use crate::launch::{Observed, Phase, SessionId};
+
+/// A session as it was last seen.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) observed: Observed,
+    /// Since when it is in this phase, as far as this portal has seen.
+    pub(crate) since: Instant,
+    /// Whether everybody who may log in may watch it.
+    pub(crate) shared: bool,
+    /// The portal ends it, for this reason.
+    pub(crate) stopping: bool,
+}
+
+#[derive(Default)]
+struct Table {
+    sessions: BTreeMap<SessionId, Seen>,
+    /// Said before the engine has told of the session.
+    shared: Vec<SessionId>,
+    reasons: BTreeMap<SessionId, String>,
+    trouble: Option<String>,
+}
+
+/// The table, and who is told of changes.
+pub(super) struct Registry {
+    table: Mutex<Table>,
+    changed: watch::Sender<u64>,
+}
+
+impl Default for Registry {
+    fn default() -> Registry {
+        Registry {
+            table: Mutex::default(),
+            changed: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        self.changed
+            .send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn apply(&self, mut observed: Observed, now: Instant) {
+        let mut table = self.lock();
+        let session = observed.session;
+        let own = table.reasons.get(&session).cloned();
+        if let (Phase::Ended { why, .. }, Some(own)) = (&mut observed.phase, own) {
+            *why = own;
+        }
+        let shared = table.shared.iter().any(|of| *of == session);
+        let before = table.sessions.get(&session);
+        if before.is_some_and(|seen| seen.observed == observed) {
+            return;
+        }
+        let same = |seen: &&Seen| {
+            std::mem::discriminant(&seen.observed.phase) == std::mem::discriminant(&observed.phase)
+        };
+        let seen = Seen {
+            since: before.filter(same).map_or(now, |seen| seen.since),
+            shared: before.map_or(shared, |seen| seen.shared),
+            stopping: before.is_some_and(|seen| seen.stopping),
+            observed,
+        };
+        table.sessions.insert(session, seen);
+        drop(table);
+        self.tell();
+    }
+
+    pub(super) fn forget(&self, session: SessionId) {
+        let mut table = self.lock();
+        table.sessions.remove(&session);
+        table.reasons.remove(&session);
+        table.shared.retain(|of| *of != session);
+        drop(table);
+        self.tell();
+    }
+
+    pub(super) fn share(&self, session: SessionId, shared: bool) {
+        let mut table = self.lock();
+        table.shared.retain(|of| *of != session);
+        if shared {
+            table.shared.push(session);
+        }
+        if let Some(seen) = table.sessions.get_mut(&session) {
+            seen.shared = shared;
+        }
+        drop(table);
+        self.tell();
+    }
+
+    pub(super) fn stopping(&self, session: SessionId, why: &str) {
+        let mut table = self.lock();
+        table.reasons.insert(session, why.to_owned());
+        if let Some(seen) = table.sessions.get_mut(&session) {
+            seen.stopping = true;
+        }
+    }
+
+    pub(super) fn of(&self, session: SessionId) -> Option<Seen> {
+        self.lock().sessions.get(&session).cloned()
+    }
+
+    pub(super) fn of_user(&self, user: &str) -> Vec<Seen> {
+        self.select(|seen| seen.observed.user == user)
+    }
+
+    pub(super) fn visible_to(&self, user: &str) -> Vec<Seen> {
+        self.select(|seen| seen.observed.user == user || seen.shared)
+    }
+
+    pub(super) fn all(&self) -> Vec<Seen> {
+        self.select(|_| true)
+    }
+
+    fn select(&self, which: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+        let table = self.lock();
+        let all = table.sessions.values();
+        all.filter(|seen| which(seen)).cloned().collect()
+    }
+
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    pub(super) fn set_trouble(&self, trouble: Option<String>) {
+        let mut table = self.lock();
+        if table.trouble != trouble {
+            table.trouble = trouble;
+            drop(table);
+            self.tell();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What the program of a session is told: the words of `openuvr session`, whoever starts it.
+
+use std::path::Path;
+
+use crate::catalogue::Application;
+use crate::launch::SessionId;
+
+/// The words behind `openuvr session`.
+pub(super) fn of(
+    session: SessionId,
+    user: &str,
+    application: &Application,
+    key: &str,
+    saves: Option<&Path>,
+) -> Vec<String> {
+    // A value that begins with a hyphen, as a key may, is none of its own without `=`.
+    let mut words = vec![
+        format!("--id={session}"),
+        format!("--ticket-key={key}"),
+        format!("--user={user}"),
+        format!("--door={}", application.door.word()),
+    ];
+    if let Some(size) = &application.size {
+        words.push(format!("--size={size}"));
+    }
+    if application.memory > 0 {
+        words.push(format!("--memory={}", application.memory));
+    }
+    if let Some(saves) = saves {
+        words.push(format!("--save={}", saves.display()));
+    }
+    words.push("--".to_owned());
+    words.extend(application.command.iter().cloned());
+    words
+}

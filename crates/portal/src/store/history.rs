@@ -1,0 +1,143 @@
+//! What sessions there were, and which are shared.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, now};
+use crate::launch::SessionId;
+
+/// A session as the portal has seen it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Past {
+    /// Which.
+    pub(crate) session: String,
+    /// Whose.
+    pub(crate) user: String,
+    /// Of which application.
+    pub(crate) application: String,
+    /// When it was asked for, in seconds since 1970.
+    pub(crate) launched: i64,
+    /// When its end was seen.
+    pub(crate) ended: Option<i64>,
+    /// Where it ran.
+    pub(crate) server: Option<String>,
+    /// The exit code of its program.
+    pub(crate) code: Option<i64>,
+    /// Why it ended.
+    pub(crate) why: Option<String>,
+    /// Whether everybody who may log in may watch it.
+    pub(crate) shared: bool,
+}
+
+/// Whose a session is that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Noted {
+    /// The one's who asks.
+    Own,
+    /// The one's who asks, and its end was noted.
+    Over,
+    /// Somebody else's.
+    Others,
+}
+
+impl Store {
+    /// Notes that a session is asked for. It may have been asked for before.
+    pub(crate) async fn note_launch(
+        &self,
+        session: SessionId,
+        user: &str,
+        application: &str,
+    ) -> Result<Noted, StoreError> {
+        sqlx::query(
+            "INSERT INTO history (session, user_name, application, launched, shared)
+             VALUES ($1, $2, $3, $4, 0) ON CONFLICT DO NOTHING",
+        )
+        .bind(session.to_string())
+        .bind(user)
+        .bind(application)
+        .bind(now())
+        .execute(&self.pool)
+        .await?;
+        let row = sqlx::query("SELECT user_name, ended FROM history WHERE session = $1")
+            .bind(session.to_string())
+            .fetch_one(&self.pool)
+            .await?;
+        let owner: String = row.try_get("user_name")?;
+        let ended: Option<i64> = row.try_get("ended")?;
+        Ok(match ended {
+            _ if owner != user => Noted::Others,
+            None => Noted::Own,
+            Some(_) => Noted::Over,
+        })
+    }
+
+    /// Notes how it ended, if that is not noted yet.
+    pub(crate) async fn note_end(
+        &self,
+        session: SessionId,
+        server: Option<&str>,
+        code: Option<i32>,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE history SET ended = $2, server = $3, code = $4, why = $5
+             WHERE session = $1 AND ended IS NULL",
+        )
+        .bind(session.to_string())
+        .bind(now())
+        .bind(server)
+        .bind(code.map(i64::from))
+        .bind(why)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Sessions of this account, the newest first; those that have not ended included.
+    pub(crate) async fn history(&self, user: &str, at_most: u32) -> Result<Vec<Past>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT session, user_name, application, launched, ended, server, code, why, shared
+             FROM history WHERE user_name = $1 ORDER BY launched DESC, session LIMIT $2",
+        )
+        .bind(user)
+        .bind(i64::from(at_most))
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// All whose end was not noted.
+    pub(crate) async fn unfinished(&self) -> Result<Vec<Past>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT session, user_name, application, launched, ended, server, code, why, shared
+             FROM history WHERE ended IS NULL",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// Lets everybody who may log in watch it, or no more.
+    pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
+        sqlx::query("UPDATE history SET shared = $2 WHERE session = $1")
+            .bind(session.to_string())
+            .bind(i64::from(shared))
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+}
+
+fn read(row: &AnyRow) -> Result<Past, sqlx::Error> {
+    Ok(Past {
+        session: row.try_get("session")?,
+        user: row.try_get("user_name")?,
+        application: row.try_get("application")?,
+        launched: row.try_get("launched")?,
+        ended: row.try_get("ended")?,
+        server: row.try_get("server")?,
+        code: row.try_get("code")?,
+        why: row.try_get("why")?,
+        shared: row.try_get::<i64, _>("shared")? != 0,
+    })
+}

@@ -1,0 +1,63 @@
+//! The tables, and how they came to be as they are.
+
+use sqlx::AnyPool;
+
+use super::StoreError;
+
+/// What each version adds. A version that was released is never changed; a new one is added behind it.
+const STEPS: [&[&'static str]; 1] = [&[
+    "CREATE TABLE users (
+        name TEXT PRIMARY KEY,
+        password TEXT NOT NULL,
+        operator BIGINT NOT NULL,
+        sessions BIGINT,
+        subject TEXT UNIQUE,
+        created BIGINT NOT NULL)",
+    "CREATE TABLE logins (
+        token TEXT PRIMARY KEY,
+        user_name TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+        csrf TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        seen BIGINT NOT NULL)",
+    "CREATE TABLE history (
+        session TEXT PRIMARY KEY,
+        user_name TEXT NOT NULL,
+        application TEXT NOT NULL,
+        launched BIGINT NOT NULL,
+        ended BIGINT,
+        server TEXT,
+        code BIGINT,
+        why TEXT,
+        shared BIGINT NOT NULL)",
+    "CREATE INDEX history_of_user ON history (user_name, launched)",
+    "CREATE TABLE keys (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+]];
+
+/// The version of this program's tables.
+#[expect(clippy::cast_possible_wrap, reason = "there are few")]
+pub(super) const VERSION: i64 = STEPS.len() as i64;
+
+/// Brings the tables to [`VERSION`], all or nothing.
+pub(super) async fn migrate(pool: &AnyPool) -> Result<(), StoreError> {
+    let mut transaction = pool.begin().await?;
+    sqlx::query("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")
+        .execute(&mut *transaction)
+        .await?;
+    let have: i64 = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM schema_version")
+        .fetch_one(&mut *transaction)
+        .await?;
+    if have > VERSION {
+        return Err(StoreError::Newer(have));
+    }
+    for (step, number) in STEPS.iter().zip(1..).filter(|(_, number)| *number > have) {
+        for statement in step.iter().copied() {
+            sqlx::query(statement).execute(&mut *transaction).await?;
+        }
+        sqlx::query("INSERT INTO schema_version (version) VALUES ($1)")
+            .bind::<i64>(number)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}

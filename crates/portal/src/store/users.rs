@@ -1,0 +1,112 @@
+//! Accounts.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, now};
+
+/// The longest name of an account, in bytes; a guess: e-mail addresses of most people fit.
+pub(crate) const MAX_NAME: usize = 64;
+
+/// An account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct User {
+    /// Its name, with which the person logs in.
+    pub(crate) name: String,
+    /// Argon2 in the PHC string format; empty: it has no password.
+    pub(crate) password: String,
+    /// Whether it may see and stop everybody's sessions.
+    pub(crate) operator: bool,
+    /// Sessions that it may have at a time; none: as the configuration says.
+    pub(crate) sessions: Option<u32>,
+}
+
+impl Store {
+    /// Adds an account.
+    pub(crate) async fn add_user(&self, user: &User) -> Result<(), StoreError> {
+        check(&user.name)?;
+        let added = sqlx::query(
+            "INSERT INTO users (name, password, operator, sessions, created)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+        )
+        .bind(&user.name)
+        .bind(&user.password)
+        .bind(i64::from(user.operator))
+        .bind(user.sessions.map(i64::from))
+        .bind(now())
+        .execute(&self.pool)
+        .await?;
+        match added.rows_affected() {
+            0 => Err(StoreError::Exists(user.name.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The account of this name.
+    pub(crate) async fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        let row =
+            sqlx::query("SELECT name, password, operator, sessions FROM users WHERE name = $1")
+                .bind(name)
+                .fetch_optional(&self.pool)
+                .await?;
+        Ok(row.as_ref().map(read).transpose()?)
+    }
+
+    /// All accounts, by name.
+    pub(crate) async fn users(&self) -> Result<Vec<User>, StoreError> {
+        let rows =
+            sqlx::query("SELECT name, password, operator, sessions FROM users ORDER BY name")
+                .fetch_all(&self.pool)
+                .await?;
+        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// Gives an account another password, and ends its log-ins; whether there is one.
+    pub(crate) async fn set_password(
+        &self,
+        name: &str,
+        password: &str,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let changed = sqlx::query("UPDATE users SET password = $2 WHERE name = $1")
+            .bind(name)
+            .bind(password)
+            .execute(&mut *transaction)
+            .await?;
+        sqlx::query("DELETE FROM logins WHERE user_name = $1")
+            .bind(name)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(changed.rows_affected() > 0)
+    }
+
+    /// Takes an account away, with its log-ins; whether there was one.
+    pub(crate) async fn remove_user(&self, name: &str) -> Result<bool, StoreError> {
+        let removed = sqlx::query("DELETE FROM users WHERE name = $1")
+            .bind(name)
+            .execute(&self.pool)
+            .await?;
+        Ok(removed.rows_affected() > 0)
+    }
+}
+
+/// A name stands in addresses, file names, labels of engines and logs.
+fn check(name: &str) -> Result<(), StoreError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match begins && name.len() <= MAX_NAME && name.chars().all(allowed) {
+        true => Ok(()),
+        false => Err(StoreError::Name(name.to_owned())),
+    }
+}
+
+pub(super) fn read(row: &AnyRow) -> Result<User, sqlx::Error> {
+    let sessions: Option<i64> = row.try_get("sessions")?;
+    Ok(User {
+        name: row.try_get("name")?,
+        password: row.try_get("password")?,
+        operator: row.try_get::<i64, _>("operator")? != 0,
+        sessions: sessions.and_then(|n| u32::try_from(n).ok()),
+    })
+}

@@ -1,0 +1,85 @@
+//! `openuvr portal user`: accounts, from the command line.
+
+use std::io::{self, BufRead as _};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::accounts;
+use crate::command::UserAction;
+use crate::config::Config;
+use crate::serve;
+use crate::store::User;
+
+/// Does it, and says so.
+///
+/// # Errors
+/// The database can't be opened, or there is no such account, or there is one already.
+pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
+    let store = serve::store(config).await?;
+    let none =
+        |name: &str| format!("there is no account {name:?}; `openuvr portal user list` lists them");
+    match action {
+        UserAction::Add {
+            name,
+            operator,
+            sessions,
+            password_stdin,
+        } => {
+            let password = password(password_stdin)?;
+            let user = User {
+                name: name.clone(),
+                password: accounts::hash(&password)?,
+                operator,
+                sessions,
+            };
+            store.add_user(&user).await?;
+            tell(&name, &password, password_stdin);
+        }
+        UserAction::Password {
+            name,
+            password_stdin,
+        } => {
+            let password = password(password_stdin)?;
+            if !store
+                .set_password(&name, &accounts::hash(&password)?)
+                .await?
+            {
+                bail!(none(&name));
+            }
+            tell(&name, &password, password_stdin);
+        }
+        UserAction::Remove { name } => {
+            if !store.remove_user(&name).await? {
+                bail!(none(&name));
+            }
+            println!("removed {name}");
+        }
+        UserAction::List => {
+            for user in store.users().await? {
+                let role = if user.operator { "operator" } else { "user" };
+                let sessions = user
+                    .sessions
+                    .map_or(String::new(), |n| format!(", {n} sessions"));
+                println!("{}: {role}{sessions}", user.name);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn password(from_input: bool) -> Result<String> {
+    if !from_input {
+        return Ok(accounts::random_password());
+    }
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.context("the password can't be read from standard input")?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn tell(name: &str, password: &str, known: bool) {
+    match known {
+        true => println!("{name} may log in"),
+        false => println!("{name} may log in with the password {password}"),
+    }
+}

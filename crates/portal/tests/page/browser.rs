@@ -1,0 +1,63 @@
+//! A real Chromium without a window, driven as the benches drive it: what fails ends the test.
+
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long a page may take on a machine that is busy.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+#[path = "../../../bench/src/chromium/protocol.rs"]
+#[allow(dead_code, reason = "the benches use more of it")]
+mod protocol;
+
+use protocol::DevTools;
+pub(crate) use protocol::{Tab, program};
+
+pub(crate) struct Browser {
+    child: Child,
+    tools: DevTools<ChildStdin>,
+}
+
+impl Browser {
+    /// Starts it with an empty profile in `folder`.
+    pub(crate) fn start(program: &str, folder: &Path) -> Browser {
+        let mut child = protocol::command(program, folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let tools = DevTools::new(commands, answers, TIMEOUT);
+        Browser { child, tools }
+    }
+
+    /// A new tab at this address.
+    pub(crate) fn open(&mut self, url: &str) -> Tab {
+        self.tools.open(url).unwrap()
+    }
+
+    /// Does something and waits for its result.
+    pub(crate) fn call(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
+        self.tools.call(tab, method, params).unwrap()
+    }
+
+    /// The value of a script's last expression; of a promise what it brings.
+    pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
+        self.tools.run(tab, script).unwrap()
+    }
+
+    /// Waits until a script's value is true. A page that is not there yet is waited for, too.
+    pub(crate) fn until(&mut self, tab: &Tab, script: &str) {
+        self.tools.until(tab, script).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,129 @@
+//! The page in a real browser. `./dev test-portal` installs it; without one these tests say so and do nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod browser;
+mod plays;
+#[path = "../portal/support.rs"]
+#[allow(dead_code, reason = "the tests without a browser use more of it")]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use browser::Browser;
+use serde_json::json;
+use support::{PASSWORD, Place, Portal, wait};
+
+/// One browser at a time: each takes more than a core until its page is there.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A browser, if there is one, and its turn.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn start(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match browser::program() {
+        Some(program) => Some((Browser::start(program, &place.folder), turn)),
+        None => {
+            assert!(std::env::var_os("CI").is_none(), "there is no browser");
+            eprintln!("skipped: install chromium for it, or run ./dev test-portal");
+            None
+        }
+    }
+}
+
+/// What a person does to get in.
+fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> browser::Tab {
+    let tab = browser.open(&format!("http://{}/", portal.at));
+    browser.until(
+        &tab,
+        "document.querySelector('#login') && !document.querySelector('#login').hidden",
+    );
+    let script = format!(
+        "document.querySelector('#name').value = {name:?};
+         document.querySelector('#password').value = {PASSWORD:?};
+         document.querySelector('#login').requestSubmit(); true"
+    );
+    browser.run(&tab, &script);
+    browser.until(
+        &tab,
+        "document.querySelectorAll('#applications > li').length > 0",
+    );
+    tab
+}
+
+#[test]
+fn a_person_logs_in_starts_shares_and_stops() {
+    let place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    place.add_user("ada", &[]);
+    place.add_user("root", &["--operator"]);
+    let portal = place.start();
+    let tab = log_in(&mut browser, &portal, "ada");
+    let titles = browser.run(
+        &tab,
+        "[...document.querySelectorAll('#applications h3')].map((of) => of.textContent)",
+    );
+    assert_eq!(titles, json!(["Bare", "save", "adas"]));
+    browser.run(
+        &tab,
+        "document.querySelector('[data-start=bare]').click(); true",
+    );
+    let state = |of: &str| format!("document.querySelector('#own li')?.dataset.state === '{of}'");
+    browser.until(&tab, &state("running"));
+    assert_eq!(place.processes().len(), 1);
+    let said = browser.run(
+        &tab,
+        "document.querySelector('#own .what span').textContent",
+    );
+    assert!(said.as_str().unwrap().starts_with("running on "), "{said}");
+    let press = |word: &str, list: &str| {
+        format!(
+            "[...document.querySelectorAll('{list} button')].find((of) => of.textContent === '{word}').click(); true"
+        )
+    };
+    browser.run(&tab, &press("Share", "#own"));
+    browser.until(
+        &tab,
+        "document.querySelector('#own').textContent.includes('Share no more')",
+    );
+
+    // The portal is started anew under the page, at the same address: it goes on by itself.
+    let address = portal.at.clone();
+    portal.kill();
+    let portal = place.start_at(&address);
+    browser.until(&tab, &state("running"));
+
+    let operator = log_in_anew(&mut browser, &portal, &tab);
+    browser.run(
+        &operator,
+        "document.querySelector('#tab-operator').click(); true",
+    );
+    browser.until(
+        &operator,
+        "document.querySelectorAll('#everybody > li').length === 1",
+    );
+    let servers = browser.run(&operator, "document.querySelector('#servers').textContent");
+    assert!(
+        servers.as_str().unwrap().contains("1 of 3 places"),
+        "{servers}"
+    );
+    browser.run(&operator, &press("Stop", "#everybody"));
+    wait("it is stopped", || place.processes().is_empty());
+    browser.run(
+        &operator,
+        "document.querySelector('#tab-play').click(); true",
+    );
+    browser.until(
+        &operator,
+        "document.querySelectorAll('#shared > li').length === 0",
+    );
+}
+
+/// Logs out, and in as the operator, in the same tab.
+fn log_in_anew(browser: &mut Browser, portal: &Portal, tab: &browser::Tab) -> browser::Tab {
+    browser.run(tab, "document.querySelector('#logout').click(); true");
+    browser.until(tab, "!document.querySelector('#login').hidden");
+    log_in(browser, portal, "root")
+}

@@ -1,0 +1,101 @@
+//! The whole way: from the portal's page to a moving picture in the browser, and back. With the real `openuvr
+//! session`, which cargo builds for another package.
+
+use std::env;
+use std::path::PathBuf;
+
+use super::support::{Place, wait};
+use super::{log_in, start};
+
+/// Where cargo puts the program, if it was built.
+fn openuvr() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("openuvr");
+    assert!(
+        program.exists(),
+        "cargo build -p openuvr-cli makes {}",
+        program.display()
+    );
+    program
+}
+
+/// A few pixels of what the page shows, as text; empty while it shows nothing.
+const PIXELS: &str = "globalThis.pixels = () => {
+  const video = document.querySelector('#video');
+  if (!video || !video.videoWidth) return '';
+  const canvas = new OffscreenCanvas(48, 27);
+  const context = canvas.getContext('2d');
+  context.drawImage(video, 0, 0, 48, 27);
+  const data = [...context.getImageData(0, 0, 48, 27).data].filter((_, at) => at % 4 !== 3);
+  return data.some((value) => value > 40) ? data.join() : '';
+}; true";
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: a browser, an encoder and an application at once"]
+fn pixels_move_in_the_browser_until_the_session_is_stopped() {
+    let place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    let openuvr = openuvr();
+    place.write(
+        "portal.toml",
+        &format!("data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n"),
+    );
+    place.write(
+        "applications.toml",
+        &format!(
+            "[[application]]\nname = \"scene\"\ntitle = \"Scene\"\ncommand = [{openuvr:?}, \"scene\"]\n\
+             size = \"640x360\"\nsaves = true\n"
+        ),
+    );
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let tab = log_in(&mut browser, &portal, "ada");
+    browser.run(
+        &tab,
+        "document.querySelector('[data-start=scene]').click(); true",
+    );
+    browser.until(
+        &tab,
+        "document.querySelector('#own li')?.dataset.state === 'running'",
+    );
+    // As where a browser opens no second window: the session's page takes the place of the portal's.
+    browser.run(
+        &tab,
+        "window.open = () => null;
+         [...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Play').click(); true",
+    );
+    browser.until(
+        &tab,
+        "location.protocol === 'https:' && document.querySelector('#video')?.videoWidth > 0",
+    );
+    browser.run(&tab, PIXELS);
+    for _ in 0..5 {
+        browser.until(&tab, "pixels() !== ''");
+        let before = browser.run(&tab, "globalThis.before = pixels(); before.length");
+        assert!(before.as_u64().unwrap() > 0);
+        browser.until(&tab, "pixels() !== '' && pixels() !== before");
+    }
+    // Tickets serve once, so the address holds none any more.
+    assert_eq!(browser.run(&tab, "location.hash"), "");
+
+    let tab = browser.open(&format!("http://{}/", portal.at));
+    browser.until(
+        &tab,
+        "document.querySelector('#own li')?.dataset.state === 'running'",
+    );
+    browser.run(
+        &tab,
+        "[...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Stop').click(); true",
+    );
+    browser.until(
+        &tab,
+        "document.querySelector('#own li')?.dataset.state === 'ended'",
+    );
+    wait("nothing of it is left", || place.processes().is_empty());
+    assert!(
+        place.path("data/saves/ada/scene").is_dir(),
+        "what is saved stays"
+    );
+}

@@ -1,0 +1,11 @@
+//! The portal as a process: its REST interface, what it does when it is killed, what it refuses. Sessions are those
+//! of the example `bare_session`, which are processes without a picture.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod killed;
+mod login;
+mod refused;
+mod rights;
+mod sessions;
+mod support;

@@ -1,0 +1,103 @@
+//! What the portal says when something is not as it should be.
+
+use std::fs;
+
+use super::support::{Place, id, wait};
+
+fn refusal(place: &Place, words: &[&str]) -> String {
+    let ended = place.run(words, "");
+    assert!(!ended.status.success());
+    let said = String::from_utf8(ended.stderr).unwrap();
+    said.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn plain_http_is_for_this_machine_alone() {
+    let place = Place::new();
+    let said = refusal(&place, &["--listen", "0.0.0.0:0"]);
+    assert!(
+        said.contains("for all to read") && said.contains("behind_proxy"),
+        "{said}"
+    );
+}
+
+#[test]
+fn two_portals_do_not_share_a_folder() {
+    let place = Place::new();
+    place.add_user("ada", &[]);
+    let _portal = place.start();
+    let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
+    assert!(said.contains("another portal works in"), "{said}");
+}
+
+#[test]
+fn a_database_that_is_none_or_newer_is_named() {
+    let place = Place::new();
+    let file = place.path("data/portal.sqlite");
+    fs::create_dir_all(place.path("data")).unwrap();
+    fs::write(
+        &file,
+        "this is no database, and longer than a header of one".repeat(100),
+    )
+    .unwrap();
+    let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
+    assert!(said.contains("database"), "{said}");
+}
+
+#[test]
+fn a_wrong_configuration_is_one_line() {
+    let place = Place::new();
+    place.write("portal.toml", "launcher = \"magic\"\ndata = \"data\"\n");
+    let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
+    assert!(said.contains("no launcher \"magic\""), "{said}");
+    let twice = Place::new();
+    twice.add_user("ada", &[]);
+    let said = refusal(&twice, &["user", "add", "ada"]);
+    assert!(
+        said.contains("there is an account \"ada\" already"),
+        "{said}"
+    );
+    let said = refusal(&twice, &["user", "add", "../ada"]);
+    assert!(said.contains("is no name of an account"), "{said}");
+}
+
+/// A writer that does not end: the portal says so, and goes on when it has ended.
+#[test]
+fn a_locked_database_is_told_and_playing_goes_on() {
+    let place = Place::new();
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let ada = portal.log_in("ada");
+    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    ada.until(&id(1), "running");
+    let hold = "import sqlite3, sys\n\
+                c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                c.execute('BEGIN EXCLUSIVE')\n\
+                print('held', flush=True)\n\
+                sys.stdin.read()\n";
+    let mut holder = std::process::Command::new("python3")
+        .args(["-c", hold])
+        .arg(place.path("data/portal.sqlite"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let said = holder.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
+    assert_eq!(line, "held\n");
+    let refused = ada.begin(&id(2), "bare");
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert!(
+        refused.text().contains("database does not answer"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(place.processes().len(), 1);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    wait("it is taken again", || {
+        ada.begin(&id(3), "bare").status == 202
+    });
+    ada.until(&id(3), "running");
+}

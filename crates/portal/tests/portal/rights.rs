@@ -1,0 +1,150 @@
+//! Who may do what: every route of the interface, for each role. A route that is not in the table fails the test.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::support::{Person, Place, id};
+
+/// Method, path, body; what nobody, the owner, another person and an operator who is not the owner get. The
+/// sessions are one that the owner does not share, `{own}`, and one that is shared, `{shared}`.
+type Line = (&'static str, &'static str, Option<Value>, [u16; 4]);
+
+fn table() -> Vec<Line> {
+    let share = || Some(json!({"shared": true}));
+    let wish = || Some(json!({"watch": true}));
+    let start = || Some(json!({"application": "bare"}));
+    let login = Some(json!({"name": "nobody", "password": "wrong password"}));
+    let password = Some(json!({"old": "wrong password", "new": "another password"}));
+    vec![
+        ("GET", "/api/me", None, [401, 200, 200, 200]),
+        ("GET", "/api/applications", None, [401, 200, 200, 200]),
+        (
+            "GET",
+            "/api/applications/bare/picture",
+            None,
+            [401, 200, 200, 200],
+        ),
+        ("GET", "/api/sessions", None, [401, 200, 200, 200]),
+        ("GET", "/api/history", None, [401, 200, 200, 200]),
+        ("GET", "/api/events", None, [401, 200, 200, 200]),
+        ("GET", "/api/sessions/{own}", None, [401, 200, 404, 200]),
+        ("GET", "/api/sessions/{shared}", None, [401, 200, 200, 200]),
+        ("PUT", "/api/sessions/{own}", start(), [401, 202, 404, 404]),
+        (
+            "PUT",
+            "/api/sessions/{own}/shared",
+            Some(json!({"shared": false})),
+            [401, 204, 404, 403],
+        ),
+        (
+            "PUT",
+            "/api/sessions/{shared}/shared",
+            share(),
+            [401, 204, 403, 403],
+        ),
+        (
+            "POST",
+            "/api/sessions/{own}/ticket",
+            wish(),
+            [401, 200, 404, 200],
+        ),
+        (
+            "POST",
+            "/api/sessions/{shared}/ticket",
+            wish(),
+            [401, 200, 200, 200],
+        ),
+        ("DELETE", "/api/sessions/{shared}", None, [401, 0, 403, 0]),
+        ("DELETE", "/api/sessions/{own}", None, [401, 0, 404, 202]),
+        ("GET", "/api/operator/sessions", None, [401, 403, 403, 200]),
+        ("GET", "/api/operator/servers", None, [401, 403, 403, 200]),
+        ("GET", "/api/operator/users", None, [401, 403, 403, 200]),
+        ("GET", "/metrics", None, [401, 403, 403, 200]),
+        ("POST", "/api/login", login, [401, 401, 401, 401]),
+        ("PUT", "/api/password", password, [401, 403, 403, 403]),
+        ("POST", "/api/logout", None, [401, 204, 204, 204]),
+    ]
+}
+
+#[test]
+fn each_route_allows_what_it_should_to_each_role() {
+    let place = Place::new();
+    place.add_user("ada", &[]);
+    place.add_user("bob", &[]);
+    place.add_user("root", &["--operator"]);
+    let portal = place.start();
+    let people = ["ada", "bob", "root"].map(|name| portal.log_in(name));
+    let [ada, ..] = &people;
+    let [own, shared] = [id(1), id(2)];
+    for id in [&own, &shared] {
+        assert_eq!(ada.begin(id, "bare").status, 202);
+        ada.until(id, "running");
+    }
+    let path = format!("/api/sessions/{shared}/shared");
+    assert_eq!(
+        ada.status("PUT", &path, Some(&json!({"shared": true}))),
+        204
+    );
+
+    let nobody = portal.nobody();
+    let all: [&Person; 4] = [&nobody, &people[0], &people[1], &people[2]];
+    let names = ["nobody", "the owner", "another", "an operator"];
+    for (method, path, body, expected) in table() {
+        let path = path.replace("{own}", &own).replace("{shared}", &shared);
+        for ((person, name), expected) in all.iter().zip(names).zip(expected) {
+            // 0: not asked, since it would take away what the others ask for.
+            if expected != 0 {
+                let status = person.status(method, &path, body.as_ref());
+                assert_eq!(status, expected, "{method} {path} by {name}");
+            }
+        }
+    }
+
+    let api = nobody.ask("GET", "/api/openapi.json", None).unwrap().json();
+    let known: BTreeSet<(String, String)> = (api["paths"].as_object().unwrap().iter())
+        .flat_map(|(path, of)| {
+            let methods = of.as_object().unwrap().keys();
+            methods.map(|method| (method.to_uppercase(), path.clone()))
+        })
+        .collect();
+    let plain = |path: &str| {
+        path.replace("{own}", "{id}")
+            .replace("{shared}", "{id}")
+            .replace("/bare/", "/{name}/")
+    };
+    let tested: BTreeSet<(String, String)> = (table().iter())
+        .map(|(method, path, ..)| ((*method).to_owned(), plain(path)))
+        .collect();
+    let missing: Vec<_> = known.difference(&tested).collect();
+    assert!(missing.is_empty(), "not in the table: {missing:?}");
+}
+
+#[test]
+fn what_changes_something_needs_our_own_page() {
+    let place = Place::new();
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let ada = portal.log_in("ada");
+    let body = json!({"application": "bare"});
+    let path = format!("/api/sessions/{}", id(1));
+    let forged = Person {
+        csrf: None,
+        ..ada.at(&portal)
+    };
+    assert_eq!(
+        forged.status("PUT", &path, Some(&body)),
+        403,
+        "without the header"
+    );
+    let foreign = [("origin", "http://evil.example")];
+    let refused = ada.ask_with("PUT", &path, Some(&body), &foreign).unwrap();
+    assert_eq!(refused.status, 403, "from another site");
+    let site = [("sec-fetch-site", "cross-site")];
+    let login = json!({"name": "ada", "password": super::support::PASSWORD});
+    let refused = portal
+        .nobody()
+        .ask_with("POST", "/api/login", Some(&login), &site);
+    assert_eq!(refused.unwrap().status, 403, "logging in from another site");
+    assert!(place.processes().is_empty());
+}

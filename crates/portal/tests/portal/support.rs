@@ -1,0 +1,344 @@
+//! A portal in a folder of its own, and a client of its REST interface.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use serde_json::{Value, json};
+
+/// How long something may take on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) const PASSWORD: &str = "correct horse";
+
+/// A folder with a configuration, in which portals run one after the other.
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+}
+
+/// A portal that runs.
+pub(crate) struct Portal {
+    child: Child,
+    pub(crate) at: String,
+}
+
+/// A person with a browser.
+pub(crate) struct Person {
+    pub(crate) at: String,
+    pub(crate) cookie: Option<String>,
+    pub(crate) csrf: Option<String>,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openuvr-portal-{}-{number}", std::process::id());
+        let folder = env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let place = Place { folder };
+        let program = place.bare_session();
+        let config = format!(
+            "data = \"data\"\nmetrics_token = \"count me\"\n[limits]\nsessions = 2\ngrace = 5\n\
+             [local]\nprogram = [{program:?}]\nplaces = 3\nqueue = 1\n"
+        );
+        place.write("portal.toml", &config);
+        place.write(
+            "applications.toml",
+            r#"
+            [[application]]
+            name = "bare"
+            title = "Bare"
+            description = "Shows nothing"
+            picture = "bare.png"
+            command = ["true"]
+
+            [[application]]
+            name = "save"
+            command = ["true"]
+            saves = true
+
+            [[application]]
+            name = "adas"
+            command = ["true"]
+            users = ["ada"]
+            "#,
+        );
+        // A picture is told by its first bytes.
+        fs::write(place.folder.join("bare.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+        place
+    }
+
+    /// The program of sessions, under a name that this place alone has.
+    fn bare_session(&self) -> PathBuf {
+        let test = env::current_exe().unwrap();
+        let program = test
+            .ancestors()
+            .nth(2)
+            .unwrap()
+            .join("examples/bare_session");
+        assert!(
+            program.exists(),
+            "cargo build -p openuvr-portal --examples makes {}",
+            program.display()
+        );
+        program
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.join(name), text).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr-portal"));
+        command.arg("portal").args(words);
+        command.arg("--config").arg(self.folder.join("portal.toml"));
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, words: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    pub(crate) fn add_user(&self, name: &str, words: &[&str]) {
+        let words = [&["user", "add", name, "--password-stdin"], words].concat();
+        let added = self.run(&words, PASSWORD);
+        assert!(
+            added.status.success(),
+            "{}",
+            String::from_utf8_lossy(&added.stderr)
+        );
+    }
+
+    pub(crate) fn start(&self) -> Portal {
+        self.start_at("127.0.0.1:0")
+    }
+
+    pub(crate) fn start_at(&self, address: &str) -> Portal {
+        let mut child = self
+            .command(&["--listen", address])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(self.folder.join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        let at = line.trim().strip_prefix("The portal is at http://");
+        let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let at = at.unwrap_or_else(|| panic!("it said {line:?}: {}", log()));
+        Portal {
+            child,
+            at: at.to_owned(),
+        }
+    }
+
+    /// Processes of sessions that this place has started and that run.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let folder = self.folder.join("data/sessions");
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let ours = |pid: &i32| {
+            fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|of| of.starts_with(&folder))
+        };
+        pids.filter(ours).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for pid in self.processes() {
+            let pid = rustix::process::Pid::from_raw(pid).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Portal {
+    pub(crate) fn nobody(&self) -> Person {
+        Person {
+            at: self.at.clone(),
+            cookie: None,
+            csrf: None,
+        }
+    }
+
+    pub(crate) fn log_in(&self, name: &str) -> Person {
+        let mut person = self.nobody();
+        let body = json!({"name": name, "password": PASSWORD});
+        let answer = person.ask("POST", "/api/login", Some(&body)).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let cookie = answer.header("set-cookie").unwrap();
+        person.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+        person.csrf = Some(answer.json()["csrf"].as_str().unwrap().to_owned());
+        person
+    }
+
+    /// Ends at once, as by a loss of power.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Portal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Person {
+    /// The same person at another portal, or at the same that was started anew.
+    pub(crate) fn at(&self, portal: &Portal) -> Person {
+        Person {
+            at: portal.at.clone(),
+            cookie: self.cookie.clone(),
+            csrf: self.csrf.clone(),
+        }
+    }
+
+    /// None: there was no answer.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+        self.ask_with(method, path, body, &[])
+    }
+
+    pub(crate) fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Option<Answer> {
+        let mut stream = TcpStream::connect(&self.at).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n",
+            self.at
+        );
+        if let Some(cookie) = &self.cookie {
+            head += &format!("cookie: {cookie}\r\n");
+        }
+        if let Some(csrf) = &self.csrf {
+            head += &format!("x-openuvr-csrf: {csrf}\r\n");
+        }
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let body = body.map(Value::to_string);
+        if let Some(body) = &body {
+            head += &format!(
+                "content-type: application/json\r\ncontent-length: {}\r\n",
+                body.len()
+            );
+        }
+        let request = head + "\r\n" + body.as_deref().unwrap_or_default();
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = BufReader::new(stream);
+        let mut line = String::new();
+        answer.read_line(&mut line).ok()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            line.clear();
+            answer.read_line(&mut line).ok()?;
+            match line.trim().split_once(": ") {
+                Some((name, value)) => headers.push((name.to_lowercase(), value.to_owned())),
+                None => break,
+            }
+        }
+        let mut body = Vec::new();
+        // What has no end by itself is ended by the caller's not reading on.
+        let endless = headers
+            .iter()
+            .any(|(_, value)| value.starts_with("text/event-stream"));
+        if !endless {
+            answer.read_to_end(&mut body).ok()?;
+        }
+        Some(Answer {
+            status,
+            headers,
+            body,
+        })
+    }
+
+    pub(crate) fn status(&self, method: &str, path: &str, body: Option<&Value>) -> u16 {
+        self.ask(method, path, body).unwrap().status
+    }
+
+    pub(crate) fn begin(&self, id: &str, application: &str) -> Answer {
+        let body = json!({"application": application});
+        let path = format!("/api/sessions/{id}");
+        self.ask("PUT", &path, Some(&body)).unwrap()
+    }
+
+    /// Waits until the session is in this state, and says how it is.
+    pub(crate) fn until(&self, id: &str, state: &str) -> Value {
+        let path = format!("/api/sessions/{id}");
+        let mut seen = Value::Null;
+        wait(&format!("{id} is {state}"), || {
+            let answer = self.ask("GET", &path, None).unwrap();
+            seen = answer.json();
+            seen["state"] == state
+        });
+        seen
+    }
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(of, _)| of == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !until() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The UUID of this number.
+pub(crate) fn id(number: u32) -> String {
+    format!("00000000-0000-4000-8000-{number:012x}")
+}
