@@ -1,0 +1,44 @@
+//! The least that the program of a session does for a launcher: it says where it is, and ends when it is asked to.
+//! The tests of launchers start it; it shows nothing.
+//!
+//! It answers each TCP connection with a line, its session and process, and then does what a line from there says:
+//! `exit CODE`, or nothing.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+fn main() -> io::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |word: &str| words.iter().any(|of| of == word);
+    let session = std::env::var("OPENUVR_SESSION").unwrap_or_default();
+    // An engine that gives ports says which; 0 is any.
+    let port = std::env::var("PORT")
+        .ok()
+        .and_then(|port| port.parse().ok());
+    let listener = TcpListener::bind(("0.0.0.0", port.unwrap_or(0)))?;
+    if has("--application") {
+        // As an application that does not care for who started it: a process group of its own.
+        let mut application = Command::new("sleep");
+        application.arg("600").stdin(Stdio::null());
+        application.process_group(0).spawn()?;
+    }
+    if has("--nonsense") {
+        writeln!(io::stdout(), "it runs")?;
+    } else if !has("--mute") {
+        let port = listener.local_addr()?.port();
+        let line = format!("{{\"web\":\"https://127.0.0.1:{port}\",\"fingerprint\":\"\"}}");
+        writeln!(io::stdout(), "{line}")?;
+    }
+    for stream in listener.incoming() {
+        let mut stream = stream?;
+        let _ = writeln!(stream, "{session} {}", std::process::id());
+        let mut line = String::new();
+        let _ = BufReader::new(stream).read_line(&mut line);
+        if let Some(code) = line.trim().strip_prefix("exit ") {
+            std::process::exit(code.parse().unwrap_or(1));
+        }
+    }
+    Ok(())
+}

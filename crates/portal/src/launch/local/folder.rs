@@ -1,0 +1,270 @@
+//! What the local launcher keeps of a session on disk, so that a portal which is started anew, or was killed at
+//! any point, knows what there is.
+//!
+//! ```text
+//! FOLDER/lock                 held by the portal that works here
+//! FOLDER/SESSION/spec.json    what was launched; the folder appears with it, by one rename
+//! FOLDER/SESSION/begun        made before the program is started: from here on it is never started again
+//! FOLDER/SESSION/held         its standard input, locked as long as it runs
+//! FOLDER/SESSION/process.json which process it is
+//! FOLDER/SESSION/said         its standard output: where it can be played
+//! FOLDER/SESSION/log          its standard error
+//! FOLDER/SESSION/stop         it was told to end
+//! FOLDER/SESSION/end.json     how it ended
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use openuvr_proto::printable::is_printable;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::process::{self, Process};
+use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
+
+/// A log or an output that grows beyond this is emptied: an application that talks without end does not fill
+/// the disk. In bytes; a guess.
+const MAX_LOG: u64 = 4 * 1024 * 1024;
+
+/// A file of ours that is longer is none; in bytes. A specification of a session is the longest.
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// How a session ended, or since when nobody knows.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) enum End {
+    Ended { code: Option<i32>, why: String },
+    Lost { since: SystemTime },
+}
+
+/// The folder of one session.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+/// All sessions under `root`, and what is wrong with those that can't be read. What was begun and never got
+/// its name is taken away.
+pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(".new-") {
+            let _ = fs::remove_dir_all(entry.path());
+        } else if let Ok(session) = name.parse() {
+            found.push((session, Folder { path: entry.path() }));
+        }
+    }
+    Ok(found)
+}
+
+/// Makes the portal's folder, and takes it for this process alone.
+///
+/// # Errors
+/// It can't be made, or another portal works there ([`ErrorKind::WouldBlock`]).
+pub(super) fn take(root: &Path) -> io::Result<File> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(root)?;
+    let lock = open(&root.join("lock"))?;
+    lock.try_lock()?;
+    Ok(lock)
+}
+
+impl Folder {
+    /// Makes a session's folder; nothing if there is one already.
+    pub(super) fn make(root: &Path, spec: &LaunchSpec) -> io::Result<Option<Folder>> {
+        let path = root.join(spec.session.to_string());
+        if path.exists() {
+            return Ok(None);
+        }
+        let new = root.join(format!(".new-{}", SessionId::random()));
+        fs::DirBuilder::new().mode(0o700).create(&new)?;
+        let folder = Folder { path: new };
+        let made = (folder.write("spec.json", spec)).and_then(|()| fs::rename(&folder.path, &path));
+        match made {
+            Ok(()) => Ok(Some(Folder { path })),
+            Err(why) => {
+                let _ = fs::remove_dir_all(&folder.path);
+                match why.kind() {
+                    // Somebody was faster.
+                    ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => Ok(None),
+                    _ => Err(why),
+                }
+            }
+        }
+    }
+
+    pub(super) fn spec(&self) -> io::Result<LaunchSpec> {
+        let spec = self.read("spec.json")?;
+        spec.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "there is no spec.json"))
+    }
+
+    /// When the session was launched.
+    pub(super) fn launched(&self) -> Option<SystemTime> {
+        fs::metadata(self.path.join("spec.json"))
+            .ok()?
+            .modified()
+            .ok()
+    }
+
+    /// Says that the program is started next. Once: an error where it was said before.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(self.path.join("begun"))?;
+        file.sync_all()
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.path.join("begun").exists()
+    }
+
+    pub(super) fn order_stop(&self) {
+        let _ = open(&self.path.join("stop"));
+    }
+
+    pub(super) fn is_to_stop(&self) -> bool {
+        self.path.join("stop").exists()
+    }
+
+    /// What becomes the program's standard input, output and error. The first is locked, and stays so while a
+    /// process has it.
+    pub(super) fn files(&self) -> io::Result<[File; 3]> {
+        let held = open(&self.path.join("held"))?;
+        held.try_lock()?;
+        let append = |name| {
+            let mut options = OpenOptions::new();
+            options.append(true).create(true).mode(0o600);
+            options.open(self.path.join(name))
+        };
+        Ok([held, append("said")?, append("log")?])
+    }
+
+    pub(super) fn write_process(&self, process: &Process) -> io::Result<()> {
+        self.write("process.json", process)
+    }
+
+    /// The program's process, if it runs. Also where the portal was killed before it could write which one it
+    /// is.
+    pub(super) fn process(&self) -> Option<Process> {
+        let written: Option<Process> = self.read("process.json").ok().flatten();
+        match written {
+            Some(process) => process.is_alive().then_some(process),
+            None => {
+                let held = self.path.join("held");
+                // Whom nobody holds, nobody has as input.
+                let free = File::open(&held).is_ok_and(|file| file.try_lock_shared().is_ok());
+                if free {
+                    return None;
+                }
+                process::reads(&fs::canonicalize(held).ok()?)
+            }
+        }
+    }
+
+    /// The beginning of the program's standard output.
+    pub(super) fn said(&self) -> Vec<u8> {
+        let mut said = Vec::new();
+        if let Ok(file) = File::open(self.path.join("said")) {
+            let _ = file.take(MAX_LINE as u64 + 2).read_to_end(&mut said);
+        }
+        said
+    }
+
+    /// The last line that its programs wrote to standard error, if any, shown as far as it can be.
+    pub(super) fn last_words(&self) -> Option<String> {
+        let mut log = File::open(self.path.join("log")).ok()?;
+        let length = log.metadata().ok()?.len();
+        let tail = length.min(1000);
+        log.seek(SeekFrom::Start(length - tail)).ok()?;
+        let mut end = Vec::new();
+        log.take(tail).read_to_end(&mut end).ok()?;
+        let text = String::from_utf8_lossy(&end);
+        let line = text
+            .lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| !line.is_empty())?;
+        Some(
+            line.chars()
+                .filter(|c| is_printable(*c))
+                .take(300)
+                .collect(),
+        )
+    }
+
+    /// Empties outputs that have grown too long, except what says where the session can be played.
+    pub(super) fn trim(&self) {
+        let long = |name| {
+            let path = self.path.join(name);
+            let length = fs::metadata(&path).map_or(0, |of| of.len());
+            (length > MAX_LOG).then_some(path)
+        };
+        if let Some(path) = long("log")
+            && let Ok(file) = OpenOptions::new().write(true).open(path)
+        {
+            // Who writes has it open for appending, and goes on at its new end.
+            let _ = file.set_len(0);
+        }
+        if let Some(path) = long("said")
+            && let Ok(file) = OpenOptions::new().write(true).open(path)
+        {
+            let line = self
+                .said()
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .unwrap_or(0);
+            let _ = file.set_len(line as u64 + 1);
+        }
+    }
+
+    pub(super) fn end(&self) -> Option<End> {
+        self.read("end.json").ok().flatten()
+    }
+
+    pub(super) fn write_end(&self, end: &End) -> io::Result<()> {
+        self.write("end.json", end)
+    }
+
+    /// Takes it away, with everything in it.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.path) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        let file = match File::open(self.path.join(name)) {
+            Ok(file) => file,
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(why) => return Err(why),
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE).read_to_end(&mut bytes)?;
+        Ok(Some(serde_json::from_slice(&bytes)?))
+    }
+
+    /// Whole or not at all, also if the machine loses power.
+    fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let new = self.path.join(format!(".{name}"));
+        let mut file = open(&new)?;
+        file.set_len(0)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path.join(name))
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.mode(0o600).open(path)
+}

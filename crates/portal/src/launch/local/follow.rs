@@ -1,0 +1,136 @@
+//! Follows one session from its start, or from when it was found again, to its end.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::process::Child;
+use tokio::time::{self, Instant, MissedTickBehavior};
+use tracing::warn;
+
+use super::process::{self, Process};
+use super::{Folder, Shared};
+use crate::launch::{Endpoint, SessionId};
+
+/// How often it is looked whether the program has said where it can be played. A person does not see so little.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often it is looked how long its outputs have grown.
+const TRIM: Duration = Duration::from_secs(2);
+
+/// What a program gets that says something else than where it can be played, or that has used up its time: a
+/// guess, enough to end an application and to save.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Starts a task that follows it.
+pub(super) fn follow(
+    shared: &Arc<Shared>,
+    session: SessionId,
+    process: Process,
+    child: Option<Child>,
+) {
+    let found = {
+        let sessions = shared.lock();
+        sessions.get(&session).map(|entry| {
+            let limit = entry.spec.max_duration;
+            let until = entry.launched.zip(limit).map(|(from, limit)| from + limit);
+            (entry.folder.clone(), Arc::clone(&entry.ordered), until)
+        })
+    };
+    let Some((folder, ordered, until)) = found else {
+        return;
+    };
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let mut ended = pin!(end(&process, child));
+        let mut look = time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut runs = false;
+        let mut kill_at: Option<Instant> = None;
+        let mut why: Option<String> = None;
+        let stop = |kill_at: &mut Option<Instant>, grace: Duration| {
+            if kill_at.is_none() {
+                process.terminate();
+                *kill_at = Some(Instant::now() + grace);
+            }
+        };
+        let code = loop {
+            tokio::select! {
+                code = &mut ended => break code,
+                () = ordered.notified() => {
+                    let order = shared.lock().get(&session).and_then(|entry| entry.stop.clone());
+                    if let Some(order) = order {
+                        why.get_or_insert_with(|| order.why.to_owned());
+                        stop(&mut kill_at, order.grace);
+                    }
+                }
+                () = time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {
+                    process.kill();
+                    process::sweep(&session.to_string());
+                    // Again, should it be in the kernel for a while.
+                    kill_at = Some(Instant::now() + Duration::from_secs(1));
+                }
+                _ = look.tick() => {
+                    if until.is_some_and(|until| until <= SystemTime::now()) && why.is_none() {
+                        why = Some("its time was over".to_owned());
+                        stop(&mut kill_at, GRACE);
+                    }
+                    if runs {
+                        folder.trim();
+                        continue;
+                    }
+                    match Endpoint::read(&folder.said()) {
+                        Ok(None) => {}
+                        Ok(Some(endpoint)) => {
+                            runs = true;
+                            look = time::interval(TRIM);
+                            shared.set_running(session, endpoint);
+                        }
+                        Err(wrong) if why.is_none() => {
+                            why = Some(wrong.to_string());
+                            stop(&mut kill_at, GRACE);
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+        };
+        let why = why.unwrap_or_else(|| describe(&code, &folder));
+        let code = code.ok().flatten();
+        if let Err(why) = tokio::task::spawn_blocking(move || shared.over(session, code, why)).await
+        {
+            warn!(%session, "its end could not be told: {why}");
+        }
+    });
+}
+
+/// What there is to know of an end: the exit code of a child, or the signal that ended it. Of others nothing.
+async fn end(process: &Process, child: Option<Child>) -> Result<Option<i32>, i32> {
+    use std::os::unix::process::ExitStatusExt as _;
+    match child {
+        Some(mut child) => match child.wait().await {
+            Ok(status) => match status.signal() {
+                Some(signal) => Err(signal),
+                None => Ok(status.code()),
+            },
+            Err(_) => Ok(None),
+        },
+        None => {
+            process.ended().await;
+            Ok(None)
+        }
+    }
+}
+
+fn describe(end: &Result<Option<i32>, i32>, folder: &Folder) -> String {
+    let last = || folder.last_words().map(|line| format!(": {line}"));
+    match end {
+        Ok(Some(0)) => "its application ended".to_owned(),
+        Ok(Some(code)) => format!(
+            "it failed with exit code {code}{}",
+            last().unwrap_or_default()
+        ),
+        Ok(None) => format!("it ended{}", last().unwrap_or_default()),
+        Err(signal) => format!("signal {signal} ended it{}", last().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,141 @@
+//! A process that may be no child of ours: how it is known again, waited for and ended.
+//!
+//! A number alone says nothing, since the system gives it to others after a while: with it goes the time at
+//! which the process began (proc(5), field 22 of `stat`), and the machine's boot.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde::{Deserialize, Serialize};
+
+/// The variable of a session's environment that all its processes inherit.
+pub(super) const VARIABLE: &str = "OPENUVR_SESSION";
+
+/// How much is read of a process's environment: what Linux allows for one by default is 2 MiB; ours stands in
+/// the beginning.
+const MAX_ENVIRONMENT: u64 = 256 * 1024;
+
+/// How often it is looked whether a process that is no child still runs: 10 µs of work, and soon enough for a person.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A process, by what no other one has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Process {
+    pid: i32,
+    /// In clock ticks since boot.
+    began: u64,
+    boot: String,
+}
+
+impl Process {
+    /// The process of this number, which is there now; none if it is not, or has ended and was not waited for.
+    pub(super) fn of(pid: i32) -> Option<Process> {
+        let (state, began) = stat(pid)?;
+        let boot = boot();
+        (!matches!(state, 'Z' | 'X')).then_some(Process { pid, began, boot })
+    }
+
+    /// The same for a child that was not waited for, whether it has ended or not.
+    pub(super) fn of_any(pid: i32) -> Option<Process> {
+        let (_, began) = stat(pid)?;
+        let boot = boot();
+        Some(Process { pid, began, boot })
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        Process::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Returns when it has ended. It is looked for again and again: the safe ways to be told of an end are for
+    /// children.
+    pub(super) async fn ended(&self) {
+        let mut look = tokio::time::interval(LOOK);
+        while self.is_alive() {
+            look.tick().await;
+        }
+    }
+
+    /// Asks it and its process group to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it and its process group.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
+            // It fails only for one that has just ended.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+}
+
+/// Ends what still runs with [`VARIABLE`] of this value, whatever process group it is in; says how many that
+/// were.
+pub(super) fn sweep(session: &str) -> usize {
+    let wanted = format!("{VARIABLE}={session}");
+    let mut ended = 0;
+    for pid in all() {
+        let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else {
+            continue;
+        };
+        let mut environment = Vec::new();
+        let _ = file.take(MAX_ENVIRONMENT).read_to_end(&mut environment);
+        let has = (environment.split(|byte| *byte == 0)).any(|entry| entry == wanted.as_bytes());
+        let alive = || stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'));
+        if has
+            && alive()
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            ended += usize::from(kill_process(pid, Signal::KILL).is_ok());
+        }
+    }
+    ended
+}
+
+/// The leader of a process group whose standard input is this file.
+pub(super) fn reads(file: &Path) -> Option<Process> {
+    let leads = |pid: i32| group(pid) == Some(pid);
+    let input = |pid: &i32| fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|of| of == file);
+    let found = all().filter(|pid| leads(*pid)).find(input)?;
+    Process::of(found)
+}
+
+fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// State and time of beginning.
+fn stat(pid: i32) -> Option<(char, u64)> {
+    let fields = fields(pid)?;
+    let state = fields.first()?.chars().next()?;
+    // proc(5) counts from 1, and the third field is the first here.
+    Some((state, fields.get(22 - 3)?.parse().ok()?))
+}
+
+fn group(pid: i32) -> Option<i32> {
+    fields(pid)?.get(5 - 3)?.parse().ok()
+}
+
+/// What stands behind the program's name, which may hold blanks and parentheses.
+fn fields(pid: i32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind) = text.rsplit_once(')')?;
+    Some(behind.split_whitespace().map(str::to_owned).collect())
+}
+
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}

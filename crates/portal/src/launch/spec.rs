@@ -1,0 +1,148 @@
+//! What is launched.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use serde::{Deserialize, Serialize};
+
+/// One run of an application for a user. Made by the portal at random, before any engine hears of it, so that
+/// asking twice can be told from asking for two.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId([u8; 16]);
+
+/// These characters are no session: a UUID in lower case with its four hyphens is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a session is named by a UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
+pub struct SessionIdError;
+
+/// Where a UUID's text has hyphens (RFC 9562, section 4).
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
+impl SessionId {
+    /// A new one: 122 random bits (RFC 9562, section 5.4).
+    ///
+    /// # Panics
+    /// The system gives no random numbers.
+    #[must_use]
+    pub fn random() -> SessionId {
+        let mut bytes = [0; 16];
+        #[expect(clippy::expect_used, reason = "without random numbers nothing is safe")]
+        rand::fill(&mut bytes).expect("the system gives random numbers");
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        SessionId(bytes)
+    }
+
+    /// Its 16 bytes.
+    #[must_use]
+    pub fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = SessionIdError;
+
+    fn from_str(text: &str) -> Result<SessionId, SessionIdError> {
+        let characters = text.as_bytes();
+        if characters.len() != 36 || HYPHENS.iter().any(|at| characters[*at] != b'-') {
+            return Err(SessionIdError);
+        }
+        let mut digits = Vec::with_capacity(32);
+        for (at, character) in characters.iter().enumerate() {
+            match character {
+                b'0'..=b'9' => digits.push(character - b'0'),
+                b'a'..=b'f' => digits.push(character - b'a' + 10),
+                b'-' if HYPHENS.contains(&at) => {}
+                _ => return Err(SessionIdError),
+            }
+        }
+        let mut bytes = [0; 16];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+        Ok(SessionId(bytes))
+    }
+}
+
+impl Serialize for SessionId {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<SessionId, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What an engine is asked to start.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LaunchSpec {
+    /// Which session it is to be.
+    pub session: SessionId,
+    /// Whose, by the name of the account.
+    pub user: String,
+    /// The application's name in the catalogue.
+    pub application: String,
+    /// What the program of a session is told after its own name, which the launcher knows.
+    pub words: Vec<String>,
+    /// Variables of its environment, beside those that the engine gives.
+    pub environment: BTreeMap<String, String>,
+    /// Whole GPUs, or shares of one as the engine counts them.
+    pub gpus: u32,
+    /// Thousandths of a processor that it is given at least; 0: the engine's own.
+    pub millicores: u32,
+    /// Bytes of memory that it may use; 0: the engine's own limit.
+    pub memory: u64,
+    /// Where it should run, in the engine's words (a label of nodes, a partition).
+    pub zone: Option<String>,
+    /// After this time the engine ends it.
+    pub max_duration: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_is_read_as_it_was_written() {
+        let id = SessionId::random();
+        assert_eq!(id.to_string().parse(), Ok(id));
+        let text = id.to_string();
+        let wrong = [
+            "",
+            "12",
+            "../../../../../../../../../../../etc",
+            &text.replace('-', ""),
+            &text.to_uppercase(),
+            &text.replace('-', "a"),
+        ];
+        for wrong in wrong.into_iter().filter(|of| **of != *text) {
+            assert_eq!(wrong.parse::<SessionId>(), Err(SessionIdError), "{wrong}");
+        }
+    }
+}

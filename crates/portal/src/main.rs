@@ -1,0 +1,3 @@
+//! `openuvr-portal`: see the library.
+
+fn main() {}

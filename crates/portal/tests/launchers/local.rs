@@ -1,0 +1,56 @@
+//! This machine, with room for two sessions and one GPU.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process};
+
+use openuvr_portal::launch::local::{Local, LocalConfig};
+use openuvr_portal::launch::{Launcher, SessionId};
+
+use super::suite::{Engine, kill, program};
+
+pub(crate) struct Machine {
+    folder: PathBuf,
+}
+
+impl Machine {
+    pub(crate) fn start() -> Machine {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openuvr-launchers-{}-{number}", process::id());
+        Machine {
+            folder: env::temp_dir().join(name),
+        }
+    }
+}
+
+impl Engine for Machine {
+    fn launcher(&mut self) -> Arc<dyn Launcher> {
+        let config = LocalConfig {
+            folder: self.folder.clone(),
+            program: vec![program().into()],
+            places: 2,
+            gpus: 1,
+            queue: 1,
+        };
+        Arc::new(Local::open(config).unwrap())
+    }
+
+    /// The process is gone while no portal looks.
+    fn lose(&mut self, _: SessionId, pid: i32) -> bool {
+        kill(pid);
+        true
+    }
+
+    fn fail(&mut self) -> bool {
+        // There is no engine that could.
+        false
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

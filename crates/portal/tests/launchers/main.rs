@@ -1,0 +1,45 @@
+//! One suite for all launchers. An engine is a file here and a line in the table at the end of this one.
+
+mod local;
+mod suite;
+
+/// Each case of the suite as a test of each engine. Those that need daemons are `#[ignore]`d, and belong to a tier.
+macro_rules! engines {
+    ($($(#[$attribute:meta])* $engine:ident: $start:expr;)*) => {$(
+        mod $engine {
+            engines!(@cases $(#[$attribute])* $start;
+                runs_and_answers
+                is_started_once
+                is_found_again
+                ends_with_all_that_it_started
+                ends_by_itself
+                is_killed_by_somebody
+                waits_until_there_is_room
+                says_something_else
+                is_stopped_before_it_runs
+                has_used_up_its_time
+                is_lost
+                goes_on_without_its_engine
+            );
+        }
+    )*};
+    (@cases $(#[$attribute:meta])* $start:expr; $($case:ident)*) => {
+        engines!(@each [$(#[$attribute])*] $start; $($case)*);
+    };
+    (@each $attributes:tt $start:expr; $($case:ident)*) => {
+        $(engines!(@one $attributes $start; $case);)*
+    };
+    (@one [$(#[$attribute:meta])*] $start:expr; $case:ident) => {
+        #[test]
+        $(#[$attribute])*
+        fn $case() {
+            crate::suite::$case(&mut $start);
+        }
+    };
+}
+
+mod on {
+    engines! {
+        local: crate::local::Machine::start();
+    }
+}

@@ -1,0 +1,438 @@
+//! What holds for every launcher.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use futures_util::StreamExt as _;
+use openuvr_portal::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, SessionId};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::Runtime;
+
+/// How long an engine may take for what it was asked, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the suite wants of an engine. It has room for two sessions; when it is dropped, nothing of it is left.
+pub(crate) trait Engine {
+    /// A launcher of this engine, as a portal that starts opens it. Within a runtime of tokio. The one before, if
+    /// any, is gone.
+    fn launcher(&mut self) -> Arc<dyn Launcher>;
+
+    /// Takes the session away from under the engine, while no portal runs; whether it can.
+    fn lose(&mut self, session: SessionId, pid: i32) -> bool;
+
+    /// Lets the engine stop answering, while sessions go on; whether it can. `launcher` goes on with it.
+    fn fail(&mut self) -> bool;
+
+    /// Lets it answer again.
+    fn mend(&mut self) {}
+}
+
+/// The life of a portal: its launcher, in a runtime that ends with it as if the process had.
+struct Portal {
+    launcher: Arc<dyn Launcher>,
+    runtime: Runtime,
+    /// What `watch` has told, in its order.
+    told: Arc<Mutex<Vec<Observed>>>,
+}
+
+impl Portal {
+    fn start(engine: &mut dyn Engine) -> Portal {
+        let runtime = Runtime::new().unwrap();
+        let launcher = {
+            let _in = runtime.enter();
+            engine.launcher()
+        };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (mut changes, keep) = (launcher.watch(), Arc::clone(&told));
+        runtime.spawn(async move {
+            while let Some(change) = changes.next().await {
+                if let Ok(change) = change {
+                    keep.lock().unwrap().push(change);
+                }
+            }
+        });
+        Portal {
+            launcher,
+            runtime,
+            told,
+        }
+    }
+
+    fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError> {
+        self.runtime.block_on(self.launcher.launch(spec))
+    }
+
+    fn stop(&self, session: SessionId) {
+        let stopped = self.launcher.stop(session, Duration::from_secs(5));
+        self.runtime.block_on(stopped).unwrap();
+    }
+
+    fn list(&self) -> Vec<Observed> {
+        self.runtime.block_on(self.launcher.list()).unwrap()
+    }
+
+    fn of(&self, session: SessionId) -> Option<Observed> {
+        let mut all = self.list();
+        all.retain(|of| of.session == session);
+        assert!(all.len() <= 1, "{session} is there more than once: {all:?}");
+        all.pop()
+    }
+
+    /// Waits for such a phase, as `watch` tells it.
+    fn until(&self, session: SessionId, what: &str, is: impl Fn(&Phase) -> bool) -> Observed {
+        let mut found = None;
+        wait(&format!("{session}: {what}"), || {
+            let told = self.told.lock().unwrap();
+            found = told
+                .iter()
+                .find(|of| of.session == session && is(&of.phase))
+                .cloned();
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn until_running(&self, session: SessionId) -> Running {
+        let observed = self.until(session, "runs", |of| matches!(of, Phase::Running { .. }));
+        let Phase::Running { endpoint } = observed.phase else {
+            unreachable!()
+        };
+        Running {
+            at: endpoint.web.strip_prefix("https://").unwrap().to_owned(),
+        }
+    }
+
+    fn until_ended(&self, session: SessionId) -> (Option<i32>, String) {
+        let observed = self.until(session, "ended", |of| matches!(of, Phase::Ended { .. }));
+        match observed.phase {
+            Phase::Ended { code, why } => (code, why),
+            _ => unreachable!(),
+        }
+    }
+
+    /// The portal's process is gone.
+    fn end(self) {
+        drop(self.launcher);
+        self.runtime.shutdown_timeout(Duration::from_secs(5));
+    }
+}
+
+/// Where a bare session listens.
+struct Running {
+    at: String,
+}
+
+impl Running {
+    /// Its session and its process, in its own words.
+    fn ask(&self, tell: &str) -> Option<(String, i32)> {
+        let mut stream = TcpStream::connect(&self.at).ok()?;
+        let mut line = String::new();
+        BufReader::new(stream.try_clone().unwrap())
+            .read_line(&mut line)
+            .ok()?;
+        writeln!(stream, "{tell}").ok()?;
+        let (session, pid) = line.trim().split_once(' ')?;
+        Some((session.to_owned(), pid.parse().ok()?))
+    }
+
+    fn pid(&self, session: SessionId) -> i32 {
+        let (said, pid) = self.ask("").unwrap();
+        assert_eq!(said, session.to_string());
+        pid
+    }
+}
+
+/// The program of the tests' sessions.
+pub(crate) fn program() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let program = test
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples/bare_session");
+    assert!(
+        program.exists(),
+        "cargo build -p openuvr-portal --examples makes {}",
+        program.display()
+    );
+    program
+}
+
+pub(crate) fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+fn spec(words: &[&str]) -> LaunchSpec {
+    LaunchSpec {
+        session: SessionId::random(),
+        user: "ada".to_owned(),
+        application: "bare".to_owned(),
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        environment: BTreeMap::new(),
+        gpus: 0,
+        millicores: 10,
+        memory: 64 << 20,
+        zone: None,
+        max_duration: None,
+    }
+}
+
+fn wait(what: &str, mut until: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !until() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes of a session that run on this machine.
+fn processes(session: SessionId) -> Vec<i32> {
+    let wanted = format!("OPENUVR_SESSION={session}");
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        (environment.split(|byte| *byte == 0)).any(|of| of == wanted.as_bytes())
+    };
+    pids.filter(has).collect()
+}
+
+pub(crate) fn runs_and_answers(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&[]);
+    portal.launch(&spec).unwrap();
+    let running = portal.until_running(spec.session);
+    running.pid(spec.session);
+    let listed = portal.of(spec.session).unwrap();
+    assert_eq!(
+        (listed.user.as_str(), listed.application.as_str()),
+        ("ada", "bare")
+    );
+    assert!(
+        listed.server.is_some() && !listed.engine_ref.is_empty(),
+        "{listed:?}"
+    );
+    let servers = portal.runtime.block_on(portal.launcher.servers()).unwrap();
+    assert_eq!(servers.iter().map(|of| of.sessions).sum::<u32>(), 1);
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
+    portal.end();
+}
+
+pub(crate) fn is_started_once(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&[]);
+    let launches = async {
+        let one = || portal.launcher.launch(&spec);
+        futures_util::future::join_all([one(), one(), one(), one()]).await
+    };
+    for launched in portal.runtime.block_on(launches) {
+        launched.unwrap();
+    }
+    let running = portal.until_running(spec.session);
+    let pid = running.pid(spec.session);
+    portal.launch(&spec).unwrap();
+    assert_eq!(processes(spec.session), [pid]);
+    assert_eq!(portal.list().len(), 1);
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
+    portal.end();
+}
+
+pub(crate) fn is_found_again(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&[]);
+    portal.launch(&spec).unwrap();
+    let pid = portal.until_running(spec.session).pid(spec.session);
+    portal.end();
+
+    let portal = Portal::start(engine);
+    let found = portal.of(spec.session).expect("it is listed at once");
+    assert_eq!(
+        (found.user.as_str(), found.application.as_str()),
+        ("ada", "bare")
+    );
+    portal.launch(&spec).unwrap();
+    assert_eq!(portal.until_running(spec.session).pid(spec.session), pid);
+    assert_eq!(processes(spec.session), [pid]);
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
+    wait("its processes end", || processes(spec.session).is_empty());
+    portal.end();
+}
+
+pub(crate) fn ends_with_all_that_it_started(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&["--application"]);
+    portal.launch(&spec).unwrap();
+    let running = portal.until_running(spec.session);
+    wait("both processes run", || processes(spec.session).len() == 2);
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
+    wait("nothing of it is left", || {
+        processes(spec.session).is_empty()
+    });
+    assert_eq!(running.ask(""), None);
+    wait("it is forgotten", || portal.of(spec.session).is_none());
+    // Of what is gone, or never was, nothing is said.
+    portal.stop(spec.session);
+    portal.stop(SessionId::random());
+    portal.end();
+}
+
+pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&[]);
+    portal.launch(&spec).unwrap();
+    portal.until_running(spec.session).ask("exit 3");
+    let (code, why) = portal.until_ended(spec.session);
+    assert_eq!(code, Some(3), "{why}");
+    let listed = portal
+        .of(spec.session)
+        .expect("it is listed until it is forgotten");
+    assert!(listed.phase.is_final());
+    // Asking for it again is no wish for another.
+    portal.launch(&spec).unwrap();
+    assert!(portal.of(spec.session).unwrap().phase.is_final());
+    assert_eq!(processes(spec.session), [0; 0]);
+    portal.stop(spec.session);
+    wait("it is forgotten", || portal.of(spec.session).is_none());
+    portal.end();
+}
+
+pub(crate) fn is_killed_by_somebody(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&["--application"]);
+    portal.launch(&spec).unwrap();
+    let pid = portal.until_running(spec.session).pid(spec.session);
+    kill(pid);
+    let (code, why) = portal.until_ended(spec.session);
+    assert!(code.is_none_or(|code| code == 128 + 9), "{code:?}: {why}");
+    wait("nothing of it is left", || {
+        processes(spec.session).is_empty()
+    });
+    portal.stop(spec.session);
+    portal.end();
+}
+
+pub(crate) fn waits_until_there_is_room(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let specs = [spec(&[]), spec(&[]), spec(&[])];
+    for spec in &specs {
+        portal.launch(spec).unwrap();
+    }
+    let [first, second, third] = specs.each_ref().map(|spec| spec.session);
+    portal.until_running(first);
+    portal.until_running(second);
+    let queued = portal.until(third, "is queued", |of| matches!(of, Phase::Queued { .. }));
+    assert!(matches!(&queued.phase, Phase::Queued { why } if !why.is_empty()));
+    assert_eq!(processes(third), [0; 0]);
+    portal.end();
+
+    let portal = Portal::start(engine);
+    assert!(matches!(
+        portal.of(third).unwrap().phase,
+        Phase::Queued { .. }
+    ));
+    portal.stop(first);
+    portal.until_running(third);
+    for session in [second, third] {
+        portal.stop(session);
+        portal.until_ended(session);
+    }
+    portal.end();
+}
+
+pub(crate) fn says_something_else(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&["--nonsense"]);
+    portal.launch(&spec).unwrap();
+    let (_, why) = portal.until_ended(spec.session);
+    assert!(why.contains("did not say where it can be played"), "{why}");
+    wait("it has ended", || processes(spec.session).is_empty());
+    portal.stop(spec.session);
+    portal.end();
+}
+
+pub(crate) fn is_stopped_before_it_runs(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&["--mute"]);
+    portal.launch(&spec).unwrap();
+    wait("its process is there", || {
+        processes(spec.session).len() == 1
+    });
+    assert_eq!(portal.of(spec.session).unwrap().phase, Phase::Starting);
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
+    wait("it has ended", || processes(spec.session).is_empty());
+    portal.end();
+}
+
+pub(crate) fn has_used_up_its_time(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let mut spec = spec(&[]);
+    spec.max_duration = Some(Duration::from_secs(1));
+    portal.launch(&spec).unwrap();
+    portal.until_ended(spec.session);
+    wait("it has ended", || processes(spec.session).is_empty());
+    portal.stop(spec.session);
+    portal.end();
+}
+
+pub(crate) fn is_lost(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&["--application"]);
+    portal.launch(&spec).unwrap();
+    let pid = portal.until_running(spec.session).pid(spec.session);
+    portal.end();
+    if !engine.lose(spec.session, pid) {
+        return;
+    }
+
+    let portal = Portal::start(engine);
+    portal.until(spec.session, "is lost", |of| {
+        matches!(of, Phase::Lost { .. })
+    });
+    portal.launch(&spec).unwrap();
+    let lost = portal.of(spec.session).unwrap();
+    assert!(
+        matches!(lost.phase, Phase::Lost { .. }),
+        "it is not started anew: {lost:?}"
+    );
+    portal.stop(spec.session);
+    wait("it is forgotten", || portal.of(spec.session).is_none());
+    wait("nothing of it is left", || {
+        processes(spec.session).is_empty()
+    });
+    portal.end();
+}
+
+pub(crate) fn goes_on_without_its_engine(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let first = spec(&[]);
+    portal.launch(&first).unwrap();
+    let running = portal.until_running(first.session);
+    let pid = running.pid(first.session);
+    if engine.fail() {
+        let refused = portal.launch(&spec(&[]));
+        assert!(
+            matches!(refused, Err(LaunchError::Unavailable(_))),
+            "{refused:?}"
+        );
+        assert_eq!(running.pid(first.session), pid);
+        engine.mend();
+        wait("it is listed again", || {
+            let listed = portal.runtime.block_on(portal.launcher.list());
+            listed.is_ok_and(|all| all.iter().any(|of| of.session == first.session))
+        });
+        assert_eq!(running.pid(first.session), pid);
+    }
+    portal.stop(first.session);
+    portal.until_ended(first.session);
+    portal.end();
+}
