@@ -237,6 +237,8 @@ makeIPTablesUtilChains: false
 localStorageCapacityIsolation: false
 imageGCHighThresholdPercent: 100
 failSwapOn: false
+# Places that a test may use up.
+maxPods: 2
 resolvConf: ""
 evictionHard: {{memory.available: "50Mi"}}
 """

@@ -119,11 +119,14 @@ SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
+# Places that a test may use up.
+Licenses=session:2
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 MailProg=/bin/true
 ReturnToService=2
+KillWait=5
 SlurmdTimeout=10
 # A session is never started a second time.
 JobRequeue=0

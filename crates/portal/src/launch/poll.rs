@@ -50,7 +50,9 @@ fn compare(
     }
     for (_, gone) in before {
         if !gone.phase.is_final() {
-            let phase = Phase::Lost { since: SystemTime::now() };
+            let phase = Phase::Lost {
+                since: SystemTime::now(),
+            };
             news.push(Observed { phase, ..gone });
         }
     }
@@ -73,14 +75,19 @@ mod tests {
             launched: None,
         };
         let (a, b) = (SessionId::random(), SessionId::random());
-        let over = Phase::Ended { code: None, why: String::new() };
+        let over = Phase::Ended {
+            code: None,
+            why: String::new(),
+        };
         let all = vec![of(a, Phase::Starting), of(b, over)];
         let (news, known) = compare(BTreeMap::new(), all.clone());
         assert_eq!(news.len(), 2);
         let (news, known) = compare(known, all);
         assert_eq!(news, []);
         let (news, known) = compare(known, Vec::new());
-        assert!(matches!(&news[..], [only] if only.session == a && matches!(only.phase, Phase::Lost { .. })));
+        assert!(
+            matches!(&news[..], [only] if only.session == a && matches!(only.phase, Phase::Lost { .. }))
+        );
         assert_eq!(compare(known, Vec::new()).0, []);
     }
 }

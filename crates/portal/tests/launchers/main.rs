@@ -1,5 +1,6 @@
 //! One suite for all launchers. An engine is a file here and a line in the table at the end of this one.
 
+mod clusters;
 mod local;
 mod suite;
 
@@ -7,7 +8,7 @@ mod suite;
 macro_rules! engines {
     ($($(#[$attribute:meta])* $engine:ident: $start:expr;)*) => {$(
         mod $engine {
-            engines!(@cases $(#[$attribute])* $start;
+            engines!(@cases [$(#[$attribute])*] $start;
                 runs_and_answers
                 is_started_once
                 is_found_again
@@ -23,10 +24,7 @@ macro_rules! engines {
             );
         }
     )*};
-    (@cases $(#[$attribute:meta])* $start:expr; $($case:ident)*) => {
-        engines!(@each [$(#[$attribute])*] $start; $($case)*);
-    };
-    (@each $attributes:tt $start:expr; $($case:ident)*) => {
+    (@cases $attributes:tt $start:expr; $($case:ident)*) => {
         $(engines!(@one $attributes $start; $case);)*
     };
     (@one [$(#[$attribute:meta])*] $start:expr; $case:ident) => {
@@ -41,5 +39,9 @@ macro_rules! engines {
 mod on {
     engines! {
         local: crate::local::Machine::start();
+        #[ignore = "needs a cluster of Kubernetes: ./dev test-cluster kubernetes"]
+        kubernetes: crate::clusters::Kubernetes::start();
+        #[ignore = "needs the daemons of Slurm: ./dev test-cluster slurm"]
+        slurm: crate::clusters::Slurm::start();
     }
 }

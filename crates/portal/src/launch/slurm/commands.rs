@@ -54,37 +54,63 @@ impl Commands {
 
     /// All jobs of this user, one a line, in [`JOB_FORMAT`].
     pub(super) async fn jobs(&self) -> Result<String, LaunchError> {
-        self.run("squeue", &["--me", "--noheader", "--states=all", "--format", JOB_FORMAT], "").await
+        self.run(
+            "squeue",
+            &["--me", "--noheader", "--states=all", "--format", JOB_FORMAT],
+            "",
+        )
+        .await
     }
 
     /// All that Slurm says of one job.
     pub(super) async fn job(&self, number: u32) -> Result<String, LaunchError> {
-        self.run("scontrol", &["show", "job", &number.to_string(), "--oneliner"], "").await
+        self.run(
+            "scontrol",
+            &["show", "job", &number.to_string(), "--oneliner"],
+            "",
+        )
+        .await
     }
 
     /// A line for each node: name, state, processors, load, GPUs, GPUs in use.
     pub(super) async fn nodes(&self) -> Result<String, LaunchError> {
-        let format = "NodeHost:.200,StateLong:.30,CPUs:.20,CPUsLoad:.20,Gres:.200,GresUsed:.200";
-        self.run("sinfo", &["--Node", "--noheader", "--Format", format], "").await
+        let format = "NodeList:.200,StateLong:.30,CPUs:.20,CPUsLoad:.20,Gres:.200,GresUsed:.200";
+        self.run("sinfo", &["--Node", "--noheader", "--Format", format], "")
+            .await
     }
 
     /// Writes a job's comment.
     pub(super) async fn comment(&self, number: u32, comment: &Comment) -> Result<(), LaunchError> {
-        let words = ["update", &format!("JobId={number}"), &format!("Comment={comment}")];
+        let words = [
+            "update",
+            &format!("JobId={number}"),
+            &format!("Comment={comment}"),
+        ];
         self.run("scontrol", &words, "").await.map(|_| ())
     }
 
     /// Ends a job; nothing where it has ended.
     pub(super) async fn cancel(&self, number: u32) -> Result<(), LaunchError> {
-        self.run("scancel", &["--quiet", &number.to_string()], "").await.map(|_| ())
+        self.run("scancel", &["--quiet", &number.to_string()], "")
+            .await
+            .map(|_| ())
     }
 
     async fn run(&self, program: &str, words: &[&str], input: &str) -> Result<String, LaunchError> {
-        let unavailable = |why: String| LaunchError::Unavailable(format!("Slurm's {program}: {why}"));
+        let unavailable =
+            |why: String| LaunchError::Unavailable(format!("Slurm's {program}: {why}"));
         let mut command = Command::new(program);
-        command.args(words).envs(&self.environment).kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|why| unavailable(why.to_string()))?;
+        command
+            .args(words)
+            .envs(&self.environment)
+            .kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|why| unavailable(why.to_string()))?;
         if let Some(mut to) = child.stdin.take() {
             // One that does not read says itself why.
             let _ = to.write_all(input.as_bytes()).await;

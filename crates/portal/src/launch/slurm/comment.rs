@@ -56,7 +56,9 @@ impl Comment {
         };
         let about = part().and_then(decode);
         Comment {
-            about: about.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+            about: about
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
             said: part().and_then(decode),
             why: part().and_then(decode),
             forgotten: part() == Some(FORGOTTEN),
@@ -85,7 +87,10 @@ mod tests {
             application: "Überraschung.".to_owned(),
         };
         let all = [
-            Comment { about: about.clone(), ..Comment::default() },
+            Comment {
+                about: about.clone(),
+                ..Comment::default()
+            },
             Comment {
                 about,
                 said: Some("{\"web\":\"https://a:1\"}".to_owned()),
@@ -95,7 +100,10 @@ mod tests {
         ];
         for comment in all {
             let text = comment.to_string();
-            assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)));
+            assert!(
+                text.bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            );
             assert_eq!(Comment::read(&text), comment);
         }
         for wrong in ["", "(null)", "....", "a.b.c.d.e", "é"] {

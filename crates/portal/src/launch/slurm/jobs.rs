@@ -62,8 +62,19 @@ impl Job {
     pub(super) fn is_active(&self) -> bool {
         matches!(
             self.state.as_str(),
-            "CONFIGURING" | "RUNNING" | "COMPLETING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "STAGE_OUT"
+            "CONFIGURING"
+                | "RUNNING"
+                | "COMPLETING"
+                | "SUSPENDED"
+                | "STOPPED"
+                | "SIGNALING"
+                | "STAGE_OUT"
         )
+    }
+
+    /// Whether it is over, as far as Slurm knows.
+    pub(super) fn has_ended(&self) -> bool {
+        self.observed(None).phase.is_final() && !self.is_active()
     }
 
     /// Whether its exit code says something.
@@ -93,7 +104,12 @@ impl Job {
             "PENDING" | "REQUEUED" | "RESIZING" => Phase::Queued {
                 why: waits_for(&self.reason),
             },
-            _ if self.is_active() => match self.comment.said.as_deref().map(|of| Endpoint::read(of.as_bytes())) {
+            _ if self.is_active() => match self
+                .comment
+                .said
+                .as_deref()
+                .map(|of| Endpoint::read(of.as_bytes()))
+            {
                 None | Some(Ok(None)) => Phase::Starting,
                 Some(Ok(Some(endpoint))) => Phase::Running { endpoint },
                 Some(Err(why)) => ended(None, &why.to_string()),
@@ -130,7 +146,9 @@ fn waits_for(reason: &str) -> String {
 
 /// The exit code in what `scontrol show job` printed (`ExitCode=3:0`: code and signal).
 pub(super) fn exit_code(printed: &str) -> Option<i32> {
-    let field = printed.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
+    let field = printed
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("ExitCode="))?;
     let (code, signal) = field.split_once(':')?;
     (signal == "0").then(|| code.parse().ok()).flatten()
 }
@@ -152,7 +170,11 @@ pub(super) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
         let number = sessions.iter().filter(here).count();
         all.push(Server {
             name: name.to_owned(),
-            ready: if takes { Ok(()) } else { Err(format!("the cluster says {state}")) },
+            ready: if takes {
+                Ok(())
+            } else {
+                Err(format!("the cluster says {state}"))
+            },
             sessions: u32::try_from(number).unwrap_or(u32::MAX),
             places: None,
             gpus_used: count_gpus(used),
@@ -167,7 +189,14 @@ pub(super) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
 /// GPUs in a list of generic resources: `gpu:2`, `gpu:a100:2(S:0-1)`, `gpu:1(IDX:0)`, with commas between.
 fn count_gpus(listed: &str) -> u32 {
     let of_gpus = listed.split(',').filter(|of| of.starts_with("gpu"));
-    let number = |of: &str| of.split('(').next()?.rsplit(':').next()?.parse::<u32>().ok();
+    let number = |of: &str| {
+        of.split('(')
+            .next()?
+            .rsplit(':')
+            .next()?
+            .parse::<u32>()
+            .ok()
+    };
     of_gpus.filter_map(number).sum()
 }
 
@@ -179,18 +208,32 @@ mod tests {
     fn states_of_slurm_are_phases_of_sessions() {
         let session = SessionId::random();
         let said = "{\"web\":\"https://10.0.0.7:1\",\"fingerprint\":\"AB\"}\n";
-        let comment = Comment { said: Some(said.to_owned()), ..Comment::default() };
-        let nonsense = Comment { said: Some("hello\n".to_owned()), ..Comment::default() };
+        let comment = Comment {
+            said: Some(said.to_owned()),
+            ..Comment::default()
+        };
+        let nonsense = Comment {
+            said: Some("hello\n".to_owned()),
+            ..Comment::default()
+        };
         let of = |state: &str, comment: &Comment| {
-            let line = format!("7|{state}|edge1|Resources|1700000000|1700000100|ouvr-{session}|{comment}");
+            let line =
+                format!("7|{state}|edge1|Resources|1700000000|1700000100|ouvr-{session}|{comment}");
             read(&line).pop().unwrap().observed(None).phase
         };
         let none = Comment::default();
-        assert!(matches!(of("PENDING", &none), Phase::Queued { why } if why == "no machine is free"));
+        assert!(
+            matches!(of("PENDING", &none), Phase::Queued { why } if why == "no machine is free")
+        );
         assert_eq!(of("RUNNING", &none), Phase::Starting);
-        assert!(matches!(of("RUNNING", &comment), Phase::Running { endpoint } if endpoint.web.ends_with(":1")));
+        assert!(
+            matches!(of("RUNNING", &comment), Phase::Running { endpoint } if endpoint.web.ends_with(":1"))
+        );
         assert!(matches!(of("RUNNING", &nonsense), Phase::Ended { .. }));
-        assert!(matches!(of("COMPLETED", &comment), Phase::Ended { code: Some(0), .. }));
+        assert!(matches!(
+            of("COMPLETED", &comment),
+            Phase::Ended { code: Some(0), .. }
+        ));
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_100);
         assert_eq!(of("NODE_FAIL", &comment), Phase::Lost { since });
     }
@@ -203,7 +246,13 @@ mod tests {
 
     #[test]
     fn gpus_are_counted() {
-        let counts = ["(null)", "gpu:2", "gpu:a100:2(S:0-1)", "gpu:1(IDX:0)", "gpu:t4:1,shard:3,gpu:2"];
+        let counts = [
+            "(null)",
+            "gpu:2",
+            "gpu:a100:2(S:0-1)",
+            "gpu:1(IDX:0)",
+            "gpu:t4:1,shard:3,gpu:2",
+        ];
         assert_eq!(counts.map(count_gpus), [0, 2, 2, 1, 3]);
     }
 

@@ -59,6 +59,8 @@ struct Shared {
     launching: Mutex<()>,
     /// Exit codes of jobs that have ended, by their numbers, which the list of jobs does not have.
     codes: Mutex<BTreeMap<u32, Option<i32>>>,
+    /// Jobs that nobody needs to know of any more; Slurm lists them for some minutes (`MinJobAge`).
+    forgotten: Mutex<BTreeMap<u32, ()>>,
 }
 
 impl Slurm {
@@ -72,6 +74,7 @@ impl Slurm {
                 commands,
                 launching: Mutex::default(),
                 codes: Mutex::default(),
+                forgotten: Mutex::default(),
             }),
         }
     }
@@ -97,6 +100,13 @@ impl Launcher for Slurm {
         let Some(job) = self.shared.find(session).await? else {
             return Ok(());
         };
+        if job.has_ended() {
+            // The comment of such a one can't be written any more.
+            self.shared
+                .remember(&self.shared.forgotten, job.number, ())
+                .await;
+            return Ok(());
+        }
         let mut comment = job.comment.clone();
         comment.forgotten = true;
         self.shared.commands.comment(job.number, &comment).await?;
@@ -105,7 +115,11 @@ impl Launcher for Slurm {
 
     async fn list(&self) -> Result<Vec<Observed>, LaunchError> {
         let all = self.shared.observe().await?;
-        Ok(all.into_iter().filter(|(_, forgotten)| !forgotten).map(|(of, _)| of).collect())
+        Ok(all
+            .into_iter()
+            .filter(|(_, forgotten)| !forgotten)
+            .map(|(of, _)| of)
+            .collect())
     }
 
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
@@ -154,7 +168,8 @@ impl Shared {
                 self.refuse(&job, &observed).await?;
                 observed.phase = Phase::Starting;
             }
-            let forgotten = job.comment.forgotten && observed.phase.is_final();
+            let forgotten = job.comment.forgotten && observed.phase.is_final()
+                || self.forgotten.lock().await.contains_key(&job.number);
             all.push((observed, forgotten));
         }
         Ok(all)
@@ -181,18 +196,22 @@ impl Shared {
             return Ok(*code);
         }
         let code = jobs::exit_code(&self.commands.job(number).await?);
-        let mut codes = self.codes.lock().await;
-        if codes.len() > MOST_CODES {
-            codes.clear();
-        }
-        codes.insert(number, code);
+        self.remember(&self.codes, number, code).await;
         Ok(code)
+    }
+
+    /// Keeps something of a job, in place of that of the oldest where there is too much.
+    async fn remember<T>(&self, of: &Mutex<BTreeMap<u32, T>>, number: u32, what: T) {
+        let mut kept = of.lock().await;
+        if kept.len() >= MOST_JOBS {
+            kept.pop_first();
+        }
+        kept.insert(number, what);
     }
 }
 
-/// Exit codes that are remembered; those beyond are asked for again. As many jobs as Slurm itself keeps by default
-/// (`MaxJobCount`).
-const MOST_CODES: usize = 10_000;
+/// Jobs of which something is remembered: as many as Slurm itself keeps by default (`MaxJobCount`).
+const MOST_JOBS: usize = 10_000;
 
 impl SlurmConfig {
     fn options_of(&self, spec: &LaunchSpec) -> Vec<String> {

@@ -12,7 +12,11 @@ pub(super) const TIME_WAS_OVER: i32 = 124;
 pub(super) fn text(program: &[String], spec: &LaunchSpec) -> String {
     let session = spec.session;
     let mut command = vec!["env".to_owned()];
-    command.extend(spec.environment.iter().map(|(name, value)| format!("{name}={value}")));
+    command.extend(
+        spec.environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
     command.push(format!("OPENUVR_SESSION={session}"));
     if let Some(limit) = spec.max_duration {
         let seconds = limit.as_secs_f64().to_string();
@@ -25,14 +29,17 @@ pub(super) fn text(program: &[String], spec: &LaunchSpec) -> String {
         r#"#!/bin/bash
 # The address by which others reach this node.
 export OPENUVR_ADDRESS=$(scontrol show node "$SLURMD_NODENAME" --oneliner | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
-{command} | {{
+# Slurm asks all processes at once to end; this one waits for the program, and then looks after what is left.
+trap : TERM
+exec 3> >(
   IFS= read -r -n {MAX_LINE} line || [ -n "$line" ]
   comment=$(scontrol show job "$SLURM_JOB_ID" --oneliner | sed -n 's/.* Comment=\([^ .]*\).*/\1/p')
   scontrol update "JobId=$SLURM_JOB_ID" "Comment=$comment.$(printf '%s\n' "$line" | base64 -w 0)"
   cat > /dev/null
-}}
-code=${{PIPESTATUS[0]}}
-# What the program has left behind.
+)
+{command} >&3 3>&- &
+program=$!
+while wait "$program"; code=$?; kill -0 "$program" 2> /dev/null; do :; done
 for left in $(grep -lzxs 'OPENUVR_SESSION={session}' /proc/[0-9]*/environ | cut -d / -f 3); do
   kill -KILL "$left"
 done
@@ -56,7 +63,16 @@ mod tests {
 
     #[test]
     fn words_reach_the_program_as_they_are() {
-        let words = ["a b", "it's", "$(exit 9)", "`x`", "\"", "new\nline", "*", "\\"];
+        let words = [
+            "a b",
+            "it's",
+            "$(exit 9)",
+            "`x`",
+            "\"",
+            "new\nline",
+            "*",
+            "\\",
+        ];
         let spec = LaunchSpec {
             session: SessionId::random(),
             user: String::new(),
@@ -73,8 +89,15 @@ mod tests {
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
         let told_name = told.display().to_string();
         let program = ["bash", "-c", program, &told_name].map(str::to_owned);
-        let status = Command::new("bash").arg("-c").arg(text(&program, &spec)).status();
-        assert_eq!(status.unwrap().code(), Some(3), "the program's code is the script's");
+        let status = Command::new("bash")
+            .arg("-c")
+            .arg(text(&program, &spec))
+            .status();
+        assert_eq!(
+            status.unwrap().code(),
+            Some(3),
+            "the program's code is the script's"
+        );
         let read = std::fs::read_to_string(&told).unwrap();
         std::fs::remove_file(&told).unwrap();
         let mut heard: Vec<&str> = read.split('\0').collect();
