@@ -31,6 +31,11 @@ pub(crate) trait Engine {
     /// Lets it answer again.
     fn mend(&mut self) {}
 
+    /// Words for a session that is lost: with an application, where the engine finds that again.
+    fn lost_words(&self) -> &'static [&'static str] {
+        &["--application"]
+    }
+
     /// Whether it knows a program's standard output from its standard error.
     fn knows_output(&self) -> bool {
         true
@@ -398,7 +403,7 @@ pub(crate) fn has_used_up_its_time(engine: &mut dyn Engine) {
 
 pub(crate) fn is_lost(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
-    let spec = spec(&["--application"]);
+    let spec = spec(engine.lost_words());
     portal.launch(&spec).unwrap();
     let pid = portal.until_running(spec.session).pid(spec.session);
     portal.end();
