@@ -16,13 +16,16 @@ from daemons import fail, say
 KUBERNETES = "1.36.3"
 CONTAINERD = "2.4.2"
 KWOK = "0.8.0"
+# What Kubernetes itself is built with.
+GO = [1, 26]
 HERE = Path(__file__).resolve().parent
-# Untagged: without what needs headers of file systems that are not used here.
+# Without what needs headers of file systems that are not used here.
 CONTAINERD_TAGS = "no_btrfs,no_zfs"
 
 
 def programs():
     """The folder that has hyperkube, containerd, ctr, containerd-shim-runc-v2 and kwok; built if they are not there."""
+    newest_go()
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[2] / "target"))
     folder = target / "cluster" / f"kubernetes-{KUBERNETES}-containerd-{CONTAINERD}-kwok-{KWOK}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,6 +37,15 @@ def programs():
         if not (folder / name).exists():
             build(folder)
     return folder
+
+
+def newest_go():
+    """Ends the program unless Go is new enough, which distributions seldom have."""
+    said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    numbers = [int(number) for number in re.findall(r"\d+", said)[:2]]
+    if numbers < GO:
+        wanted = ".".join(map(str, GO))
+        fail(f"Kubernetes {KUBERNETES} needs Go {wanted} or newer, and this is {said.strip() or 'none'}: https://go.dev/dl")
 
 
 def hyperkube(folder):

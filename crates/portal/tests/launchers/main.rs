@@ -2,6 +2,7 @@
 
 mod clusters;
 mod local;
+mod scale;
 mod suite;
 
 /// Each case of the suite as a test of each engine. Those that need daemons are `#[ignore]`d, and belong to a tier.

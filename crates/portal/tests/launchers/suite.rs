@@ -181,7 +181,7 @@ pub(crate) fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
-fn spec(words: &[&str]) -> LaunchSpec {
+pub(crate) fn spec(words: &[&str]) -> LaunchSpec {
     LaunchSpec {
         session: SessionId::random(),
         user: "ada".to_owned(),
