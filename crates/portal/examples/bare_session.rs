@@ -1,7 +1,7 @@
 //! The least that the program of a session does for a launcher: it says where it is, and ends when it is asked to.
 //! The tests of launchers start it; it shows nothing.
 //!
-//! It answers each TCP connection with a line, its session and process, and then does what a line from there says:
+//! It answers each TCP connection with a line, its session, and then does what a line from there says:
 //! `exit CODE`, or nothing.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -33,7 +33,7 @@ fn main() -> io::Result<()> {
     }
     for stream in listener.incoming() {
         let mut stream = stream?;
-        let _ = writeln!(stream, "{session} {}", std::process::id());
+        let _ = writeln!(stream, "{session}");
         let mut line = String::new();
         let _ = BufReader::new(stream).read_line(&mut line);
         if let Some(code) = line.trim().strip_prefix("exit ") {

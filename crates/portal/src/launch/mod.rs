@@ -9,7 +9,10 @@
 //! the same words by every launcher ([`LaunchSpec::words`]), so nothing of a session depends on who started it.
 
 mod endpoint;
+pub mod kubernetes;
 pub mod local;
+mod poll;
+pub mod slurm;
 mod spec;
 
 use std::time::{Duration, SystemTime};
@@ -21,7 +24,7 @@ pub use self::endpoint::{Endpoint, LineError, MAX_LINE};
 pub use self::spec::{LaunchSpec, SessionId, SessionIdError};
 
 /// The engines by their names in the portal's configuration (`launcher = "local"`).
-pub const LAUNCHERS: &[&str] = &[local::NAME];
+pub const LAUNCHERS: &[&str] = &[local::NAME, kubernetes::NAME, slurm::NAME];
 
 /// What starts, stops and finds sessions. Called from any task; every call may be made at the same time as any
 /// other.

@@ -2,14 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod clusters;
 mod local;
+mod scale;
 mod suite;
 
 /// Each case of the suite as a test of each engine. Those that need daemons are `#[ignore]`d, and belong to a tier.
 macro_rules! engines {
     ($($(#[$attribute:meta])* $engine:ident: $start:expr;)*) => {$(
         mod $engine {
-            engines!(@cases $(#[$attribute])* $start;
+            engines!(@cases [$(#[$attribute])*] $start;
                 runs_and_answers
                 is_started_once
                 is_found_again
@@ -25,10 +27,7 @@ macro_rules! engines {
             );
         }
     )*};
-    (@cases $(#[$attribute:meta])* $start:expr; $($case:ident)*) => {
-        engines!(@each [$(#[$attribute])*] $start; $($case)*);
-    };
-    (@each $attributes:tt $start:expr; $($case:ident)*) => {
+    (@cases $attributes:tt $start:expr; $($case:ident)*) => {
         $(engines!(@one $attributes $start; $case);)*
     };
     (@one [$(#[$attribute:meta])*] $start:expr; $case:ident) => {
@@ -43,5 +42,9 @@ macro_rules! engines {
 mod on {
     engines! {
         local: crate::local::Machine::start();
+        #[ignore = "needs a cluster of Kubernetes: ./dev test-cluster kubernetes"]
+        kubernetes: crate::clusters::Kubernetes::start();
+        #[ignore = "needs the daemons of Slurm: ./dev test-cluster slurm"]
+        slurm: crate::clusters::Slurm::start();
     }
 }

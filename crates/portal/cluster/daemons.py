@@ -1,0 +1,126 @@
+"""Daemons in the background, each with a pid file and a log in one folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def start(folder, name, command, environment=None):
+    """Starts `command`. Its pid is that of the daemon itself, since nothing stands between."""
+    log = open(folder / f"{name}.log", "ab")
+    daemon = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,
+    )
+    (folder / f"{name}.pid").write_text(f"{daemon.pid}\n")
+    (folder / f"{name}.command").write_text("\0".join(map(str, command)))
+
+
+def restart(folder, name):
+    """Starts a daemon again as it was started before."""
+    command = (folder / f"{name}.command").read_text().split("\0")
+    start(folder, name, command)
+
+
+def kill(folder, name, how=signal.SIGKILL):
+    """Ends one daemon and waits until it is gone."""
+    file = folder / f"{name}.pid"
+    if not file.exists():
+        return
+    pid = int(file.read_text())
+    file.unlink()
+    try:
+        os.kill(pid, how)
+    except ProcessLookupError:
+        return
+    until(f"the end of {name}", lambda: not alive(pid), seconds=20)
+
+
+def end_all(folder):
+    """Ends what was started in `folder`, the newest first, and whatever else still names it."""
+    files = sorted(folder.glob("*.pid"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files:
+        kill(folder, file.stem, signal.SIGTERM)
+    # What the daemons started themselves (shims, job steps) names the folder in its command line.
+    for pid in naming(folder):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def naming(folder):
+    """The processes whose command line names `folder`, but for this one and those above it."""
+    above = set()
+    pid = os.getpid()
+    while pid > 1:
+        above.add(pid)
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) in above:
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in line:
+            yield int(entry.name)
+
+
+def alive(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    if state == "Z":
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+        return False
+    return True
+
+
+def until(what, holds, seconds=60):
+    """Waits until `holds()` is true; its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = holds()
+        if value:
+            return value
+        if time.monotonic() > end:
+            fail(f"{what}: not within {seconds} s")
+        time.sleep(0.1)
+
+
+def succeeds(*command, environment=None):
+    """Whether `command` exits with 0."""
+    done = subprocess.run(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **(environment or {})},
+        timeout=30,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def say(text):
+    """A line for the person."""
+    print(f"cluster: {text}", file=sys.stderr, flush=True)
+
+
+def fail(text):
+    """The last line for the person."""
+    say(text)
+    sys.exit(1)

@@ -1,0 +1,384 @@
+"""A Kubernetes cluster on this machine, on loopback: real etcd, API server, controllers and scheduler; and either one
+real node (kubelet, containerd, runc), or as many nodes as are asked for that KWOK simulates.
+
+Two people know it: `admin` may do everything, `portal` what `deploy/kubernetes.yaml` lets it. Their configurations are
+`admin.kubeconfig` and `portal.kubeconfig`.
+"""
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import subprocess
+import tarfile
+from pathlib import Path
+
+import build_kubernetes
+from daemons import end_all, fail, kill, restart, say, start, succeeds, until
+
+NEEDED = ["go", "runc", "ip"]
+HERE = Path(__file__).resolve().parent
+ETCD, PEERS, API, NODE = 12379, 12380, 16443, 17250
+# The node's address: of the block for documentation (RFC 5737), and on the loopback interface, since a kubelet refuses
+# 127.0.0.1.
+ADDRESS = "198.51.100.1"
+# The plugins of Debian's package containernetworking-plugins.
+CNI = "/usr/lib/cni"
+# A node that says nothing for so long is lost; the default of 40 s would make tests longer.
+NODE_GRACE = "20s"
+SESSION_IMAGE = "openuvr.test/session:1"
+PAUSE_IMAGE = "openuvr.test/pause:1"
+
+
+def up(folder, session):
+    """Starts a cluster with one real node, whose containers run the program `session`; returns when it is ready."""
+    control_plane(folder)
+    real_node(folder, Path(session))
+    say(f"Kubernetes is up: KUBECONFIG={folder / 'portal.kubeconfig'}")
+
+
+def simulate(folder, nodes):
+    """Starts a cluster with so many nodes that run nothing; returns when they are ready."""
+    control_plane(folder)
+    simulated_nodes(folder, int(nodes))
+    say(f"Kubernetes is up, {nodes} simulated nodes: KUBECONFIG={folder / 'portal.kubeconfig'}")
+
+
+def down(folder):
+    """Ends the cluster and what its pods run."""
+    end_all(folder)
+    unmount(folder)
+    succeeds("ip", "address", "delete", f"{ADDRESS}/32", "dev", "lo")
+
+
+def lose_node(folder):
+    """The kubelet is killed; what runs there goes on, as on a node that is cut off."""
+    kill(folder, "kubelet")
+
+
+def return_node(folder):
+    """The kubelet comes back."""
+    restart(folder, "kubelet")
+
+
+def lose_controller(folder):
+    """The API server is killed."""
+    kill(folder, "kube-apiserver")
+
+
+def return_controller(folder):
+    """The API server comes back."""
+    restart(folder, "kube-apiserver")
+    until("the API server", lambda: ready(folder))
+
+
+def control_plane(folder):
+    """etcd, API server, controllers, scheduler, and what the portal is allowed there."""
+    programs = folder / "programs"
+    programs.unlink(missing_ok=True)
+    programs.symlink_to(build_kubernetes.programs())
+    local = f"http://127.0.0.1:{ETCD}"
+    peers = f"http://127.0.0.1:{PEERS}"
+    program(
+        folder,
+        "etcd",
+        f"--data-dir={folder}/etcd",
+        f"--listen-client-urls={local}",
+        f"--advertise-client-urls={local}",
+        f"--listen-peer-urls={peers}",
+        f"--initial-advertise-peer-urls={peers}",
+        f"--initial-cluster=default={peers}",
+        "--unsafe-no-fsync",
+    )
+    tokens = {who: secrets.token_hex(16) for who in ["admin", "portal"]}
+    groups = {"admin": ',"system:masters"', "portal": ""}
+    lines = [f"{token},{who},{who}{groups[who]}\n" for who, token in tokens.items()]
+    (folder / "tokens.csv").write_text("".join(lines))
+    (folder / "tokens.csv").chmod(0o600)
+    key = folder / "service-accounts.key"
+    if not key.exists():
+        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+    program(
+        folder,
+        "kube-apiserver",
+        f"--etcd-servers={local}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={API}",
+        f"--cert-dir={folder}/pki",
+        "--service-cluster-ip-range=10.199.0.0/24",
+        "--authorization-mode=Node,RBAC",
+        f"--token-auth-file={folder}/tokens.csv",
+        "--service-account-issuer=https://openuvr.test",
+        f"--service-account-signing-key-file={key}",
+        f"--service-account-key-file={key}",
+        "--endpoint-reconciler-type=none",
+        "--disable-admission-plugins=ServiceAccount",
+        "--kubelet-preferred-address-types=InternalIP",
+    )
+    for who, token in tokens.items():
+        kubeconfig(folder, who, token)
+    until("the API server", lambda: ready(folder))
+    admin = f"--kubeconfig={folder}/admin.kubeconfig"
+    program(
+        folder,
+        "kube-controller-manager",
+        admin,
+        "--bind-address=127.0.0.1",
+        "--leader-elect=false",
+        f"--node-monitor-grace-period={NODE_GRACE}",
+        "--controllers=*,-node-ipam-controller,-service-lb-controller,-node-route-controller",
+        f"--service-account-private-key-file={key}",
+        f"--cert-dir={folder}/pki",
+    )
+    program(
+        folder,
+        "kube-scheduler",
+        admin,
+        "--bind-address=127.0.0.1",
+        "--leader-elect=false",
+        f"--cert-dir={folder}/pki",
+        # The default of 50 a second would be what is measured.
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+    )
+    allow_portal(folder)
+
+
+def allow_portal(folder):
+    """Gives the portal what a person's cluster would give it."""
+    manifest = HERE.parent / "deploy" / "kubernetes.yaml"
+    kubectl(folder, "apply", "-f", str(manifest))
+    # There it is a service account; here a name with a token.
+    kubectl(
+        folder,
+        "create",
+        "rolebinding",
+        "portal-by-token",
+        "--namespace=openuvr",
+        "--role=openuvr-portal",
+        "--user=portal",
+    )
+
+
+def real_node(folder, session):
+    """containerd and a kubelet that runs containers in it."""
+    state = folder / "containerd"
+    run("ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo")
+    write_node(folder, state)
+    start(
+        folder,
+        "containerd",
+        [folder / "programs" / "containerd", "--config", folder / "containerd.toml"],
+        {"PATH": f"{folder}/programs:{os.environ['PATH']}"},
+    )
+    until("containerd", lambda: succeeds(*ctr(folder), "version"))
+    # A sandbox has to run something that waits.
+    wait = [Path("/usr/bin/sleep"), "infinity"]
+    for image, entrypoint in {PAUSE_IMAGE: wait, SESSION_IMAGE: [session]}.items():
+        archive = folder / "image.tar"
+        write_image(archive, image, entrypoint)
+        run(*ctr(folder), "images", "import", str(archive))
+    program(
+        folder,
+        "kubelet",
+        f"--kubeconfig={folder}/admin.kubeconfig",
+        f"--config={folder}/kubelet.yaml",
+        f"--root-dir={folder}/kubelet",
+        f"--cert-dir={folder}/pki",
+        "--hostname-override=edge1",
+        f"--node-ip={ADDRESS}",
+    )
+    until("a node that is ready", lambda: "edge1" in ready_nodes(folder))
+
+
+def write_node(folder, state):
+    """The configurations of containerd and kubelet."""
+    (folder / "cni").mkdir(exist_ok=True)
+    # Sessions have the host's network: a loopback is all that containerd asks for.
+    (folder / "cni" / "10-loopback.conflist").write_text(
+        json.dumps({"cniVersion": "1.0.0", "name": "loopback", "plugins": [{"type": "loopback"}]})
+    )
+    (folder / "containerd.toml").write_text(
+        f"""version = 3
+root = "{state}/root"
+state = "{state}/state"
+[grpc]
+  address = "{folder}/containerd.sock"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = "{PAUSE_IMAGE}"
+[plugins.'io.containerd.cri.v1.runtime']
+  # A machine that is itself confined may not raise anybody's score.
+  restrict_oom_score_adj = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ["{CNI}"]
+  conf_dir = "{folder}/cni"
+"""
+    )
+    (folder / "kubelet.yaml").write_text(
+        f"""apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: {ADDRESS}
+port: {NODE}
+readOnlyPort: 0
+healthzBindAddress: 127.0.0.1
+healthzPort: 0
+# Nobody else reaches its address.
+authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
+authorization: {{mode: AlwaysAllow}}
+containerRuntimeEndpoint: unix://{folder}/containerd.sock
+# Machines of today's tests have either version of control groups.
+failCgroupV1: false
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+makeIPTablesUtilChains: false
+localStorageCapacityIsolation: false
+imageGCHighThresholdPercent: 100
+failSwapOn: false
+# Places that a test may use up.
+maxPods: 2
+resolvConf: ""
+evictionHard: {{memory.available: "50Mi"}}
+"""
+    )
+
+
+def write_image(archive, name, entrypoint):
+    """An image, as `docker save` writes it, with a program of this machine and the libraries that it needs."""
+    program, *arguments = entrypoint
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w", dereference=True) as tar:
+        # What the session of the tests plays its application with.
+        for file in sorted({program, Path("/usr/bin/sleep")} | libraries(program) | libraries(Path("/usr/bin/sleep"))):
+            tar.add(file, arcname=str(file).lstrip("/"))
+        temporary = tarfile.TarInfo("tmp")
+        temporary.type, temporary.mode = tarfile.DIRTYPE, 0o1777
+        tar.addfile(temporary)
+    content = layer.getvalue()
+    digest = hashlib.sha256(content).hexdigest()
+    config = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+        "os": "linux",
+        "config": {"Entrypoint": [str(program), *arguments], "Env": ["PATH=/usr/bin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(archive, "w") as tar:
+        for file, data in {
+            "config.json": json.dumps(config).encode(),
+            "layer.tar": content,
+            "manifest.json": json.dumps(manifest).encode(),
+        }.items():
+            entry = tarfile.TarInfo(file)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+
+
+def libraries(program):
+    """The libraries that a program needs, the loader among them."""
+    listed = run("ldd", str(program))
+    return {Path(word) for word in listed.split() if word.startswith("/")}
+
+
+def simulated_nodes(folder, number):
+    """Nodes with eight GPUs each, of which KWOK says that they run what they are given."""
+    start(
+        folder,
+        "kwok",
+        [
+            folder / "programs" / "kwok",
+            f"--kubeconfig={folder}/admin.kubeconfig",
+            f"--config={folder}/programs/kwok-stages.yaml",
+            "--manage-all-nodes=true",
+            "--node-lease-duration-seconds=40",
+        ],
+    )
+    some = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"simulated-{index}", "labels": {"type": "kwok"}},
+            "status": {"capacity": some, "allocatable": some},
+        }
+        for index in range(number)
+    ]
+    file = folder / "nodes.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+    kubectl(folder, "create", "-f", str(file))
+    until("nodes that are ready", lambda: len(ready_nodes(folder)) == number, seconds=120)
+
+
+def ready_nodes(folder):
+    """The nodes that take pods."""
+    listed = json.loads(kubectl(folder, "get", "nodes", "-o", "json") or '{"items": []}')
+    return [
+        node["metadata"]["name"]
+        for node in listed["items"]
+        for condition in node.get("status", {}).get("conditions", [])
+        if condition["type"] == "Ready" and condition["status"] == "True"
+    ]
+
+
+def kubeconfig(folder, who, token):
+    """A configuration for one who has a token."""
+    until("the API server's certificate", (folder / "pki" / "apiserver.crt").exists)
+    text = f"""apiVersion: v1
+kind: Config
+clusters: [{{name: here, cluster: {{server: "https://127.0.0.1:{API}", insecure-skip-tls-verify: true}}}}]
+users: [{{name: {who}, user: {{token: "{token}"}}}}]
+contexts: [{{name: here, context: {{cluster: here, user: {who}, namespace: openuvr}}}}]
+current-context: here
+"""
+    file = folder / f"{who}.kubeconfig"
+    file.write_text(text)
+    file.chmod(0o600)
+
+
+def ready(folder):
+    """Whether the API server answers."""
+    return succeeds(*kubectl_command(folder), "get", "--raw", "/readyz")
+
+
+def kubectl_command(folder):
+    """kubectl, as admin."""
+    return [str(folder / "programs" / "hyperkube"), "kubectl", f"--kubeconfig={folder}/admin.kubeconfig"]
+
+
+def kubectl(folder, *arguments):
+    """What kubectl says."""
+    return run(*kubectl_command(folder), *arguments)
+
+
+def ctr(folder):
+    """containerd's own client, in the kubelet's namespace."""
+    return [str(folder / "programs" / "ctr"), "-a", str(folder / "containerd.sock"), "-n", "k8s.io"]
+
+
+def run(*command):
+    """A command's output; it ends the program if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        fail(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def program(folder, name, *arguments):
+    """Starts one of Kubernetes' own."""
+    start(folder, name, [folder / "programs" / "hyperkube", name, *arguments])
+
+
+def unmount(folder):
+    """What kubelet and containerd have mounted under `folder`, the innermost first."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    places = [line.split()[1] for line in mounts]
+    for place in sorted((p for p in places if p.startswith(str(folder))), key=len, reverse=True):
+        subprocess.run(["umount", "-l", place], check=False, capture_output=True)
+
+
+def check(missing):
+    """Says what is not installed."""
+    if missing:
+        fail(f"{', '.join(missing)} not found: ./dev test-cluster kubernetes installs it")

@@ -1,0 +1,143 @@
+"""A Slurm cluster on this machine: its real controller and four of its real node daemons, on loopback.
+
+The nodes have more processors than the machine and two GPUs each that are none: `Gres` wants a file, and any device
+will do. Nothing of the machine's own configuration of Slurm is read or changed.
+"""
+
+import socket
+import subprocess
+
+from daemons import end_all, fail, kill, restart, say, start, succeeds, until
+
+NODES = 4
+NEEDED = ["munged", "slurmctld", "slurmd", "sbatch"]
+# The plugins of Debian's package lie here; each node has a port of its own.
+CONTROLLER_PORT = 17000
+
+
+def environment(folder):
+    """What a program needs to reach this cluster."""
+    return {"SLURM_CONF": str(folder / "slurm.conf")}
+
+
+def up(folder):
+    """Starts the cluster; when this returns all nodes are idle."""
+    write(folder)
+    munge = ["--force", "--key-file", folder / "munge.key", "--socket", folder / "munge.socket"]
+    munge += ["--pid-file", folder / "munged.own-pid", "--seed-file", folder / "munge.seed"]
+    start(folder, "munged", ["munged", "--foreground", "--log-file", folder / "munged.own-log", *munge])
+    until("munge's socket", (folder / "munge.socket").exists)
+    start(folder, "slurmctld", ["slurmctld", "-D", "-f", folder / "slurm.conf"], environment(folder))
+    for node in nodes():
+        start_node(folder, node)
+    until("idle nodes", lambda: idle(folder) == NODES)
+    say(f"Slurm is up: {NODES} nodes, SLURM_CONF={folder / 'slurm.conf'}")
+
+
+def start_node(folder, node):
+    """Starts one node's daemon."""
+    start(folder, node, ["slurmd", "-D", "-N", node, "-f", folder / "slurm.conf"], environment(folder))
+
+
+def down(folder):
+    """Ends all jobs and the cluster."""
+    if (folder / "slurmctld.pid").exists():
+        succeeds("scancel", "--full", "--user", "root", environment=environment(folder))
+    end_all(folder)
+
+
+def lose_node(folder, node):
+    """A node's daemon is killed; its jobs go on, as those of a node that is cut off."""
+    kill(folder, node)
+
+
+def return_node(folder, node):
+    """The node comes back."""
+    start_node(folder, node)
+
+
+def lose_controller(folder):
+    """The controller is killed."""
+    kill(folder, "slurmctld")
+
+
+def return_controller(folder):
+    """The controller comes back with what it had written down."""
+    restart_controller(folder)
+
+
+def restart_controller(folder):
+    """Starts the controller as before."""
+    restart(folder, "slurmctld")
+    until("the controller's answer", lambda: succeeds("scontrol", "ping", environment=environment(folder)))
+
+
+def nodes():
+    """The names of the nodes."""
+    return [f"edge{number}" for number in range(1, NODES + 1)]
+
+
+def idle(folder):
+    """How many nodes take jobs."""
+    asked = subprocess.run(
+        ["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"],
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **environment(folder)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return len(asked.stdout.split())
+
+
+def write(folder):
+    """The cluster's configuration and its key."""
+    host = socket.gethostname().split(".")[0]
+    key = folder / "munge.key"
+    if not key.exists():
+        key.write_bytes(open("/dev/urandom", "rb").read(128))
+    key.chmod(0o600)
+    (folder / "state").mkdir(exist_ok=True)
+    names = f"edge[1-{NODES}]"
+    (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")
+    (folder / "slurm.conf").write_text(
+        f"""ClusterName=openuvr
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={CONTROLLER_PORT}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+SlurmUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/%n
+SlurmctldPidFile={folder}/slurmctld.own-pid
+SlurmdPidFile={folder}/%n.own-pid
+# Loopback only.
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+# More processors than the machine has.
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+# Places that a test may use up.
+Licenses=session:2
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MailProg=/bin/true
+ReturnToService=2
+KillWait=5
+SlurmdTimeout=10
+# A session is never started a second time.
+JobRequeue=0
+NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{CONTROLLER_PORT + 1}-{CONTROLLER_PORT + NODES}] """
+        f"""CPUs=8 RealMemory=16000 Gres=gpu:2
+PartitionName=sessions Nodes={names} Default=YES MaxTime=INFINITE State=UP
+"""
+    )
+
+
+def check(missing):
+    """Says what is not installed."""
+    if missing:
+        fail(f"{', '.join(missing)} not found: ./dev test-cluster slurm installs it")

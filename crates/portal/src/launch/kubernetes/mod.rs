@@ -1,0 +1,307 @@
+//! Sessions as Pods of Kubernetes, one each, through its API.
+//!
+//! A Pod is named `ouvr-SESSION`, so that the API server itself refuses a second one. It stands alone, in no Job or
+//! Deployment: nobody starts it again behind a player's back. What the portal has to know of a session is in the
+//! Pod's annotations ([`pod`]); where it can be played is the first line of its log, which is read once and written
+//! into an annotation, so that one list says everything to a portal that starts anew.
+//!
+//! What the portal has to be allowed: `crates/portal/deploy/kubernetes.yaml`.
+
+mod endpoints;
+mod phase;
+mod pod;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch_pods};
+use kube::{Client, Config, ResourceExt as _};
+use tokio::sync::OnceCell;
+
+use self::endpoints::Endpoints;
+use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
+
+/// Its name in the configuration.
+pub const NAME: &str = "kubernetes";
+
+/// Pods that the API server gives in one answer; some hundred are its own clients' usual.
+const PAGE: u32 = 500;
+
+/// What the portal's configuration says of Kubernetes.
+#[derive(Clone, Debug)]
+pub struct KubernetesConfig {
+    /// How the API server is reached; without it as kubectl does it, or as a Pod of the cluster itself.
+    pub kubeconfig: Option<PathBuf>,
+    /// Where Pods are made.
+    pub namespace: String,
+    /// The image that has the program of sessions.
+    pub image: String,
+    /// The program and its first words, in place of what the image starts; empty: that.
+    pub program: Vec<String>,
+    /// What a GPU is called as a resource of nodes.
+    pub gpu: String,
+    /// The label of nodes that [`LaunchSpec::zone`] speaks of.
+    pub zone: String,
+    /// How long a node may be unreachable before its sessions are lost. Kubernetes' own 5 minutes are long for
+    /// somebody who plays.
+    pub unreachable: Duration,
+}
+
+impl KubernetesConfig {
+    /// The usual, for an image.
+    #[must_use]
+    pub fn new(image: impl Into<String>) -> KubernetesConfig {
+        KubernetesConfig {
+            kubeconfig: None,
+            namespace: "openuvr".to_owned(),
+            image: image.into(),
+            program: Vec::new(),
+            gpu: "nvidia.com/gpu".to_owned(),
+            zone: "topology.kubernetes.io/zone".to_owned(),
+            unreachable: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Kubernetes.
+#[derive(Clone)]
+pub struct Kubernetes {
+    config: Arc<KubernetesConfig>,
+    /// Made when it is needed first, since that asks for credentials.
+    client: Arc<OnceCell<Client>>,
+    endpoints: Arc<Endpoints>,
+}
+
+impl Kubernetes {
+    /// A launcher for this cluster, which is not asked yet.
+    #[must_use]
+    pub fn new(config: KubernetesConfig) -> Kubernetes {
+        Kubernetes {
+            config: Arc::new(config),
+            client: Arc::default(),
+            endpoints: Arc::default(),
+        }
+    }
+
+    async fn pods(&self) -> Result<Api<Pod>, LaunchError> {
+        let client = self
+            .client
+            .get_or_try_init(|| connect(&self.config))
+            .await?;
+        Ok(Api::namespaced(client.clone(), &self.config.namespace))
+    }
+
+    async fn all(&self) -> Result<Vec<Pod>, LaunchError> {
+        let pods = self.pods().await?;
+        let mut wanted = ListParams::default().labels(pod::SELECTOR).limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let page = pods.list(&wanted).await.map_err(unavailable)?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|of| !of.is_empty()) {
+                Some(next) => wanted = wanted.continue_token(&next),
+                None => return Ok(all),
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Launcher for Kubernetes {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError> {
+        let wanted = pod::of(&self.config, spec);
+        match self
+            .pods()
+            .await?
+            .create(&PostParams::default(), &wanted)
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(said)) if said.is_already_exists() => Ok(()),
+            Err(kube::Error::Api(said)) if said.code == 403 => {
+                Err(LaunchError::Denied(format!("Kubernetes: {}", said.message)))
+            }
+            Err(kube::Error::Api(said)) if matches!(said.code, 400 | 422) => Err(
+                LaunchError::BadApplication(format!("Kubernetes: {}", said.message)),
+            ),
+            Err(why) => Err(unavailable(why)),
+        }
+    }
+
+    async fn stop(&self, session: SessionId, grace: Duration) -> Result<(), LaunchError> {
+        let pods = self.pods().await?;
+        let name = pod::name(session);
+        let Some(found) = pods.get_opt(&name).await.map_err(unavailable)? else {
+            return Ok(());
+        };
+        // Of one that is lost nobody would tell that it has ended: its node ends it when it is back.
+        let grace = match phase::of(&found).is_final() {
+            true => 0,
+            false => u32::try_from(grace.as_secs()).unwrap_or(u32::MAX).max(1),
+        };
+        match pods
+            .delete(&name, &DeleteParams::default().grace_period(grace))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(said)) if said.is_not_found() => Ok(()),
+            Err(why) => Err(unavailable(why)),
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<Observed>, LaunchError> {
+        let all = self.all().await?;
+        Ok(all.iter().filter_map(phase::observed).collect())
+    }
+
+    fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
+        let launcher = self.clone();
+        let begun = stream::once(async move {
+            // Until the cluster can be asked at all.
+            let pods = launcher.pods().await;
+            match pods {
+                Ok(pods) => follow(launcher, pods),
+                Err(why) => {
+                    let again = async move {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        launcher.watch()
+                    };
+                    let first = stream::iter([Err(why)]);
+                    first.chain(stream::once(again).flatten()).boxed()
+                }
+            }
+        });
+        begun.flatten().boxed()
+    }
+
+    async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
+        // Nodes are nothing that a portal may look at: those that sessions have a place on are known from them.
+        let mut all: BTreeMap<String, Server> = BTreeMap::new();
+        for pod in self.all().await? {
+            let Some(observed) = phase::observed(&pod).filter(|of| !of.phase.is_final()) else {
+                continue;
+            };
+            let Some(name) = observed.server else {
+                continue;
+            };
+            let server = all.entry(name.clone()).or_insert_with(|| Server {
+                name,
+                ready: Ok(()),
+                sessions: 0,
+                places: None,
+                gpus_used: 0,
+                gpus: 0,
+                load: None,
+                processors: None,
+            });
+            server.sessions += 1;
+            server.gpus_used += pod::gpus(&pod, &self.config.gpu);
+        }
+        Ok(all.into_values().collect())
+    }
+}
+
+/// What happens to Pods, as what happens to sessions.
+fn follow(
+    launcher: Kubernetes,
+    pods: Api<Pod>,
+) -> BoxStream<'static, Result<Observed, LaunchError>> {
+    let wanted = watcher::Config::default()
+        .labels(pod::SELECTOR)
+        .page_size(PAGE);
+    let events = watch_pods(pods.clone(), wanted).default_backoff();
+    // What was known before a list began anew; what is not in that list is gone.
+    let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
+    let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
+    let told = events.map(move |event| {
+        let mut news = Vec::new();
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(pod)) => {
+                if let Some(observed) = phase::observed(&pod) {
+                    launcher.endpoints.look(&pods, &pod, &observed);
+                    if known.get(&observed.session) != Some(&observed) {
+                        news.push(Ok(observed.clone()));
+                    }
+                    listed.insert(observed.session, observed);
+                }
+            }
+            Ok(Event::InitDone) => {
+                let now = std::mem::take(&mut listed);
+                let gone = known
+                    .iter()
+                    .filter(|(session, _)| !now.contains_key(session));
+                news.extend(gone.map(|(_, of)| Ok(gone_by(of.clone()))));
+                known = now;
+            }
+            Ok(Event::Apply(pod)) => {
+                if let Some(observed) = phase::observed(&pod) {
+                    launcher.endpoints.look(&pods, &pod, &observed);
+                    known.insert(observed.session, observed.clone());
+                    news.push(Ok(observed));
+                }
+            }
+            Ok(Event::Delete(pod)) => {
+                if let Some(observed) = phase::observed(&pod) {
+                    known.remove(&observed.session);
+                    news.push(Ok(gone_by(observed)));
+                }
+            }
+            Err(why) => news.push(Err(LaunchError::Unavailable(format!("Kubernetes: {why}")))),
+        }
+        stream::iter(news)
+    });
+    told.flatten().boxed()
+}
+
+/// A session whose Pod is there no more.
+fn gone_by(last: Observed) -> Observed {
+    match last.phase {
+        Phase::Ended { .. } => last,
+        _ => Observed {
+            phase: Phase::Ended {
+                code: None,
+                why: "it was stopped".to_owned(),
+            },
+            ..last
+        },
+    }
+}
+
+async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
+    let failed =
+        |why: String| LaunchError::Unavailable(format!("Kubernetes can't be reached: {why}"));
+    let found = match &config.kubeconfig {
+        Some(file) => {
+            let read = Kubeconfig::read_from(file).map_err(|why| failed(why.to_string()))?;
+            Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+                .await
+                .map_err(|why| failed(why.to_string()))?
+        }
+        None => Config::infer()
+            .await
+            .map_err(|why| failed(why.to_string()))?,
+    };
+    Client::try_from(found).map_err(|why| failed(why.to_string()))
+}
+
+fn unavailable(why: kube::Error) -> LaunchError {
+    LaunchError::Unavailable(format!("Kubernetes: {why}"))
+}
+
+/// The session of a Pod of ours.
+fn session(pod: &Pod) -> Option<SessionId> {
+    pod.name_any().strip_prefix(pod::PREFIX)?.parse().ok()
+}

@@ -1,0 +1,161 @@
+//! The Pod of a session.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec, ResourceRequirements,
+    Toleration,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::ObjectMeta;
+
+use super::KubernetesConfig;
+use crate::launch::{LaunchSpec, SessionId};
+
+/// What the name of each of our Pods begins with.
+pub(super) const PREFIX: &str = "ouvr-";
+/// The label that all of them have.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "openuvr-portal");
+/// All of them.
+pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=openuvr-portal";
+
+/// Whose a session is. An annotation, since a label may not hold any name.
+pub(super) const USER: &str = "openuvr/user";
+/// What it plays.
+pub(super) const APPLICATION: &str = "openuvr/application";
+/// The line that its program said.
+pub(super) const ENDPOINT: &str = "openuvr/endpoint";
+/// Why the portal ended it, if it did so for a reason of its own.
+pub(super) const REFUSED: &str = "openuvr/refused";
+
+/// What a program gets to end in where nobody says how long; a guess, enough to save.
+const GRACE: i64 = 10;
+
+/// What a session's Pod is called.
+pub(super) fn name(session: SessionId) -> String {
+    format!("{PREFIX}{session}")
+}
+
+/// The Pod of a session.
+pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
+    let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let annotations = [(USER, spec.user.as_str()), (APPLICATION, &spec.application)];
+    let labels = [MANAGED_BY, ("openuvr/session", &spec.session.to_string())].map(text);
+    let selector = spec
+        .zone
+        .as_ref()
+        .map(|zone| (config.zone.clone(), zone.clone()));
+    let limit = spec
+        .max_duration
+        .map(|limit| i64::try_from(limit.as_secs().max(1)).unwrap_or(i64::MAX));
+    Pod {
+        metadata: ObjectMeta {
+            name: Some(name(spec.session)),
+            labels: Some(labels.into()),
+            annotations: Some(annotations.map(text).into()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            containers: vec![container(config, spec)],
+            restart_policy: Some("Never".to_owned()),
+            // Media go straight to whoever plays: no address is translated on their way.
+            host_network: Some(true),
+            automount_service_account_token: Some(false),
+            enable_service_links: Some(false),
+            active_deadline_seconds: limit,
+            termination_grace_period_seconds: Some(GRACE),
+            node_selector: selector.map(|one| BTreeMap::from([one])),
+            tolerations: Some(
+                [
+                    "node.kubernetes.io/not-ready",
+                    "node.kubernetes.io/unreachable",
+                ]
+                .map(|taint| tolerate(taint, config))
+                .into(),
+            ),
+            ..PodSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// GPUs that a Pod was given.
+pub(super) fn gpus(pod: &Pod, resource: &str) -> u32 {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let limits = containers.filter_map(|of| of.resources.as_ref()?.limits.as_ref()?.get(resource));
+    limits.filter_map(|of| of.0.parse::<u32>().ok()).sum()
+}
+
+fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
+    let mut environment: Vec<EnvVar> = spec
+        .environment
+        .iter()
+        .map(|(name, value)| variable(name, value))
+        .collect();
+    environment.push(variable("OPENUVR_SESSION", &spec.session.to_string()));
+    environment.push(EnvVar {
+        name: "OPENUVR_ADDRESS".to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: None,
+                field_path: "status.hostIP".to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+    });
+    Container {
+        name: "session".to_owned(),
+        image: Some(config.image.clone()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        command: Some(config.program.clone()).filter(|of| !of.is_empty()),
+        args: Some(spec.words.iter().map(|word| literal(word)).collect()),
+        env: Some(environment),
+        resources: Some(resources(config, spec)),
+        ..Container::default()
+    }
+}
+
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(literal(value)),
+        value_from: None,
+    }
+}
+
+/// Kubernetes puts values in the place of `$(NAME)`; here nothing is meant so.
+fn literal(word: &str) -> String {
+    word.replace("$(", "$$(")
+}
+
+fn resources(config: &KubernetesConfig, spec: &LaunchSpec) -> ResourceRequirements {
+    let mut requests = BTreeMap::new();
+    let mut limits = BTreeMap::new();
+    if spec.millicores > 0 {
+        requests.insert("cpu".to_owned(), Quantity(format!("{}m", spec.millicores)));
+    }
+    if spec.memory > 0 {
+        let memory = Quantity(spec.memory.to_string());
+        requests.insert("memory".to_owned(), memory.clone());
+        limits.insert("memory".to_owned(), memory);
+    }
+    if spec.gpus > 0 {
+        limits.insert(config.gpu.clone(), Quantity(spec.gpus.to_string()));
+    }
+    ResourceRequirements {
+        claims: None,
+        limits: Some(limits),
+        requests: Some(requests),
+    }
+}
+
+fn tolerate(taint: &str, config: &KubernetesConfig) -> Toleration {
+    Toleration {
+        key: Some(taint.to_owned()),
+        operator: Some("Exists".to_owned()),
+        effect: Some("NoExecute".to_owned()),
+        toleration_seconds: Some(i64::try_from(config.unreachable.as_secs()).unwrap_or(i64::MAX)),
+        value: None,
+    }
+}

@@ -1,0 +1,140 @@
+//! Slurm's commands: what they are asked, and what their failures mean.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::comment::Comment;
+use super::jobs::JOB_FORMAT;
+use crate::launch::LaunchError;
+
+/// How long a command may take. Slurm's own wait for a controller is 10 s (`MessageTimeout`).
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What its commands say where the controller can't be asked.
+const UNREACHABLE: [&str; 5] = [
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "timed out",
+    "Communication connection failure",
+    "Zero Bytes were transmitted or received",
+];
+
+/// What they say where the cluster has no such thing, now or ever.
+const IMPOSSIBLE: [&str; 5] = [
+    "Requested node configuration is not available",
+    "Invalid generic resource",
+    "invalid partition specified",
+    "Memory specification can not be satisfied",
+    "CPU count per node can not be satisfied",
+];
+
+pub(super) struct Commands {
+    environment: BTreeMap<String, String>,
+}
+
+impl Commands {
+    pub(super) fn new(mut environment: BTreeMap<String, String>) -> Commands {
+        // What they print is read here: no other language, and times as seconds since 1970.
+        environment.insert("LC_ALL".to_owned(), "C".to_owned());
+        environment.insert("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned());
+        Commands { environment }
+    }
+
+    /// Queues a job.
+    pub(super) async fn submit(&self, options: &[String], script: &str) -> Result<(), LaunchError> {
+        let mut words = vec!["--parsable"];
+        words.extend(options.iter().map(String::as_str));
+        self.run("sbatch", &words, script).await.map(|_| ())
+    }
+
+    /// All jobs of this user, one a line, in [`JOB_FORMAT`].
+    pub(super) async fn jobs(&self) -> Result<String, LaunchError> {
+        self.run(
+            "squeue",
+            &["--me", "--noheader", "--states=all", "--format", JOB_FORMAT],
+            "",
+        )
+        .await
+    }
+
+    /// All that Slurm says of one job.
+    pub(super) async fn job(&self, number: u32) -> Result<String, LaunchError> {
+        self.run(
+            "scontrol",
+            &["show", "job", &number.to_string(), "--oneliner"],
+            "",
+        )
+        .await
+    }
+
+    /// A line for each node: name, state, processors, load, GPUs, GPUs in use.
+    pub(super) async fn nodes(&self) -> Result<String, LaunchError> {
+        let format = "NodeList:.200,StateLong:.30,CPUs:.20,CPUsLoad:.20,Gres:.200,GresUsed:.200";
+        self.run("sinfo", &["--Node", "--noheader", "--Format", format], "")
+            .await
+    }
+
+    /// Writes a job's comment.
+    pub(super) async fn comment(&self, number: u32, comment: &Comment) -> Result<(), LaunchError> {
+        let words = [
+            "update",
+            &format!("JobId={number}"),
+            &format!("Comment={comment}"),
+        ];
+        self.run("scontrol", &words, "").await.map(|_| ())
+    }
+
+    /// Ends a job; nothing where it has ended.
+    pub(super) async fn cancel(&self, number: u32) -> Result<(), LaunchError> {
+        self.run("scancel", &["--quiet", &number.to_string()], "")
+            .await
+            .map(|_| ())
+    }
+
+    async fn run(&self, program: &str, words: &[&str], input: &str) -> Result<String, LaunchError> {
+        let unavailable =
+            |why: String| LaunchError::Unavailable(format!("Slurm's {program}: {why}"));
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .envs(&self.environment)
+            .kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|why| unavailable(why.to_string()))?;
+        if let Some(mut to) = child.stdin.take() {
+            // One that does not read says itself why.
+            let _ = to.write_all(input.as_bytes()).await;
+        }
+        let done = match timeout(LIMIT, child.wait_with_output()).await {
+            Ok(done) => done.map_err(|why| unavailable(why.to_string()))?,
+            Err(_) => return Err(unavailable("the controller does not answer".to_owned())),
+        };
+        if done.status.success() {
+            return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        Err(failure(program, said.trim()))
+    }
+}
+
+/// What a command's last words mean.
+fn failure(program: &str, said: &str) -> LaunchError {
+    let has = |any: &[&str]| any.iter().any(|text| said.contains(text));
+    let line = format!("Slurm's {program}: {}", said.replace('\n', "; "));
+    match () {
+        () if has(&UNREACHABLE) => LaunchError::Unavailable(line),
+        () if has(&IMPOSSIBLE) => LaunchError::BadApplication(line),
+        () if program == "sbatch" => LaunchError::Denied(line),
+        () => LaunchError::Unavailable(line),
+    }
+}

@@ -1,0 +1,113 @@
+//! What a job's comment keeps of a session: four parts with dots between, each text of any kind in base64 (RFC 4648,
+//! section 5), so that nothing in it means anything to a shell or to Slurm.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use serde::{Deserialize, Serialize};
+
+use crate::launch::LaunchSpec;
+
+/// A job's comment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Comment {
+    /// Whose it is and what it plays.
+    pub(super) about: About,
+    /// The line that its program said, once it did.
+    pub(super) said: Option<String>,
+    /// Why the portal ended it, if it did so for a reason of its own.
+    pub(super) why: Option<String>,
+    /// Nobody needs to know of it any more once it has ended.
+    pub(super) forgotten: bool,
+}
+
+/// Whose a session is and what it plays.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct About {
+    pub(super) user: String,
+    pub(super) application: String,
+}
+
+/// What stands in the last part of one that is forgotten.
+const FORGOTTEN: &str = "forgotten";
+
+impl Comment {
+    /// That of a job which begins.
+    pub(super) fn of(spec: &LaunchSpec) -> Comment {
+        Comment {
+            about: About {
+                user: spec.user.clone(),
+                application: spec.application.clone(),
+            },
+            ..Comment::default()
+        }
+    }
+
+    /// Reads one; what is not understood is taken as not said.
+    pub(super) fn read(text: &str) -> Comment {
+        let mut parts = text.split('.');
+        let mut part = || parts.next().filter(|of| !of.is_empty());
+        let decode = |part: &str| {
+            // The shell's base64 has its own two characters.
+            let part = part.replace('+', "-").replace('/', "_");
+            let bytes = BASE64.decode(part.trim_end_matches('=')).ok()?;
+            String::from_utf8(bytes).ok()
+        };
+        let about = part().and_then(decode);
+        Comment {
+            about: about
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
+            said: part().and_then(decode),
+            why: part().and_then(decode),
+            forgotten: part() == Some(FORGOTTEN),
+        }
+    }
+}
+
+impl fmt::Display for Comment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = serde_json::to_string(&self.about).map_err(|_| fmt::Error)?;
+        let encode = |text: Option<&String>| text.map(|of| BASE64.encode(of)).unwrap_or_default();
+        let (said, why) = (encode(self.said.as_ref()), encode(self.why.as_ref()));
+        let last = if self.forgotten { FORGOTTEN } else { "" };
+        write!(f, "{}.{said}.{why}.{last}", BASE64.encode(about))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_is_read_as_it_was_written() {
+        let about = About {
+            user: "ada | $(rm) 'x'".to_owned(),
+            application: "Überraschung.".to_owned(),
+        };
+        let all = [
+            Comment {
+                about: about.clone(),
+                ..Comment::default()
+            },
+            Comment {
+                about,
+                said: Some("{\"web\":\"https://a:1\"}".to_owned()),
+                why: Some("it said nonsense".to_owned()),
+                forgotten: true,
+            },
+        ];
+        for comment in all {
+            let text = comment.to_string();
+            assert!(
+                text.bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            );
+            assert_eq!(Comment::read(&text), comment);
+        }
+        for wrong in ["", "(null)", "....", "a.b.c.d.e", "é"] {
+            assert_eq!(Comment::read(wrong).said, None, "{wrong}");
+        }
+    }
+}

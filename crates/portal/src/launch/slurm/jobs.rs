@@ -1,0 +1,265 @@
+//! What Slurm's commands print of jobs and nodes, as sessions and servers.
+
+use std::time::{Duration, SystemTime};
+
+use super::comment::Comment;
+use super::script::TIME_WAS_OVER;
+use crate::launch::{Endpoint, Observed, Phase, Server, SessionId};
+
+/// Number, state, node, reason, submitted, ended, name, comment, as `squeue --format` takes them. Words without blanks
+/// or bars, but for the reason.
+pub(super) const JOB_FORMAT: &str = "%i|%T|%N|%r|%V|%e|%j|%k";
+
+/// What the name of each of our jobs begins with.
+const PREFIX: &str = "ouvr-";
+
+/// A job of ours.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Job {
+    pub(super) number: u32,
+    pub(super) session: SessionId,
+    pub(super) comment: Comment,
+    state: String,
+    node: Option<String>,
+    reason: String,
+    submitted: Option<SystemTime>,
+    ended: Option<SystemTime>,
+}
+
+/// What a session's job is called.
+pub(super) fn name(session: SessionId) -> String {
+    format!("{PREFIX}{session}")
+}
+
+/// The jobs of ours in what `squeue` printed; others are skipped.
+pub(super) fn read(printed: &str) -> Vec<Job> {
+    printed.lines().filter_map(job).collect()
+}
+
+fn job(line: &str) -> Option<Job> {
+    let parts: Vec<&str> = line.trim().splitn(8, '|').collect();
+    let [number, state, node, reason, submitted, ended, name, comment] = parts[..] else {
+        return None;
+    };
+    let time = |text: &str| {
+        let seconds = text.parse().ok()?;
+        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+    };
+    Some(Job {
+        number: number.parse().ok()?,
+        session: name.strip_prefix(PREFIX)?.parse().ok()?,
+        comment: Comment::read(comment),
+        state: state.to_owned(),
+        node: Some(node.to_owned()).filter(|of| !of.is_empty()),
+        reason: reason.to_owned(),
+        submitted: time(submitted),
+        ended: time(ended),
+    })
+}
+
+impl Job {
+    /// Whether processes of it may run.
+    pub(super) fn is_active(&self) -> bool {
+        matches!(
+            self.state.as_str(),
+            "CONFIGURING"
+                | "RUNNING"
+                | "COMPLETING"
+                | "SUSPENDED"
+                | "STOPPED"
+                | "SIGNALING"
+                | "STAGE_OUT"
+        )
+    }
+
+    /// Whether it is over, as far as Slurm knows.
+    pub(super) fn has_ended(&self) -> bool {
+        self.observed(None).phase.is_final() && !self.is_active()
+    }
+
+    /// Whether its exit code says something.
+    pub(super) fn has_failed(&self) -> bool {
+        self.state == "FAILED"
+    }
+
+    /// The session as it is; `code` is that of one that has failed.
+    pub(super) fn observed(&self, code: Option<i32>) -> Observed {
+        Observed {
+            session: self.session,
+            user: self.comment.about.user.clone(),
+            application: self.comment.about.application.clone(),
+            phase: self.phase(code),
+            server: self.node.clone(),
+            engine_ref: format!("job {}", self.number),
+            launched: self.submitted,
+        }
+    }
+
+    fn phase(&self, code: Option<i32>) -> Phase {
+        let ended = |code, why: &str| Phase::Ended {
+            code,
+            why: self.comment.why.clone().unwrap_or_else(|| why.to_owned()),
+        };
+        match self.state.as_str() {
+            "PENDING" | "REQUEUED" | "RESIZING" => Phase::Queued {
+                why: waits_for(&self.reason),
+            },
+            _ if self.is_active() => match self
+                .comment
+                .said
+                .as_deref()
+                .map(|of| Endpoint::read(of.as_bytes()))
+            {
+                None | Some(Ok(None)) => Phase::Starting,
+                Some(Ok(Some(endpoint))) => Phase::Running { endpoint },
+                Some(Err(why)) => ended(None, &why.to_string()),
+            },
+            "COMPLETED" => ended(Some(0), "its application ended"),
+            "FAILED" if code == Some(TIME_WAS_OVER) => ended(code, "its time was over"),
+            "FAILED" => match code {
+                Some(number) => ended(code, &format!("it failed with exit code {number}")),
+                None => ended(None, "it failed"),
+            },
+            "CANCELLED" => ended(None, "it was stopped"),
+            "TIMEOUT" | "DEADLINE" => ended(None, "its time was over"),
+            "OUT_OF_MEMORY" => ended(None, "it used more memory than it may"),
+            "PREEMPTED" => ended(None, "the cluster needed its place for another job"),
+            // NODE_FAIL, BOOT_FAIL, and what later versions may have: nobody knows whether it runs.
+            _ => Phase::Lost {
+                since: self.ended.unwrap_or(SystemTime::UNIX_EPOCH),
+            },
+        }
+    }
+}
+
+/// Slurm's reason for a wait (squeue(1), "Job reason codes") for people.
+fn waits_for(reason: &str) -> String {
+    let plain = match reason {
+        "Resources" => "no machine is free",
+        "Priority" => "others are before it",
+        "Licenses" => "no licence is free",
+        "None" => "the cluster has not looked at it yet",
+        _ => return format!("the cluster says {reason}"),
+    };
+    plain.to_owned()
+}
+
+/// The exit code in what `scontrol show job` printed (`ExitCode=3:0`: code and signal).
+pub(super) fn exit_code(printed: &str) -> Option<i32> {
+    let field = printed
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("ExitCode="))?;
+    let (code, signal) = field.split_once(':')?;
+    (signal == "0").then(|| code.parse().ok()).flatten()
+}
+
+/// The nodes that `sinfo` printed, with the sessions that have a place there.
+pub(super) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
+    let mut all: Vec<Server> = Vec::new();
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, state, processors, load, gpus, used] = words[..] else {
+            continue;
+        };
+        // A node is listed once for each of its partitions.
+        if all.iter().any(|of| of.name == name) {
+            continue;
+        }
+        let takes = ["idle", "mixed", "allocated", "completing"].contains(&state);
+        let here = |of: &&Observed| of.server.as_deref() == Some(name) && !of.phase.is_final();
+        let number = sessions.iter().filter(here).count();
+        all.push(Server {
+            name: name.to_owned(),
+            ready: if takes {
+                Ok(())
+            } else {
+                Err(format!("the cluster says {state}"))
+            },
+            sessions: u32::try_from(number).unwrap_or(u32::MAX),
+            places: None,
+            gpus_used: count_gpus(used),
+            gpus: count_gpus(gpus),
+            load: load.parse().ok(),
+            processors: processors.parse().ok(),
+        });
+    }
+    all
+}
+
+/// GPUs in a list of generic resources: `gpu:2`, `gpu:a100:2(S:0-1)`, `gpu:1(IDX:0)`, with commas between.
+fn count_gpus(listed: &str) -> u32 {
+    let of_gpus = listed.split(',').filter(|of| of.starts_with("gpu"));
+    let number = |of: &str| {
+        of.split('(')
+            .next()?
+            .rsplit(':')
+            .next()?
+            .parse::<u32>()
+            .ok()
+    };
+    of_gpus.filter_map(number).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_slurm_are_phases_of_sessions() {
+        let session = SessionId::random();
+        let said = "{\"web\":\"https://10.0.0.7:1\",\"fingerprint\":\"AB\"}\n";
+        let comment = Comment {
+            said: Some(said.to_owned()),
+            ..Comment::default()
+        };
+        let nonsense = Comment {
+            said: Some("hello\n".to_owned()),
+            ..Comment::default()
+        };
+        let of = |state: &str, comment: &Comment| {
+            let line =
+                format!("7|{state}|edge1|Resources|1700000000|1700000100|ouvr-{session}|{comment}");
+            read(&line).pop().unwrap().observed(None).phase
+        };
+        let none = Comment::default();
+        assert!(
+            matches!(of("PENDING", &none), Phase::Queued { why } if why == "no machine is free")
+        );
+        assert_eq!(of("RUNNING", &none), Phase::Starting);
+        assert!(
+            matches!(of("RUNNING", &comment), Phase::Running { endpoint } if endpoint.web.ends_with(":1"))
+        );
+        assert!(matches!(of("RUNNING", &nonsense), Phase::Ended { .. }));
+        assert!(matches!(
+            of("COMPLETED", &comment),
+            Phase::Ended { code: Some(0), .. }
+        ));
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_100);
+        assert_eq!(of("NODE_FAIL", &comment), Phase::Lost { since });
+    }
+
+    #[test]
+    fn other_peoples_jobs_are_none_of_ours() {
+        let all = "1|RUNNING|a|None|1|N/A|simulation|x\n2|RUNNING|a\n|||||||\nouvr-\n3|RUNNING|a|None|1|2|ouvr-x|";
+        assert_eq!(read(all), []);
+    }
+
+    #[test]
+    fn gpus_are_counted() {
+        let counts = [
+            "(null)",
+            "gpu:2",
+            "gpu:a100:2(S:0-1)",
+            "gpu:1(IDX:0)",
+            "gpu:t4:1,shard:3,gpu:2",
+        ];
+        assert_eq!(counts.map(count_gpus), [0, 2, 2, 1, 3]);
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_the_program() {
+        assert_eq!(exit_code("JobId=1 ExitCode=3:0 Comment=x"), Some(3));
+        assert_eq!(exit_code("ExitCode=0:9"), None);
+        assert_eq!(exit_code(""), None);
+    }
+}

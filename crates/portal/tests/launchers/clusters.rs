@@ -1,0 +1,177 @@
+//! Engines with daemons of their own, which `crates/portal/cluster` starts and ends on this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs, process};
+
+use openuvr_portal::launch::kubernetes::KubernetesConfig;
+use openuvr_portal::launch::slurm::SlurmConfig;
+use openuvr_portal::launch::{Launcher, SessionId, kubernetes, slurm};
+
+use super::suite::{Engine, program};
+
+/// A cluster of Slurm: a controller and four nodes, on which two sessions have a place.
+pub(crate) struct Slurm {
+    cluster: Cluster,
+    lost: Option<String>,
+    failed: bool,
+}
+
+impl Slurm {
+    pub(crate) fn start() -> Slurm {
+        let cluster = Cluster::new("slurm");
+        cluster.run("up", &[]);
+        Slurm {
+            cluster,
+            lost: None,
+            failed: false,
+        }
+    }
+
+    fn configuration(&self) -> String {
+        self.cluster.folder.join("slurm.conf").display().to_string()
+    }
+}
+
+impl Engine for Slurm {
+    fn launcher(&mut self) -> Arc<dyn Launcher> {
+        Arc::new(slurm::Slurm::new(SlurmConfig {
+            program: vec![program().display().to_string()],
+            options: vec!["--licenses=session:1".to_owned()],
+            partition: None,
+            environment: [("SLURM_CONF".to_owned(), self.configuration())].into(),
+        }))
+    }
+
+    fn lose(&mut self, session: SessionId, _: i32) -> bool {
+        let mut command = Command::new("squeue");
+        command.args([
+            "--noheader",
+            "--format=%N",
+            &format!("--name=ouvr-{session}"),
+        ]);
+        let node = said(command.env("SLURM_CONF", self.configuration()));
+        self.cluster.run("lose-node", &[node.trim()]);
+        self.lost = Some(node.trim().to_owned());
+        true
+    }
+
+    /// Without control groups, Slurm knows processes by their parents: on a node that comes back it ends the program
+    /// first, and then its application is nobody's.
+    fn lost_words(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn fail(&mut self) -> bool {
+        self.cluster.run("lose-controller", &[]);
+        self.failed = true;
+        true
+    }
+
+    fn mend(&mut self) {
+        if let Some(node) = self.lost.take() {
+            self.cluster.run("return-node", &[&node]);
+        }
+        if std::mem::take(&mut self.failed) {
+            self.cluster.run("return-controller", &[]);
+        }
+    }
+}
+
+/// A cluster of Kubernetes with one node, on which two sessions have a place.
+pub(crate) struct Kubernetes {
+    cluster: Cluster,
+    lost: bool,
+    failed: bool,
+}
+
+impl Kubernetes {
+    pub(crate) fn start() -> Kubernetes {
+        let cluster = Cluster::new("kubernetes");
+        cluster.run("up", &[&program().display().to_string()]);
+        Kubernetes {
+            cluster,
+            lost: false,
+            failed: false,
+        }
+    }
+}
+
+impl Engine for Kubernetes {
+    fn launcher(&mut self) -> Arc<dyn Launcher> {
+        Arc::new(kubernetes::Kubernetes::new(KubernetesConfig {
+            kubeconfig: Some(self.cluster.folder.join("portal.kubeconfig")),
+            unreachable: Duration::from_secs(5),
+            ..KubernetesConfig::new("openuvr.test/session:1")
+        }))
+    }
+
+    fn lose(&mut self, _: SessionId, _: i32) -> bool {
+        self.cluster.run("lose-node", &[]);
+        self.lost = true;
+        true
+    }
+
+    fn fail(&mut self) -> bool {
+        self.cluster.run("lose-controller", &[]);
+        self.failed = true;
+        true
+    }
+
+    fn mend(&mut self) {
+        if std::mem::take(&mut self.lost) {
+            self.cluster.run("return-node", &[]);
+        }
+        if std::mem::take(&mut self.failed) {
+            self.cluster.run("return-controller", &[]);
+        }
+    }
+
+    fn knows_output(&self) -> bool {
+        false
+    }
+}
+
+/// The daemons of a cluster, in a folder of their own. One at a time: their ports are fixed.
+struct Cluster {
+    engine: &'static str,
+    folder: PathBuf,
+}
+
+impl Cluster {
+    fn new(engine: &'static str) -> Cluster {
+        let folder = env::temp_dir().join(format!("openuvr-{engine}-{}", process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        Cluster { engine, folder }
+    }
+
+    fn run(&self, verb: &str, more: &[&str]) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster");
+        let mut command = Command::new("python3");
+        command
+            .arg(script)
+            .args([self.engine, verb])
+            .arg(&self.folder)
+            .args(more);
+        said(&mut command);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.run("down", &[]);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn said(command: &mut Command) -> String {
+    let done = command.output().unwrap();
+    assert!(
+        done.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
