@@ -18,7 +18,7 @@ mod limits;
 pub(crate) mod report;
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     /// The address at which the session is reached; its ports are free ones, unless one is named
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
-    /// The address that is told to the portal [default: that of --listen]
+    /// The address that is told to the portal [default: that in OPENUVR_ADDRESS, else that of --listen]
     #[arg(long, value_name = "ADDRESS")]
     reached_as: Option<IpAddr>,
     /// Bytes of memory that all its processes may have of their own, with K, M or G [default: no limit]
@@ -129,6 +129,13 @@ fn size(text: &str) -> Result<Size, String> {
         (sound(size.width) && sound(size.height)).then_some(size)
     });
     parsed.ok_or_else(|| "a size is WIDTHxHEIGHT, as in 1280x720".to_owned())
+}
+
+/// What the cluster that started this says of the machine: an address, or a name of it.
+fn address_of_machine() -> Option<IpAddr> {
+    let said = std::env::var("OPENUVR_ADDRESS").ok()?;
+    let mut found = (said.as_str(), 0).to_socket_addrs().ok()?;
+    found.next().map(|at| at.ip())
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
@@ -237,7 +244,8 @@ fn follow(
         if running.is_none()
             && let Some(at) = read_running(folder.path())
         {
-            report::say(&at.line(args.id, args.reached_as));
+            let reached_as = args.reached_as.or_else(address_of_machine);
+            report::say(&at.line(args.id, reached_as));
             running = Some(at);
         }
         if let Some(at) = running.as_ref().filter(|_| !shown) {

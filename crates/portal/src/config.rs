@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) metrics_token: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) local: LocalSection,
+    pub(crate) kubernetes: Option<KubernetesSection>,
+    pub(crate) slurm: SlurmSection,
 }
 
 /// What a person may have, and how long things may take.
@@ -65,6 +67,54 @@ pub(crate) struct LocalSection {
     pub(crate) queue: u32,
 }
 
+/// How sessions run on a cluster of Kubernetes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KubernetesSection {
+    /// The image that has the program of sessions.
+    pub(crate) image: String,
+    /// How the API server is reached; else as kubectl does it, or as a Pod of the cluster.
+    #[serde(default)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Where Pods are made.
+    #[serde(default = "namespace")]
+    pub(crate) namespace: String,
+    /// The program of a session with its first words.
+    #[serde(default = "program_of_clusters")]
+    pub(crate) program: Vec<String>,
+}
+
+fn namespace() -> String {
+    "openuvr".to_owned()
+}
+
+/// At all addresses of a machine, since none is known here.
+fn program_of_clusters() -> Vec<String> {
+    ["openuvr", "session", "--listen=0.0.0.0"].map(str::to_owned).into()
+}
+
+/// How sessions run on a cluster of Slurm.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SlurmSection {
+    /// The program of a session with its first words, on the nodes.
+    pub(crate) program: Vec<String>,
+    /// More options of `sbatch`.
+    pub(crate) options: Vec<String>,
+    /// The partition, where an application names none.
+    pub(crate) partition: Option<String>,
+}
+
+impl Default for SlurmSection {
+    fn default() -> SlurmSection {
+        SlurmSection {
+            program: program_of_clusters(),
+            options: Vec::new(),
+            partition: None,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -80,6 +130,8 @@ impl Default for Config {
             metrics_token: None,
             limits: Limits::default(),
             local: LocalSection::default(),
+            kubernetes: None,
+            slurm: SlurmSection::default(),
         }
     }
 }
@@ -123,7 +175,8 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
                     *path = folder.join(&*path);
                 }
             }
-            for path in [&mut config.certificate, &mut config.key]
+            let cluster = config.kubernetes.as_mut().and_then(|of| of.kubeconfig.as_mut());
+            for path in [config.certificate.as_mut(), config.key.as_mut(), cluster]
                 .into_iter()
                 .flatten()
             {

@@ -1,5 +1,6 @@
 //! `openuvr portal` itself: opens everything, says where it is, and answers until it is told to end.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -14,7 +15,9 @@ use crate::accounts::Passwords;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::http::{App, Server, TlsFiles, router};
+use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig};
 use crate::launch::local::{self, Local, LocalConfig};
+use crate::launch::slurm::{self, Slurm, SlurmConfig};
 use crate::launch::{LAUNCHERS, Launcher};
 use crate::sessions::{self, Tickets};
 use crate::store::{Place, Store};
@@ -124,6 +127,23 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             })?;
             Ok(Arc::new(local))
         }
+        kubernetes::NAME => {
+            let Some(section) = &config.kubernetes else {
+                bail!("launcher = \"kubernetes\" needs a table [kubernetes] with the image of sessions");
+            };
+            Ok(Arc::new(Kubernetes::new(KubernetesConfig {
+                kubeconfig: section.kubeconfig.clone(),
+                namespace: section.namespace.clone(),
+                program: section.program.clone(),
+                ..KubernetesConfig::new(section.image.clone())
+            })))
+        }
+        slurm::NAME => Ok(Arc::new(Slurm::new(SlurmConfig {
+            program: config.slurm.program.clone(),
+            options: config.slurm.options.clone(),
+            partition: config.slurm.partition.clone(),
+            environment: BTreeMap::new(),
+        }))),
         other => bail!(
             "there is no launcher {other:?}: this program has {}",
             LAUNCHERS.join(", ")
