@@ -112,10 +112,10 @@ impl Profile {
     pub(crate) fn reading(&self, path: &str, kind: xr::ActionType) -> Option<Reading> {
         let user = self.user_of(path)?;
         let rest = &path[user.len() + 1..];
+        let has = |place: &str| self.components(user).any(|c| c == place);
         let there = |ends: &[&str]| {
             let exact = self.components(user).find(|c| *c == rest);
             let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
-            let has = |place: &str| self.components(user).any(|c| c == place);
             // A stick as a whole is two numbers, and no single one.
             let is_single = !has(&format!("{rest}/x"));
             let named = || {
