@@ -1,7 +1,7 @@
 //! What an application's debugger is told: our own words, through the loader.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::sync::{Mutex, PoisonError};
 
 use openxr_sys as xr;
@@ -31,9 +31,8 @@ unsafe extern "system" fn hear(
     // SAFETY: the runtime's, with texts and arrays as OpenXR says.
     let said = unsafe {
         let data = &*data;
-        let objects = std::slice::from_raw_parts(data.objects, data.object_count as usize);
-        let labels =
-            std::slice::from_raw_parts(data.session_labels, data.session_label_count as usize);
+        let objects = array(data.objects, data.object_count);
+        let labels = array(data.session_labels, data.session_label_count);
         [
             text(data.message_id),
             text(data.function_name),
@@ -45,6 +44,16 @@ unsafe extern "system" fn hear(
     let mut all = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     all.push(said);
     xr::FALSE
+}
+
+/// # Safety
+/// So many are there.
+unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    match count {
+        0 => &[],
+        // SAFETY: the caller's duty.
+        _ => unsafe { std::slice::from_raw_parts(first, count as usize) },
+    }
 }
 
 fn join(texts: impl Iterator<Item = String>) -> String {
@@ -119,7 +128,8 @@ fn an_error_is_told_in_words_with_names_and_labels() {
         assert_eq!(said(), [wanted]);
         // Errors for which a function has no words of its own have those of the error.
         assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
-        let [its, function, words, ..] = &said()[0];
+        let all = said();
+        let [its, function, words, ..] = &all[0];
         let running = ["XR_ERROR_SESSION_RUNNING", "xrBeginSession"];
         assert_eq!([its, function], running);
         assert_eq!(words, "the session runs already");
@@ -154,6 +164,6 @@ fn without_opengl_the_debugger_hears_why() {
         let words = said()[0][2].clone();
         assert_eq!(words, "there is no display or no context of OpenGL");
         // Nothing is lost: it may go on without pictures.
-        assert!(app.session(null_mut()).is_ok());
+        assert!(app.session(null()).is_ok());
     });
 }
