@@ -166,7 +166,7 @@ fn keep(
             }
             return None;
         }
-        ClientNotice::Audio(_) | ClientNotice::Haptic(_) => return None,
+        ClientNotice::Audio(_) => return None,
         ClientNotice::Lost(_) => {
             statistics.state = OPENUVR_MUD_CONNECTING as u32;
             let line = "the host is silent or gone; looking for it again";

@@ -141,7 +141,7 @@ fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Resul
         y: i16::try_from(eye.height / 2)?,
         size: Size::new(eye.width, 1),
     };
-    Background::start("eye", move |stop| {
+    let thread = Background::start("eye", move |stop| {
         let mut pixels = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             let Ok(changed) = screen.changed(Duration::from_millis(50)) else {
@@ -153,7 +153,8 @@ fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Resul
                 lock(&shown).extend(yaw.map(|yaw| (now.0, yaw)));
             }
         }
-    })
+    });
+    Ok(thread?)
 }
 
 /// Draws with the newest pose until the time is over; where the head was while it was measured.
