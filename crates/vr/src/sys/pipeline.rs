@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ash::vk;
 
 use super::gpu::Gpu;
-use super::painter::{Constants, Kind, Vertex};
+use super::thing::{Constants, Kind, Vertex};
 use crate::error::VrError;
 
 /// Both stages, from `room.wgsl`.
