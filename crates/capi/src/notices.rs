@@ -143,6 +143,8 @@ fn keep(
             (statistics.width, statistics.height) = (size.width, size.height);
             (OPENUVR_LOG_INFO, format!("showing {size}"))
         }
+        // No application has asked for what hands feel.
+        ClientNotice::Haptic(_) => return None,
         ClientNotice::SourceShown(shown) => (
             OPENUVR_LOG_INFO,
             match shown {
