@@ -182,7 +182,7 @@ unsafe fn pipeline(
     ];
     let bindings = [vk::VertexInputBindingDescription::default()
         .binding(0)
-        .stride(size_of::<Vertex>() as u32)
+        .stride(Vertex::BYTES)
         .input_rate(vk::VertexInputRate::VERTEX)];
     let attribute = |location, offset| {
         vk::VertexInputAttributeDescription::default()

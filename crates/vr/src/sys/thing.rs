@@ -12,6 +12,12 @@ pub(crate) struct Vertex {
     pub(crate) colour: [f32; 3],
 }
 
+impl Vertex {
+    pub(super) const BYTES: u32 = 24;
+}
+
+const _: () = assert!(size_of::<Vertex>() == Vertex::BYTES as usize);
+
 /// What the vertex stages get for each thing: see `Constants` in `room.wgsl`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
