@@ -58,7 +58,7 @@ impl ViewStamp {
         ];
         let yaw = (-ahead[0]).atan2(-ahead[2]).to_degrees();
         let pitch = ahead[1].clamp(-1.0, 1.0).asin().to_degrees();
-        #[expect(
+        #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a whole turn goes round, and a quarter is clamped"

@@ -170,7 +170,7 @@ impl Room {
 }
 
 /// Corners of the bar code.
-#[expect(clippy::cast_possible_truncation, reason = "a few hundred")]
+#[allow(clippy::cast_possible_truncation, reason = "a few hundred")]
 const CODE: u32 = CELLS as u32 * 6;
 
 fn stamp(frame: u32, display: xr::Time, view: &View, right: bool) -> ViewStamp {
@@ -195,7 +195,7 @@ fn bits(cells: &[bool; CELLS]) -> [u32; 4] {
 
 /// Small numbers that go on: a whole number of rounds is cut off.
 fn seconds(at: xr::Time) -> f32 {
-    #[expect(clippy::cast_possible_truncation, reason = "a whole number of rounds")]
+    #[allow(clippy::cast_possible_truncation, reason = "a whole number of rounds")]
     let round = (ROUND * 1000.0) as i64;
     let millis = at.as_nanos() / 1_000_000;
     millis.rem_euclid(round) as f32 / 1000.0

@@ -188,7 +188,7 @@ fn extent(axis: usize) -> [f32; 2] {
 }
 
 /// Steps from one end of a side to its other.
-#[expect(
+#[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a few metres"

@@ -7,9 +7,11 @@ mod image;
 mod painter;
 mod pipeline;
 mod target;
+mod thing;
 mod upload;
 
 pub(crate) use gpu::{Gpu, Made, load};
-pub(crate) use painter::{Constants, Eye, Kind, Painter, Thing, Vertex};
+pub(crate) use painter::{Eye, Painter};
 pub(crate) use target::Target;
+pub(crate) use thing::{Constants, Kind, Thing, Vertex};
 pub(crate) use upload::Upload;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ash::vk;
 
 use super::gpu::Gpu;
-use super::painter::{Constants, Kind, Vertex};
+use super::thing::{Constants, Kind, Vertex};
 use crate::error::VrError;
 
 /// Both stages, from `room.wgsl`.
@@ -182,7 +182,7 @@ unsafe fn pipeline(
     ];
     let bindings = [vk::VertexInputBindingDescription::default()
         .binding(0)
-        .stride(size_of::<Vertex>() as u32)
+        .stride(Vertex::BYTES)
         .input_rate(vk::VertexInputRate::VERTEX)];
     let attribute = |location, offset| {
         vk::VertexInputAttributeDescription::default()
