@@ -19,7 +19,7 @@ use tracing::Level;
 
 use super::kind::{
     Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag,
-    optional, path, pin, size, target, text, time,
+    number, optional, path, pin, size, target, text, time,
 };
 use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings};
 
