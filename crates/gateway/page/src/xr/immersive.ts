@@ -28,6 +28,7 @@ export interface Scene {
 export class Immersive {
   private session: XRSession | null = null;
   private space: XRReferenceSpace | null = null;
+  private layer: XRWebGLLayer | null = null;
   /** It is about to begin. */
   private begins = false;
 
@@ -49,7 +50,7 @@ export class Immersive {
 
   /** Whether it draws into the page's canvas, as an emulated headset does. */
   isOnCanvas(): boolean {
-    return this.session?.renderState.baseLayer?.framebuffer === null;
+    return this.isOn() && this.layer?.framebuffer === null;
   }
 
   sources(): XRInputSource[] {
@@ -91,8 +92,8 @@ export class Immersive {
     });
     try {
       await painter.gl.makeXRCompatible();
-      const baseLayer = new XRWebGLLayer(session, painter.gl, { alpha: false, antialias: false, depth: false });
-      await session.updateRenderState({ baseLayer });
+      this.layer = new XRWebGLLayer(session, painter.gl, { alpha: false, antialias: false, depth: false });
+      await session.updateRenderState({ baseLayer: this.layer });
       this.space = await session.requestReferenceSpace("local");
     } catch (why) {
       await session.end().catch(() => undefined);

@@ -34,7 +34,7 @@ export interface Page {
 type Eyes = "left" | "right" | "both";
 
 export class Reality {
-  private readonly views = new Views();
+  private views = new Views();
   private readonly poses: Poses;
   private readonly look: Look;
   private readonly immersive: Immersive;
@@ -94,7 +94,9 @@ export class Reality {
   /** The connection is over. */
   closed() {
     this.immersive.end();
+    this.views = new Views();
     this.unknown = FLAT;
+    this.newestFelt = 0;
     this.changed();
   }
 
