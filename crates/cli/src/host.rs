@@ -132,7 +132,8 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     );
     // Who looks for it now is not to find it.
     drop(announcer);
-    if stage.is_over() {
+    // A portal's session does not come back either.
+    if stage.is_over() || reporter().is_some() {
         host.source_ended();
     }
     gateways.finish(&config);
