@@ -93,7 +93,11 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     openuvr_terminal::log_to_stderr(config.log);
     // What is wrong is told before an application begins.
     Config::from(&config).check().map_err(|e| anyhow!(e))?;
-    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let stop = match reporter() {
+        // What it started is to end in order, however often it is told to (see `session`).
+        Some(_) => openuvr_terminal::signals::stop_in_order()?,
+        None => openuvr_terminal::signals::stop_on_signals()?,
+    };
     let recorder = Recorder::new(&Options::from(&config))?;
     let mut stage = Stage::open(&mut config, &words)?;
     let Started {

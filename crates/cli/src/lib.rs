@@ -56,6 +56,9 @@ fn program() -> ExitCode {
         Ok(matches) => matches,
         Err(code) => return code,
     };
+    if matches!(matches.subcommand_name(), Some("host" | "run" | "xr")) {
+        session::report::begin();
+    }
     let result = match matches.subcommand() {
         Some((name, m)) if host::has(name) => host::run(name, m, &Usual),
         Some(("client", m)) => client::run(m),

@@ -157,7 +157,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// One line: it can't begin. It has said so as its end, too.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let stop = openuvr_terminal::signals::stop_in_order()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
     let ended = serve(&args, &stop);

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::param::page_size;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
 /// How long processes may take to end once they are asked to, before they are killed (guess).
 const END: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ pub(super) fn end_all_but(spared: &[u32]) {
     let mut asked: Vec<Pid> = Vec::new();
     loop {
         // Who has ended is still there until somebody asks how.
-        while spared.is_empty() && matches!(waitpid(None, WaitOptions::NOHANG), Ok(Some(_))) {}
+        while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let all = below(spared);
         if all.is_empty() || began.elapsed() >= GIVE_UP {
             return;

@@ -53,16 +53,24 @@ pub(crate) struct Reporter {
     parent: Option<Pid>,
 }
 
+static REPORTER: OnceLock<Reporter> = OnceLock::new();
+
+/// This process is a host: from now on it is that of a session, if `openuvr session` has started it. Before the
+/// application begins.
+pub(crate) fn begin() {
+    if let Some(reporter) = Reporter::of_process() {
+        let _ = REPORTER.set(reporter);
+    }
+}
+
 /// Who hears what this process tells, if it is the host of a session.
 pub(crate) fn reporter() -> Option<&'static Reporter> {
-    static REPORTER: OnceLock<Option<Reporter>> = OnceLock::new();
-    REPORTER.get_or_init(Reporter::of_process).as_ref()
+    REPORTER.get()
 }
 
 impl Reporter {
     fn of_process() -> Option<Reporter> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
-        // An application has the same variable, and is no host.
         let parent = fs::read_link(format!("/proc/{}/exe", getppid()?.as_raw_nonzero())).ok()?;
         let ours = fs::read_link("/proc/self/exe").ok()?;
         if parent != ours {
