@@ -43,7 +43,7 @@ use crate::release::{self, Release};
 use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
-use crate::session::report::reporter;
+use crate::session_report::reporter;
 use crate::virtual_display::{Shown, VirtualDisplay};
 use openuvr_terminal::out;
 

@@ -16,6 +16,7 @@ extern crate openuvr_terminal;
 mod client;
 mod clients;
 mod config;
+mod descendants;
 mod devices;
 mod doctor;
 mod fit;
@@ -31,6 +32,7 @@ mod release;
 mod run;
 mod scene;
 mod session;
+mod session_report;
 #[cfg(test)]
 mod tests;
 mod virtual_display;
@@ -43,8 +45,7 @@ use openuvr_terminal::{out, usage};
 
 use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
 use host::Usual;
-use session::descendants;
-use session::report::reporter;
+use session_report::reporter;
 
 /// The program, from this process's words to its exit code.
 pub fn main() -> ExitCode {
@@ -57,7 +58,7 @@ fn program() -> ExitCode {
         Err(code) => return code,
     };
     if matches!(matches.subcommand_name(), Some("host" | "run" | "xr")) {
-        session::report::begin();
+        session_report::begin();
     }
     let result = match matches.subcommand() {
         Some((name, m)) if host::has(name) => host::run(name, m, &Usual),

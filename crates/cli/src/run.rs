@@ -31,13 +31,13 @@ use openuvr_runtime::remote::NAME;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::{HostConfig, RunConfig};
+use crate::descendants;
 use crate::fit::Fit;
 use crate::gateways::Gateways;
 use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
-use crate::session::descendants;
-use crate::session::report::{self, reporter};
+use crate::session_report::{self as report, reporter};
 
 use signals::Signals;
 use terminal::Terminal;

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::sys;
 use crate::own_sound::OwnSound;
 use crate::run::terminal::Terminal;
-use crate::session::report;
+use crate::session_report as report;
 
 /// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
 /// down what a person did).

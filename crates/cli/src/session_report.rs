@@ -1,4 +1,4 @@
-//! What the host of a session tells the program that started it, in two files of the session's folder; and the lines
+//! What the host of a session tells `openuvr session`, which started it, in two files of the session's folder; and the lines
 //! of JSON that become of it.
 
 use std::fs;
@@ -178,12 +178,12 @@ impl Running {
 }
 
 /// Where the session can be played, once it can.
-pub(super) fn read_running(folder: &Path) -> Option<Running> {
+pub(crate) fn read_running(folder: &Path) -> Option<Running> {
     read(&folder.join(RUNNING))
 }
 
 /// How it ended, once it has said so.
-pub(super) fn read_end(folder: &Path) -> Option<End> {
+pub(crate) fn read_end(folder: &Path) -> Option<End> {
     read(&folder.join(END))
 }
 
@@ -194,7 +194,7 @@ fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
 }
 
 /// Writes a line for who started this program.
-pub(super) fn say(line: &serde_json::Value) {
+pub(crate) fn say(line: &serde_json::Value) {
     // Nobody may read it any more.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
