@@ -43,7 +43,7 @@ use crate::release::{self, Release};
 use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
-use crate::session::report::reporter;
+use crate::session_report::reporter;
 use crate::virtual_display::{Shown, VirtualDisplay};
 use openuvr_terminal::out;
 
@@ -93,7 +93,11 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     openuvr_terminal::log_to_stderr(config.log);
     // What is wrong is told before an application begins.
     Config::from(&config).check().map_err(|e| anyhow!(e))?;
-    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let stop = match reporter() {
+        // What it started is to end in order, however often it is told to (see `session`).
+        Some(_) => openuvr_terminal::signals::stop_in_order()?,
+        None => openuvr_terminal::signals::stop_on_signals()?,
+    };
     let recorder = Recorder::new(&Options::from(&config))?;
     let mut stage = Stage::open(&mut config, &words)?;
     let Started {
@@ -132,7 +136,8 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     );
     // Who looks for it now is not to find it.
     drop(announcer);
-    if stage.is_over() {
+    // A portal's session does not come back either.
+    if stage.is_over() || reporter().is_some() {
         host.source_ended();
     }
     gateways.finish(&config);

@@ -17,6 +17,7 @@ mod beside;
 mod client;
 mod clients;
 mod config;
+mod descendants;
 mod devices;
 mod doctor;
 mod fit;
@@ -31,6 +32,7 @@ mod release;
 mod run;
 mod scene;
 mod session;
+mod session_report;
 #[cfg(test)]
 mod tests;
 mod virtual_display;
@@ -43,8 +45,7 @@ use openuvr_terminal::{out, usage};
 
 use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
 use host::Usual;
-use session::descendants;
-use session::report::reporter;
+use session_report::reporter;
 
 /// The program, from this process's words to its exit code.
 pub fn main() -> ExitCode {
@@ -56,6 +57,9 @@ fn program() -> ExitCode {
         Ok(matches) => matches,
         Err(code) => return code,
     };
+    if matches!(matches.subcommand_name(), Some("host" | "run" | "xr")) {
+        session_report::begin();
+    }
     let result = match matches.subcommand() {
         Some((name, m)) if host::has(name) => host::run(name, m, &Usual),
         Some(("client", m)) => client::run(m),

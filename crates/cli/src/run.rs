@@ -31,13 +31,13 @@ use openuvr_runtime::remote::NAME;
 
 use crate::clients::{Clients, HostState, TICK};
 use crate::config::{HostConfig, RunConfig};
+use crate::descendants;
 use crate::fit::Fit;
 use crate::gateways::Gateways;
 use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
-use crate::session::descendants;
-use crate::session::report::reporter;
+use crate::session_report::{self as report, reporter};
 
 use signals::Signals;
 use terminal::Terminal;
@@ -129,6 +129,8 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let mut socket = Socket::open(&order)?;
     let gateways = Gateways::outside(who, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
+    // It is no host of a session.
+    command.env_remove(report::FOLDER);
     sound.surround(&mut command);
     let pads = game_pads(pads, &mut socket)?;
     if let Some(pads) = &pads {
@@ -143,7 +145,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     loop {
         for line in socket.lines(TURN) {
             announce(announcer.as_mut(), &host.config_dir, &line);
-            report(gateways.as_ref(), &host.config_dir, &line);
+            report_running(gateways.as_ref(), &host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
             if let (Some(fit), Line::PlayerWindow(size)) = (&mut fit, &line) {
                 fit.wish(*size, clock::now());
@@ -294,7 +296,7 @@ fn end_session(who: &str, over: Over) {
 }
 
 /// Tells who started a session that it can be played now.
-fn report(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
+fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
     let (Some(reporter), Line::Streaming { place, .. }) = (reporter(), line) else {
         return;
     };

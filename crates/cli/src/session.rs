@@ -11,11 +11,9 @@
 //! hears of it from the kernel, and ends the application; if the host is killed, this program does. What both lose
 //! sight of becomes this program's child (prctl(2), PR_SET_CHILD_SUBREAPER).
 
-pub(crate) mod descendants;
 mod folder;
 mod inner;
 mod limits;
-pub(crate) mod report;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -31,12 +29,13 @@ use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::units::Size;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
+use crate::descendants;
+use crate::session_report::{self as report, Running, read_end, read_running};
 use crate::virtual_display::VirtualDisplay;
 use crate::virtual_display::sys::die_with_parent;
 
 use folder::{Saves, SessionFolder};
 use limits::Limits;
-use report::{Running, read_end, read_running};
 
 /// How often the children and the limits are looked at.
 const TURN: Duration = Duration::from_millis(50);
@@ -164,7 +163,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// One line: it can't begin. It has said so as its end, too.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let stop = openuvr_terminal::signals::stop_in_order()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
     let ended = serve(&args, &stop);

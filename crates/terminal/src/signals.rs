@@ -23,6 +23,19 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// The same, but a second signal changes nothing: for a program whose end nobody waits for, and that has to end
+/// others. The kernel may send the signal of a parent's death once for each of its threads (prctl(2)).
+///
+/// # Errors
+/// The system does not let them be caught.
+pub fn stop_in_order() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
 /// Whether this program was started to outlive its terminal, as by nohup(1): proc(5), `SigIgn`.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -5,7 +5,8 @@ use std::process::Command;
 use openuvr_proto::units::Size;
 
 use super::folder::{Saves, SessionFolder};
-use super::{Args, Door, report};
+use super::{Args, Door};
+use crate::session_report as report;
 
 /// Variables by which an application would find other folders than its home.
 const FOLDERS: [(&str, &str); 4] = [

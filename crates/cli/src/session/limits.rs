@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::descendants;
+use crate::descendants;
 
 /// How often memory is looked at …
 const MEMORY_EVERY: Duration = Duration::from_secs(1);

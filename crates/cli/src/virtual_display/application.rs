@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::sys;
 use crate::own_sound::OwnSound;
 use crate::run::terminal::Terminal;
+use crate::session_report as report;
 
 /// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
 /// down what a person did).
@@ -77,6 +78,8 @@ fn surround(command: &mut Command, display: &str) {
     for variable in ELSEWHERE {
         command.env_remove(variable);
     }
+    // It is no host of the session.
+    command.env_remove(report::FOLDER);
 }
 
 impl Drop for Shown {

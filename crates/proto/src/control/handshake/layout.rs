@@ -256,7 +256,7 @@ impl Begin {
         }
     }
 
-    fn parse(datagram: &[u8]) -> Option<(&Begin, Opening)> {
+    pub(super) fn parse(datagram: &[u8]) -> Option<(&Begin, Opening)> {
         let begin = Begin::ref_from_bytes(datagram).ok()?;
         if begin.head.session() != SessionId(0) || begin.zero != [0; 2] || begin.padding != [0; 12]
         {

@@ -182,7 +182,7 @@ fn a_tagged_begin_is_good_from_its_own_address_alone() {
     // Somebody who saw it sends it from elsewhere, with a cookie of its own.
     let elsewhere = PathId([100; PathId::LEN]);
     let own = world.ask(elsewhere, &hello).reply.unwrap();
-    let (mut copied, _) = Begin::parse(&begin).unwrap();
+    let mut copied = *Begin::parse(&begin).unwrap().0;
     copied.cookie = Challenge::parse(&own).unwrap().cookie;
     assert!(world.ask(elsewhere, copied.as_bytes()).reply.is_none());
     assert_eq!(world.host.half_open(), 0);

@@ -1,4 +1,4 @@
-//! What the host of a session tells the program that started it, in two files of the session's folder; and the lines
+//! What the host of a session tells `openuvr session`, which started it, in two files of the session's folder; and the lines
 //! of JSON that become of it.
 
 use std::fs;
@@ -53,16 +53,24 @@ pub(crate) struct Reporter {
     parent: Option<Pid>,
 }
 
+static REPORTER: OnceLock<Reporter> = OnceLock::new();
+
+/// This process is a host: from now on it is that of a session, if `openuvr session` has started it. Before the
+/// application begins.
+pub(crate) fn begin() {
+    if let Some(reporter) = Reporter::of_process() {
+        let _ = REPORTER.set(reporter);
+    }
+}
+
 /// Who hears what this process tells, if it is the host of a session.
 pub(crate) fn reporter() -> Option<&'static Reporter> {
-    static REPORTER: OnceLock<Option<Reporter>> = OnceLock::new();
-    REPORTER.get_or_init(Reporter::of_process).as_ref()
+    REPORTER.get()
 }
 
 impl Reporter {
     fn of_process() -> Option<Reporter> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
-        // An application has the same variable, and is no host.
         let parent = fs::read_link(format!("/proc/{}/exe", getppid()?.as_raw_nonzero())).ok()?;
         let ours = fs::read_link("/proc/self/exe").ok()?;
         if parent != ours {
@@ -170,12 +178,12 @@ impl Running {
 }
 
 /// Where the session can be played, once it can.
-pub(super) fn read_running(folder: &Path) -> Option<Running> {
+pub(crate) fn read_running(folder: &Path) -> Option<Running> {
     read(&folder.join(RUNNING))
 }
 
 /// How it ended, once it has said so.
-pub(super) fn read_end(folder: &Path) -> Option<End> {
+pub(crate) fn read_end(folder: &Path) -> Option<End> {
     read(&folder.join(END))
 }
 
@@ -186,7 +194,7 @@ fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
 }
 
 /// Writes a line for who started this program.
-pub(super) fn say(line: &serde_json::Value) {
+pub(crate) fn say(line: &serde_json::Value) {
     // Nobody may read it any more.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::param::page_size;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
 /// How long processes may take to end once they are asked to, before they are killed (guess).
 const END: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 const TURN: Duration = Duration::from_millis(20);
 
 /// Bytes of memory that they have of their own: what others have, too, does not count.
-pub(super) fn memory() -> u64 {
+pub(crate) fn memory() -> u64 {
     let pages = below(&[]).into_iter().map(|pid| {
         let about = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero()));
         let about = about.unwrap_or_default();
@@ -40,12 +40,12 @@ pub(crate) fn end_started() {
 }
 
 /// Ends them all but these and what is below them: asks them, then kills them.
-pub(super) fn end_all_but(spared: &[u32]) {
+pub(crate) fn end_all_but(spared: &[u32]) {
     let began = Instant::now();
     let mut asked: Vec<Pid> = Vec::new();
     loop {
         // Who has ended is still there until somebody asks how.
-        while spared.is_empty() && matches!(waitpid(None, WaitOptions::NOHANG), Ok(Some(_))) {}
+        while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let all = below(spared);
         if all.is_empty() || began.elapsed() >= GIVE_UP {
             return;
