@@ -39,11 +39,6 @@ impl Browser {
         self.tools.open(url).unwrap()
     }
 
-    /// Does something and waits for its result.
-    pub(crate) fn call(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
-        self.tools.call(tab, method, params).unwrap()
-    }
-
     /// The value of a script's last expression; of a promise what it brings.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
         self.tools.run(tab, script).unwrap()

@@ -17,7 +17,7 @@ use crate::http::refusal::{Problem, Refusal};
 
 /// An application.
 #[derive(Serialize, ToSchema)]
-pub(super) struct ApplicationView {
+pub(crate) struct ApplicationView {
     /// Short, for addresses.
     name: String,
     /// For people.
@@ -39,7 +39,7 @@ pub(super) struct ApplicationView {
     get, path = "/api/applications", security(("cookie" = [])),
     responses((status = 200, body = [ApplicationView]), (status = 401, body = Problem)),
 )]
-pub(super) async fn applications(
+pub(crate) async fn applications(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Json<Vec<ApplicationView>> {
@@ -68,7 +68,7 @@ pub(super) async fn applications(
         (status = 404, body = Problem),
     ),
 )]
-pub(super) async fn picture(
+pub(crate) async fn picture(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,

@@ -22,7 +22,7 @@ use crate::store::MAX_NAME;
 const KEPT: u32 = 90 * 24 * 3600;
 
 #[derive(Deserialize, ToSchema)]
-pub(super) struct LogIn {
+pub(crate) struct LogIn {
     /// The account.
     name: String,
     /// Its password.
@@ -30,7 +30,7 @@ pub(super) struct LogIn {
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(super) struct NewPassword {
+pub(crate) struct NewPassword {
     /// The one until now.
     old: String,
     /// The one from now on: eight characters or more.
@@ -39,7 +39,7 @@ pub(super) struct NewPassword {
 
 /// Who has logged in.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Me {
+pub(crate) struct Me {
     name: String,
     /// Whether it may see and stop everybody's sessions.
     operator: bool,
@@ -58,7 +58,7 @@ pub(super) struct Me {
         (status = 429, description = "too many wrong ones; `Retry-After` says for how long", body = Problem),
     ),
 )]
-pub(super) async fn log_in(
+pub(crate) async fn log_in(
     State(app): State<Arc<App>>,
     From(from): From,
     headers: HeaderMap,
@@ -108,7 +108,7 @@ pub(super) async fn log_in(
     post, path = "/api/logout", security(("cookie" = [])),
     responses((status = 204), (status = 401, body = Problem)),
 )]
-pub(super) async fn log_out(
+pub(crate) async fn log_out(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Response, Refusal> {
@@ -121,7 +121,7 @@ pub(super) async fn log_out(
     get, path = "/api/me", security(("cookie" = [])),
     responses((status = 200, body = Me), (status = 401, body = Problem)),
 )]
-pub(super) async fn me(caller: Caller) -> Json<Me> {
+pub(crate) async fn me(caller: Caller) -> Json<Me> {
     Json(Me {
         name: caller.user.name,
         operator: caller.user.operator,
@@ -140,7 +140,7 @@ pub(super) async fn me(caller: Caller) -> Json<Me> {
         (status = 429, body = Problem),
     ),
 )]
-pub(super) async fn change_password(
+pub(crate) async fn change_password(
     State(app): State<Arc<App>>,
     From(from): From,
     caller: Caller,

@@ -14,7 +14,7 @@ use crate::http::view::SessionView;
 
 /// The machines, and what is wrong.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// The engine.
     launcher: String,
     servers: Vec<ServerView>,
@@ -26,7 +26,7 @@ pub(super) struct Load {
 
 /// A machine that sessions run on.
 #[derive(Serialize, ToSchema)]
-pub(super) struct ServerView {
+pub(crate) struct ServerView {
     name: String,
     /// Why it takes no sessions; none: it does.
     trouble: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct ServerView {
 
 /// An account.
 #[derive(Serialize, ToSchema)]
-pub(super) struct UserView {
+pub(crate) struct UserView {
     name: String,
     operator: bool,
     /// Sessions that it may have at a time; none: as the configuration says.
@@ -56,7 +56,7 @@ pub(super) struct UserView {
         (status = 200, body = [SessionView]), (status = 401, body = Problem), (status = 403, body = Problem),
     ),
 )]
-pub(super) async fn sessions(
+pub(crate) async fn sessions(
     State(app): State<Arc<App>>,
     _: Operator,
     caller: Caller,
@@ -76,7 +76,7 @@ pub(super) async fn sessions(
     get, path = "/api/operator/servers", security(("cookie" = [])),
     responses((status = 200, body = Load), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
-pub(super) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Load> {
+pub(crate) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Load> {
     let (servers, trouble) = match app.sessions.servers().await {
         Ok(servers) => (servers, app.sessions.engine_trouble()),
         Err(why) => (Vec::new(), Some(why.to_string())),
@@ -104,7 +104,7 @@ pub(super) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Lo
     get, path = "/api/operator/users", security(("cookie" = [])),
     responses((status = 200, body = [UserView]), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
-pub(super) async fn users(
+pub(crate) async fn users(
     State(app): State<Arc<App>>,
     _: Operator,
 ) -> Result<Json<Vec<UserView>>, Refusal> {

@@ -22,19 +22,19 @@ use crate::sessions::Seen;
 const HISTORY: u32 = 100;
 
 #[derive(Deserialize, ToSchema)]
-pub(super) struct Start {
+pub(crate) struct Start {
     /// The application's name.
     application: String,
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(super) struct Share {
+pub(crate) struct Share {
     /// Whether everybody who may log in may watch it.
     shared: bool,
 }
 
 #[derive(Deserialize, ToSchema)]
-pub(super) struct Wish {
+pub(crate) struct Wish {
     /// To watch only. Who does not own the session always does.
     #[serde(default)]
     watch: bool,
@@ -42,7 +42,7 @@ pub(super) struct Wish {
 
 /// What lets one client into one session, once.
 #[derive(Serialize, ToSchema)]
-pub(super) struct TicketView {
+pub(crate) struct TicketView {
     /// Where a browser goes. The ticket stands behind `#`, which browsers send to nobody.
     url: String,
     /// What opens the native client; none where the session answers no native clients.
@@ -60,7 +60,7 @@ pub(super) struct TicketView {
     get, path = "/api/sessions", security(("cookie" = [])),
     responses((status = 200, body = [SessionView]), (status = 401, body = Problem)),
 )]
-pub(super) async fn sessions(
+pub(crate) async fn sessions(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Json<Vec<SessionView>> {
@@ -83,7 +83,7 @@ pub(super) async fn sessions(
         (status = 404, description = "or it is another's", body = Problem),
     ),
 )]
-pub(super) async fn session(
+pub(crate) async fn session(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
@@ -110,7 +110,7 @@ pub(super) async fn session(
         (status = 503, description = "no room, or the engine does not answer", body = Problem),
     ),
 )]
-pub(super) async fn start(
+pub(crate) async fn start(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
@@ -138,7 +138,7 @@ pub(super) async fn start(
         (status = 404, body = Problem), (status = 503, body = Problem),
     ),
 )]
-pub(super) async fn stop(
+pub(crate) async fn stop(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
@@ -163,7 +163,7 @@ pub(super) async fn stop(
         (status = 404, body = Problem),
     ),
 )]
-pub(super) async fn share(
+pub(crate) async fn share(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
@@ -193,7 +193,7 @@ pub(super) async fn share(
         (status = 409, description = "it does not run", body = Problem),
     ),
 )]
-pub(super) async fn ticket(
+pub(crate) async fn ticket(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
@@ -233,7 +233,7 @@ pub(super) async fn ticket(
     get, path = "/api/history", security(("cookie" = [])),
     responses((status = 200, body = [PastView]), (status = 401, body = Problem)),
 )]
-pub(super) async fn history(
+pub(crate) async fn history(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Json<Vec<PastView>>, Refusal> {

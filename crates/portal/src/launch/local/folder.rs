@@ -13,11 +13,12 @@
 //! FOLDER/SESSION/end.json     how it ended
 //! ```
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use openuvr_proto::printable::is_printable;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -31,6 +32,10 @@ const MAX_LOG: u64 = 4 * 1024 * 1024;
 
 /// A file of ours that is longer is none; in bytes. A specification of a session is the longest.
 const MAX_FILE: u64 = 1024 * 1024;
+
+/// How long it is waited for a portal that may be about to end, and how often it is looked.
+const ENDS: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// How a session ended, or since when nobody knows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -72,8 +77,14 @@ pub(super) fn take(root: &Path) -> io::Result<File> {
         .mode(0o700)
         .create(root)?;
     let lock = open(&root.join("lock"))?;
-    lock.try_lock()?;
-    Ok(lock)
+    let until = Instant::now() + ENDS;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(AGAIN),
+            Err(why) => return Err(why.into()),
+        }
+    }
 }
 
 impl Folder {
