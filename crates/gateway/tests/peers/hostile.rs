@@ -224,7 +224,7 @@ fn ten_thousand_half_open_sessions_cost_nobody() {
         if held.len() > HELD {
             held.pop_front();
         }
-        if number % 1000 == 0 {
+        if number % 2500 == 0 {
             plays_on(&mut remote);
         }
     }
@@ -236,7 +236,7 @@ fn ten_thousand_half_open_sessions_cost_nobody() {
         request[..8].copy_from_slice(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42]);
         request[16..].copy_from_slice(&number.to_be_bytes());
         stranger.send_to(&request, rig.address()).unwrap();
-        if number % 1000 == 0 {
+        if number % 2500 == 0 {
             plays_on(&mut remote);
         }
     }

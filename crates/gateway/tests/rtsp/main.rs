@@ -11,7 +11,6 @@ mod player;
 mod retina;
 #[path = "../support/mod.rs"]
 mod support;
-mod vlc;
 
 use openuvr_gateway::rtsp::{RtspServer, RtspSetup};
 use openuvr_proto::units::Size;
