@@ -6,7 +6,7 @@
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -103,6 +103,17 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
+        Rig::at(Ipv4Addr::LOCALHOST.into(), name, size, ice_servers, change)
+    }
+
+    /// The same, whose page and media are at another address of this machine.
+    pub(crate) fn at(
+        web: IpAddr,
+        name: &str,
+        size: Size,
+        ice_servers: Vec<IceServer>,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
         let folder = Folder::new(name);
         let dir = folder.0.join("host");
         let mut config = Config {
@@ -141,7 +152,7 @@ impl Rig {
         let notices = host.notices();
         let setup = Setup {
             ice_servers,
-            bind: ([127, 0, 0, 1], 0).into(),
+            bind: (web, 0).into(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),
         };
