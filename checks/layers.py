@@ -29,7 +29,7 @@ ALLOWED = {
 # who attacks.
 TESTED = {
     "cli": {"capi", "hook", "lab", "pads", "xr"},
-    "gateway": {"media", "net"},
+    "gateway": {"lab", "media", "net"},
 }
 PREFIX = "openuvr-"
 # Third-party crates that only these crates may name: no async runtime in a game, or between a slice and its

@@ -40,11 +40,11 @@ use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 /// Measure a browser and video players on our encode, and what they cost the player.
 ///
 /// Of a browser that plays: drawn to handed to the compositor, and where that time goes by stage; frames a
-/// second that were handed over, and the longest freeze; from a press in the page to the application; sound
-/// against the picture (with PulseAudio). Directly, and over an emulated link that takes 2 ms each way and
-/// loses 1 %. Of our own client: drawn to visible alone, and while a browser, one video player, several, or
-/// one that reads nothing watch; what each further one takes of the host. Of ffplay and GStreamer: drawn to
-/// visible. Needs Chromium and ffmpeg; without them it says so and measures nothing.
+/// second that were decoded and handed over, and the longest freeze; from a press in the page to the
+/// application; sound against the picture (with PulseAudio). Directly, and over emulated links that take 2 ms
+/// each way and lose 1 % and 5 % in each direction. Of our own client: drawn to visible alone, and while a
+/// browser, one video player, several, or one that reads nothing watch; what each further one takes of the
+/// host. Of ffplay and GStreamer: drawn to visible. Needs Chromium and ffmpeg; without them it says so and measures nothing.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -78,15 +78,19 @@ enum Part {
     Players,
 }
 
-/// What lies between host and browser: a name, and what it does.
-type Link = (&'static str, Option<fn() -> Impairment>);
-const LINKS: [Link; 2] = [("direct", None), ("1 % lost", Some(loss))];
+/// What lies between host and browser: a name, and the share that it loses in each direction.
+type Link = (&'static str, Option<f64>);
+const LINKS: [Link; 3] = [
+    ("direct", None),
+    ("1 % lost", Some(0.01)),
+    ("5 % lost", Some(0.05)),
+];
 
-/// As the case `loss` of `bench peers` and `bench link`.
-fn loss() -> Impairment {
+/// Late as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
+fn losing(loss: f64) -> Impairment {
     Impairment {
         delay: Duration::from_millis(2),
-        loss: 0.01,
+        loss,
         ..Impairment::default()
     }
 }
@@ -146,13 +150,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         stop: &stop,
     };
     let asked = |part| args.parts.contains(&part);
-    let mut runs: [Vec<Run>; 2] = Default::default();
+    let mut runs: [Vec<Run>; LINKS.len()] = Default::default();
     let mut beside = company::ways();
     for repetition in 1..=turns.repetitions {
-        for ((name, impaired), runs) in LINKS.iter().zip(&mut runs) {
+        for ((name, loss), runs) in LINKS.iter().zip(&mut runs) {
             if asked(Part::Browser) {
                 bench.say(repetition, &format!("a browser plays, {name}"));
-                runs.push(bench.browse(impaired.map(|impaired| impaired()))?);
+                runs.push(bench.browse(loss.map(losing))?);
             }
         }
         for way in &mut beside {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use self::protocol::DevTools;
 pub(crate) use self::protocol::{Tab, program, version};
-pub(crate) use self::watch::{Handed, Statistics, Watched};
+pub(crate) use self::watch::{Decoded, Handed, Statistics, Watched};
 use crate::child::Child;
 
 /// How long something that the browser is to do is waited for: on a busy machine it starts in 10 s (guess).
@@ -121,6 +121,12 @@ impl Browser {
             tab,
             "document.querySelector('#state').textContent === 'you play'",
         )
+    }
+
+    /// How many frames of video it has decoded; `None`: it does not say.
+    pub(crate) fn decoded(&mut self, tab: &Tab) -> Result<Option<Decoded>> {
+        let video = self.run(tab, "statisticsOf('video')")?;
+        Ok(Decoded::of(&video))
     }
 
     /// Presses the space bar, or lets it go.

@@ -30,6 +30,32 @@ pub(crate) struct Handed {
     pub(crate) inputs: u16,
     /// When it was handed over (`presentationTime`).
     pub(crate) at: Instant,
+    /// Pictures that the browser had given to its compositor by then (`presentedFrames`): also those whose place
+    /// another one took before the page was told of them.
+    pub(crate) presented: u64,
+}
+
+/// Frames that the browser has decoded, and when it counted them, in milliseconds of some clock.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Decoded {
+    pub(crate) frames: f64,
+    pub(crate) at_ms: f64,
+}
+
+impl Decoded {
+    /// From the statistics of a stream of video; `None`: there are none.
+    pub(super) fn of(video: &Value) -> Option<Decoded> {
+        Some(Decoded {
+            frames: video["framesDecoded"].as_f64()?,
+            at_ms: video["timestamp"].as_f64()?,
+        })
+    }
+
+    /// Frames a second from `before` until this; `None`: no time went by.
+    pub(crate) fn rate_since(&self, before: &Decoded) -> Option<f64> {
+        let seconds = (self.at_ms - before.at_ms) / 1e3;
+        (seconds > 0.0).then(|| (self.frames - before.frames) / seconds)
+    }
 }
 
 /// What a page was seen to do.
@@ -100,6 +126,7 @@ impl Watched {
                 drawn_us: picture[1].as_u64()?,
                 inputs: u16::try_from(picture[2].as_u64()?).ok()?,
                 at: later(began, picture[3].as_f64()?),
+                presented: picture[5].as_u64()?,
             })
         });
         let keys = list("keys")?.iter().filter_map(|key| {
@@ -186,6 +213,16 @@ mod tests {
         assert_eq!(statistics.concealed, 480);
         let none = Watched::of(began, &json!({"pictures": []}), &Value::Null, &Value::Null);
         assert!(none.is_err(), "no list of keys");
+    }
+
+    #[test]
+    fn frames_are_counted_between_two_looks() {
+        let at = |frames: u32, ms: f64| json!({"framesDecoded": frames, "timestamp": ms});
+        let before = Decoded::of(&at(100, 5000.0)).unwrap();
+        let after = Decoded::of(&at(160, 6000.0)).unwrap();
+        assert_eq!(after.rate_since(&before), Some(60.0));
+        assert_eq!(before.rate_since(&before), None);
+        assert_eq!(Decoded::of(&Value::Null), None);
     }
 
     #[test]

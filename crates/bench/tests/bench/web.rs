@@ -43,13 +43,15 @@ fn a_browser_is_measured_with_and_without_loss() {
     let folder = Folder::new("web");
     bench(&[&SMALL[..], &["browser"]].concat(), "--out", &folder.0);
     let all = folder.json("web.json");
-    assert_eq!(count(&all["browsers"]), 2);
+    assert_eq!(count(&all["browsers"]), 3);
     for browser in all["browsers"].as_array().expect("a list") {
         for figure in [
             "p50_ms",
             "p99_ms",
             "handed_fps",
             "drawn_fps",
+            "decoded_fps",
+            "presented_fps",
             "whole_fps",
             "freeze_ms",
         ] {

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod browser;
+mod ledger;
+mod lossy;
 #[path = "../rtsp/player.rs"]
 mod player;
 #[path = "../support/mod.rs"]
@@ -254,6 +256,38 @@ fn a_browser_comes_back_without_a_pin() {
         &tab,
         "document.querySelector('#figures').innerText.includes('Submitted')",
     );
+}
+
+#[test]
+fn a_page_in_the_background_says_so_of_each_frame() {
+    let rig = Rig::new("background", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    let (_noting, ledger) = ledger::listen(rig.host.notices());
+    let ended = |outcome: Outcome| {
+        let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = ledger.records.values().flat_map(|frames| frames.values());
+        ends.filter(|ends| ends.contains(&outcome)).count()
+    };
+    let whole = Outcome::Displayed(Fidelity::Whole);
+    support::eventually("pictures are shown", || (ended(whole) > 30).then_some(()));
+    // Another tab lies over it.
+    let other = browser.open("about:blank");
+    browser.until(&tab, "document.hidden");
+    let before = ended(Outcome::Left);
+    support::eventually("frames only left", || {
+        (ended(Outcome::Left) > before + 60).then_some(())
+    });
+    browser.close(&other);
+    browser.until(&tab, "!document.hidden");
+    let before = ended(whole);
+    support::eventually("pictures are shown again", || {
+        (ended(whole) > before + 30).then_some(())
+    });
+    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
 }
 
 /// What the page saves as a file, without saving it.

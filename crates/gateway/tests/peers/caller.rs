@@ -36,7 +36,7 @@ impl Answer {
 
 /// One browser: its key, and what the gateway gave it.
 pub(crate) struct Caller {
-    gateway: SocketAddr,
+    pub(crate) gateway: SocketAddr,
     config: Arc<ClientConfig>,
     key: EcdsaKeyPair,
     pub(crate) cookie: String,

@@ -1,5 +1,6 @@
 //! What leaves for a browser: whole frames in packets, and a key frame when it asks.
 
+use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 use openuvr_proto::units::Size;
@@ -96,6 +97,19 @@ fn each_frame_is_whole_and_the_first_is_a_key_frame() {
         let ticks = pair[1].time.wrapping_sub(pair[0].time);
         assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
     }
+}
+
+#[test]
+fn page_and_media_come_by_ipv6_alone() {
+    if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        eprintln!("skipped: this machine has no IPv6");
+        return;
+    }
+    let web = Ipv6Addr::LOCALHOST.into();
+    let rig = Rig::at(web, "ipv6", SIZE, Vec::new(), |_| ());
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    let frames = frames(&mut remote, 30);
+    assert!(frames[0].units.contains(&IDR), "{:?}", frames[0]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The other end of a connection: `str0m` too, in a thread of the test.
 
 use std::collections::VecDeque;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::{CONTROL_CHANNEL, TOLD_CHANNEL};
@@ -51,17 +51,17 @@ pub(crate) struct Remote {
     early: VecDeque<Arrived>,
 }
 
-/// One that keeps what comes while the test has no turn.
-fn socket() -> UdpSocket {
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+/// One at this address that keeps what comes while the test has no turn.
+fn socket(here: IpAddr) -> UdpSocket {
+    let udp = UdpSocket::bind((here, 0)).unwrap();
     let _ = set_socket_recv_buffer_size_force(&udp, 8 << 20)
         .or_else(|_| set_socket_recv_buffer_size(&udp, 8 << 20));
     udp
 }
 
-/// A connection that offers; `h264`: whether it takes that.
-fn offer(h264: bool) -> (UdpSocket, Rtc) {
-    let udp = socket();
+/// A connection that offers from this address; `h264`: whether it takes that.
+fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
+    let udp = socket(here);
     let mut rtc = Rtc::builder()
         .set_rtp_mode(true)
         .clear_codecs()
@@ -90,7 +90,7 @@ impl Remote {
         let connect = next(&mut socket).unwrap();
         assert_eq!(connect["type"], "connect");
         assert_eq!(connect["connectionId"], ID);
-        let (udp, mut rtc) = offer(h264);
+        let (udp, mut rtc) = offer(caller.gateway.ip(), h264);
         let mut api = rtc.sdp_api();
         let video = api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
         api.add_media(MediaKind::Audio, Direction::RecvOnly, None, None, None);
@@ -148,7 +148,7 @@ impl Remote {
     /// Looks for another way, as a browser does whose network has changed: other credentials for ICE, and another
     /// port.
     pub(crate) fn restart(&mut self) {
-        self.udp = socket();
+        self.udp = socket(self.udp.local_addr().unwrap().ip());
         self.early.clear();
         let here = self.udp.local_addr().unwrap();
         let mut api = self.rtc.sdp_api();

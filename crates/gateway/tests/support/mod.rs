@@ -6,7 +6,7 @@
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -88,6 +88,13 @@ pub(crate) struct Rig {
     pub(crate) folder: Folder,
 }
 
+/// Where pages and media are, unless a test says something else.
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn pattern(size: Size) -> Box<dyn Capture> {
+    Box::new(Pattern::open(size, 60.0).unwrap())
+}
+
 impl Rig {
     pub(crate) fn new(name: &str, size: Size) -> Rig {
         Rig::with(name, size, |_| ())
@@ -104,8 +111,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let pattern = Box::new(Pattern::open(size, 60.0).unwrap());
-        Rig::showing(name, pattern, ice_servers, change)
+        Rig::made(name, pattern(size), ice_servers, LOCAL, change)
     }
 
     /// The same with other pictures.
@@ -113,6 +119,27 @@ impl Rig {
         name: &str,
         capture: Box<dyn Capture>,
         ice_servers: Vec<IceServer>,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
+        Rig::made(name, capture, ice_servers, LOCAL, change)
+    }
+
+    /// The same, whose page and media are at another address of this machine.
+    pub(crate) fn at(
+        web: IpAddr,
+        name: &str,
+        size: Size,
+        ice_servers: Vec<IceServer>,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
+        Rig::made(name, pattern(size), ice_servers, web, change)
+    }
+
+    fn made(
+        name: &str,
+        capture: Box<dyn Capture>,
+        ice_servers: Vec<IceServer>,
+        web: IpAddr,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = Folder::new(name);
@@ -155,7 +182,7 @@ impl Rig {
         let setup = Setup {
             ice_servers,
             lease: None,
-            bind: ([127, 0, 0, 1], 0).into(),
+            bind: (web, 0).into(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),
         };

@@ -45,6 +45,8 @@ pub(in crate::bench) struct Browsing {
     pub(in crate::bench) sightings: Vec<Sighting>,
     /// What was seen from the beginning.
     pub(in crate::bench) watched: Watched,
+    /// Frames a second that the browser decoded meanwhile; `None`: it did not say.
+    pub(in crate::bench) decoded_fps: Option<f64>,
     /// The host's record.
     pub(in crate::bench) record: Vec<Row>,
     /// When an X client on the host's display had each press.
@@ -99,17 +101,23 @@ impl Rig<'_> {
         browser.watch(&tab)?;
 
         let scene = Drawn::open(self.near.name())?;
-        let mut check = || {
+        let mut check = |browser: &mut Browser| {
             host.child.check()?;
             browser.check()
         };
-        self.pass(self.setup.warm_up, &mut check)?;
+        self.pass(self.setup.warm_up, &mut || check(&mut browser))?;
+        let decoded = browser.decoded(&tab)?;
         let (from, first) = scene.newest()?;
         let before = Load::now();
-        self.pass(Duration::from_secs_f64(of.seconds), &mut check)?;
+        let seconds = Duration::from_secs_f64(of.seconds);
+        self.pass(seconds, &mut || check(&mut browser))?;
         let used = Load::now().since(&before);
         let (to, last) = scene.newest()?;
-        self.pass(ON_ITS_WAY, &mut check)?;
+        let decoded_fps = match (decoded, browser.decoded(&tab)?) {
+            (Some(before), Some(after)) => after.rate_since(&before),
+            _ => None,
+        };
+        self.pass(ON_ITS_WAY, &mut || check(&mut browser))?;
 
         let keys = Keys::watch(self.near.name(), self.setup.sched)?;
         for press in 0..of.presses {
@@ -140,6 +148,7 @@ impl Rig<'_> {
             sightings: sightings.map(sighting).collect(),
             window: [from, to],
             drawn,
+            decoded_fps,
             record,
             watched,
             pressed,

@@ -42,8 +42,13 @@ pub(super) struct Browser {
     /// Drawn to handed to the compositor (Submitted), of every picture whose number was read.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Frames a second that the scene drew, that the host's record calls whole, and that were handed over.
+    /// Frames a second that the scene drew, that the browser decoded (from whole frames alone: what lacks a packet
+    /// it does not decode), that it gave to its compositor, that the page was told of as handed over, and that the
+    /// host's record calls whole. A compositor takes one picture for each of its own 60 slots a second: of two that
+    /// come within one slot the page is told of the second.
     pub(super) drawn_fps: Option<Range>,
+    pub(super) decoded_fps: Option<Range>,
+    pub(super) presented_fps: Option<Range>,
     pub(super) whole_fps: Option<Range>,
     pub(super) handed_fps: Option<Range>,
     /// The longest time without a new picture.
@@ -98,6 +103,8 @@ impl Browser {
             p50_ms: range(&|run| Some(latency(run)?.p50)),
             p99_ms: range(&|run| Some(latency(run)?.p99)),
             drawn_fps: range(&|run| Some(run.drawn.clone().count() as f64 / seconds(run))),
+            decoded_fps: range(&|run| run.decoded_fps),
+            presented_fps: range(&|run| presented(run)),
             whole_fps: range(&|run| Some(whole(run) as f64 / seconds(run))),
             handed_fps: range(&|run| Some(run.sightings.len() as f64 / seconds(run))),
             freeze_ms: range(&|run| Some(longest_freeze(run))),
@@ -132,6 +139,18 @@ fn whole(run: &Browsing) -> usize {
         .filter(captured)
         .filter(|row| row.is_whole())
         .count()
+}
+
+/// Pictures a second that the browser gave to its compositor, between the first and the last of the window that the
+/// page was told of.
+fn presented(run: &Browsing) -> Option<f64> {
+    let [from, to] = run.window;
+    let pictures = run.watched.pictures.iter();
+    let mut inside = pictures.filter(|picture| (from..=to).contains(&picture.at));
+    let first = inside.next()?;
+    let last = inside.next_back()?;
+    let seconds = last.at.since(first.at).as_secs_f64();
+    (seconds > 0.0).then(|| last.presented.saturating_sub(first.presented) as f64 / seconds)
 }
 
 /// The longest time without a new picture, ms; the window's ends count.
@@ -191,6 +210,7 @@ mod tests {
     /// Pictures of frames that were drawn and handed over so many milliseconds after the beginning.
     fn browsing(pictures: &[(u32, u64, i64)]) -> Browsing {
         let handed = pictures.iter().map(|(frame, drawn, handed)| Handed {
+            presented: u64::from(*frame),
             frame: *frame,
             drawn_us: drawn * 1000,
             inputs: 0,
@@ -205,6 +225,7 @@ mod tests {
         Browsing {
             window: [at(1000), at(2000)],
             drawn: 1..=60,
+            decoded_fps: Some(59.5),
             sightings: sightings.collect(),
             watched: Watched {
                 pictures: handed.collect(),
@@ -241,6 +262,10 @@ mod tests {
         assert_eq!(browser.p50_ms.map(|range| range.median), Some(6.0));
         assert_eq!(browser.p99_ms.map(|range| range.median), Some(8.0));
         assert_eq!(browser.drawn_fps.map(|range| range.median), Some(60.0));
+        assert_eq!(browser.decoded_fps.map(|range| range.median), Some(59.5));
+        // One more, 18 ms later.
+        let presented = browser.presented_fps.unwrap().median;
+        assert!((presented - 1.0 / 0.018).abs() < 1e-6, "{presented}");
         assert_eq!((browser.unheard, browser.sound_ms), (None, None));
         assert!(Browser::of("direct", &[]).is_none());
     }

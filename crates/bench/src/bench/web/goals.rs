@@ -16,7 +16,8 @@ pub(super) struct Goals {
     p99_ms: f64,
     /// From the page to the application, of the median, at most.
     input_ms: f64,
-    /// Frames a second that come whole over the link that loses, at least; the longest freeze there, at most.
+    /// Frames a second that the browser decodes whole over the link that loses 1 %, at least; the longest freeze
+    /// there, at most.
     whole_fps: f64,
     freeze_ms: f64,
     /// Sound against the picture, in either direction, of the median, at most.
@@ -67,8 +68,8 @@ pub(super) fn verdicts(found: &Found) -> Vec<Verdict> {
     if let Some(lossy) = browser("1 % lost") {
         let freeze = lossy.freeze_ms.map(|freeze| freeze.max);
         all.extend([
-            Verdict::at_least("1 % lost: whole frames", "/s", goals.whole_fps)
-                .of(median(lossy.whole_fps), loud),
+            Verdict::at_least("1 % lost: frames decoded whole", "/s", goals.whole_fps)
+                .of(median(lossy.decoded_fps), loud),
             Verdict::at_most("1 % lost: longest freeze", "ms", goals.freeze_ms).of(freeze, loud),
         ]);
     }

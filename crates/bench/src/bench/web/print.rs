@@ -12,11 +12,13 @@ pub(super) fn print(found: &Found) {
     );
     if !found.browsers.is_empty() {
         println!(
-            "\n{:<10} {:>21} {:>6} {:>7} {:>8} {:>8} {:>9} {:>11}",
+            "\n{:<10} {:>21} {:>6} {:>7} {:>9} {:>10} {:>8} {:>7} {:>9} {:>11}",
             "browser",
             "p50 ms (range)",
             "p99",
             "drawn/s",
+            "decoded/s",
+            "composed/s",
             "handed/s",
             "whole/s",
             "freeze ms",
@@ -25,11 +27,13 @@ pub(super) fn print(found: &Found) {
     }
     for browser in &found.browsers {
         println!(
-            "{:<10} {:>21} {:>6} {:>7} {:>8} {:>8} {:>9} {:>11}",
+            "{:<10} {:>21} {:>6} {:>7} {:>9} {:>10} {:>8} {:>7} {:>9} {:>11}",
             browser.name,
             spread(browser.p50_ms),
             median(browser.p99_ms, 1),
             median(browser.drawn_fps, 1),
+            median(browser.decoded_fps, 1),
+            median(browser.presented_fps, 1),
             median(browser.handed_fps, 1),
             median(browser.whole_fps, 1),
             browser

@@ -1,0 +1,155 @@
+//! A browser whose link loses datagrams in both directions: pictures, keys and the record stay right.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use openuvr_lab::hop::{Config, Hop, Stopper};
+use openuvr_lab::link::Impairment;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::input::event::{InputEvent, KeyCode};
+use serde_json::json;
+
+use super::browser::Tab;
+use super::ledger::{Going, listen};
+use super::support::{PIN, Rig, eventually};
+use super::{BARCODE, KEYS, SIZE, next_press, start};
+
+/// Puts an emulated link in front of the media, and keeps which pictures were handed to the compositor.
+const WATCH: &str = include_str!("../../../bench/assets/watch.js");
+
+/// Both directions of a link lose this share.
+const LOSS: f64 = 0.05;
+
+/// Frames that are to come whole: four seconds of the test pattern.
+const FRAMES: usize = 240;
+
+/// Key presses, each with its release.
+const PRESSES: usize = 60;
+
+/// An emulated link in a thread of the test.
+struct Lossy {
+    listens: SocketAddr,
+    stopper: Stopper,
+    _carries: Going,
+}
+
+impl Lossy {
+    fn to(host: SocketAddr) -> Lossy {
+        let course = Impairment {
+            delay: Duration::from_millis(2),
+            loss: LOSS,
+            ..Impairment::default()
+        };
+        let hop = Hop::open(Config {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            to: host,
+            up: course.clone().into(),
+            down: course.into(),
+            wifi: None,
+            seed: 13,
+        })
+        .unwrap();
+        let (listens, stopper) = (hop.local_addr().unwrap(), hop.stopper());
+        let mut hop = Some(hop);
+        let carries = Going::on(move || {
+            let Some(hop) = hop.take() else { return };
+            let report = hop.run().unwrap();
+            let [up, down] = [&report.up, &report.down].map(|way| way.lost);
+            assert!(up > 0 && down > 0, "nothing was lost: {report:?}");
+        });
+        Lossy {
+            listens,
+            stopper,
+            _carries: carries,
+        }
+    }
+}
+
+impl Drop for Lossy {
+    fn drop(&mut self) {
+        self.stopper.stop();
+    }
+}
+
+#[test]
+fn five_percent_lost_both_ways_leave_nothing_wrong() {
+    let rig = Rig::new("lossy", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let (_noting, ledger) = listen(rig.host.notices());
+    let look = || ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let link = Lossy::to(rig.address());
+    let tab = browser.open("about:blank");
+    let port = link.listens.port();
+    let script = format!("globalThis.mediaLink = {port};\n{BARCODE}\n{WATCH}");
+    browser.call(Some(&tab), "Page.enable", &json!({}));
+    let source = json!({ "source": script });
+    browser.call(Some(&tab), "Page.addScriptToEvaluateOnNewDocument", &source);
+    let page = format!("https://127.0.0.1:{}/", rig.address().port());
+    browser.call(Some(&tab), "Page.navigate", &json!({ "url": page }));
+    browser.log_in(&tab, PIN);
+    browser.until(
+        &tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+    browser.run(&tab, "watchPictures()");
+    let player = eventually("the browser plays", || {
+        look().who(Role::Player, "a browser").first().copied()
+    });
+
+    // Each key arrives once, down and up in turn, whatever was lost.
+    let press = |browser: &mut super::Browser, tab: &Tab, number: usize| {
+        let (code, types, number) = KEYS[number % KEYS.len()];
+        for pressed in [true, false] {
+            browser.key(tab, code, types[0], pressed);
+            let text = types[0].chars().next().filter(|_| pressed);
+            let code = KeyCode(number);
+            let event = InputEvent::Key {
+                code,
+                text,
+                pressed,
+            };
+            assert_eq!(next_press(&rig), event);
+        }
+    };
+    for number in 0..PRESSES {
+        press(&mut browser, &tab, number);
+    }
+    eventually("frames come whole", || {
+        (look().arrived(player) >= FRAMES).then_some(())
+    });
+
+    // Each frame has one end, and only whole pictures were shown, in their order.
+    let last = look().newest();
+    eventually(&format!("an end of each frame up to {last}"), || {
+        look().unaccounted(last).is_none().then_some(())
+    });
+    let twice = {
+        let ledger = look();
+        assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
+        let mut frames = ledger.records[&player].iter();
+        frames.find_map(|(frame, ends)| (ends.len() != 1).then(|| (*frame, ends.clone())))
+    };
+    assert_eq!(twice, None);
+    let seen = browser.run(
+        &tab,
+        "({ unreadable: watched.unreadable, frames: watched.pictures.map((picture) => picture[0]) })",
+    );
+    assert_eq!(seen["unreadable"], 0, "{seen}");
+    let frames: Vec<u64> = seen["frames"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(serde_json::Value::as_u64)
+        .collect();
+    assert!(frames.len() > 60 && frames.is_sorted(), "{frames:?}");
+    let asked = browser.run(&tab, "statisticsOf('video').then((of) => of.nackCount)");
+    assert!(asked.as_u64().unwrap() > 0, "nothing was sent again");
+
+    // Nothing is held: what comes next is what the person does next.
+    press(&mut browser, &tab, 0);
+    browser.close(&tab);
+    assert_eq!(next_press(&rig), InputEvent::ReleaseAll);
+}
