@@ -46,8 +46,10 @@ pub(crate) fn end_all_but(spared: &[u32]) {
     loop {
         // Who has ended is still there until somebody asks how.
         while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
-        let all = below(spared);
-        if all.is_empty() || began.elapsed() >= GIVE_UP {
+        let (all, ended) = all_below(spared);
+        // Who started some of them asks by itself how they ended.
+        let over = all.is_empty() && (ended == 0 || !spared.is_empty());
+        if over || began.elapsed() >= GIVE_UP {
             return;
         }
         for pid in all {
@@ -64,21 +66,27 @@ pub(crate) fn end_all_but(spared: &[u32]) {
 
 /// All processes below this one that have not ended, but for `spared` and what is below them.
 fn below(spared: &[u32]) -> Vec<Pid> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    all_below(spared).0
+}
+
+/// The same, and how many have ended of which nobody has asked how. One of them may still have children: those of
+/// a process with several threads are handed on when its last thread is gone.
+fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
+    let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        if let Some(parent) = parent_of(&stat) {
-            children.entry(parent).or_default().push(pid);
+        if let Some((parent, ended)) = parent_of(&stat) {
+            children.entry(parent).or_default().push((pid, ended));
         }
     }
-    let mut found = Vec::new();
+    let (mut found, mut ended_ones) = (Vec::new(), 0);
     let mut next = vec![getpid().as_raw_nonzero().get()];
     while let Some(parent) = next.pop() {
-        for pid in children.remove(&parent).unwrap_or_default() {
+        for (pid, ended) in children.remove(&parent).unwrap_or_default() {
             if spared
                 .iter()
                 .any(|spared| i32::try_from(*spared) == Ok(pid))
@@ -86,19 +94,22 @@ fn below(spared: &[u32]) -> Vec<Pid> {
                 continue;
             }
             next.push(pid);
-            found.extend(Pid::from_raw(pid));
+            match ended {
+                true => ended_ones += 1,
+                false => found.extend(Pid::from_raw(pid)),
+            }
         }
     }
-    found
+    (found, ended_ones)
 }
 
-/// The parent in a line of /proc/PID/stat (proc(5)), if the process has not ended. Its name may hold anything.
-fn parent_of(stat: &str) -> Option<i32> {
+/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. Its name may hold anything.
+fn parent_of(stat: &str) -> Option<(i32, bool)> {
     let (_, behind_name) = stat.rsplit_once(") ")?;
     let mut words = behind_name.split(' ');
     let state = words.next()?;
     let parent = words.next()?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(parent)
+    Some((parent, matches!(state, "Z" | "X")))
 }
 
 #[cfg(test)]
@@ -107,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_parent_is_read_whatever_the_name() {
-        assert_eq!(parent_of("12 (a) b) S 7 12 12 0"), Some(7));
-        assert_eq!(parent_of("12 (a) Z 7 12"), None);
+        assert_eq!(parent_of("12 (a) b) S 7 12 12 0"), Some((7, false)));
+        assert_eq!(parent_of("12 (a) Z 7 12"), Some((7, true)));
         assert_eq!(parent_of(""), None);
         assert_eq!(parent_of("12 (a) S"), None);
     }
