@@ -104,7 +104,7 @@ impl Browser {
             p99_ms: range(&|run| Some(latency(run)?.p99)),
             drawn_fps: range(&|run| Some(run.drawn.clone().count() as f64 / seconds(run))),
             decoded_fps: range(&|run| run.decoded_fps),
-            presented_fps: range(&|run| presented(run)),
+            presented_fps: range(&presented),
             whole_fps: range(&|run| Some(whole(run) as f64 / seconds(run))),
             handed_fps: range(&|run| Some(run.sightings.len() as f64 / seconds(run))),
             freeze_ms: range(&|run| Some(longest_freeze(run))),
