@@ -91,10 +91,6 @@ pub(crate) fn add(a: Vector, b: Vector) -> Vector {
     [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
 }
 
-pub(crate) fn scaled(vector: Vector, by: f32) -> Vector {
-    vector.map(|v| v * by)
-}
-
 pub(crate) fn cross(a: Vector, b: Vector) -> Vector {
     [
         a[1] * b[2] - a[2] * b[1],
