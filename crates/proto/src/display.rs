@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::bytes::{Reader, Reject, Writer};
+use crate::field_of_view::FieldOfView;
 use crate::time::{Instant, Mapped, PeerInstant};
-use crate::wire::video::FieldOfView;
 
 /// The eyes of nobody lie further apart, in metres.
 const WIDEST: f32 = 0.2;

@@ -19,6 +19,7 @@ pub mod control;
 pub mod controller;
 pub mod decision;
 pub mod display;
+pub mod field_of_view;
 pub mod host;
 pub mod id;
 pub mod input;

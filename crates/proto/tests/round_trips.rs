@@ -19,7 +19,7 @@ use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::printable::printable;
 use openuvr_proto::time::PeerInstant;
-use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{
     AudioReport, GoodbyeReason, InputBatch, MAX_EVENTS, MAX_PRESSED, MAX_RANGES, Message, Messages,
@@ -202,6 +202,7 @@ fn report() -> impl Strategy<Value = Report> {
                 repaired: last.1[3],
                 resent: last.1[4],
                 pose: last.2.map(PoseId),
+                age: DisplayLatency::default(),
             },
         )
 }

@@ -9,6 +9,7 @@ mod doors;
 mod emulated;
 mod figures;
 mod floor;
+mod foveation;
 mod handoff;
 mod head;
 mod heard;
@@ -67,6 +68,7 @@ enum What {
     Pads(pads::Args),
     Sync(sync::Args),
     Doors(doors::Args),
+    Foveation(foveation::Args),
     Handoff(handoff::Args),
     Peers(peers::Args),
     Prediction(prediction::Args),
@@ -86,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Pads(args) => pads::run(args),
         What::Sync(args) => sync::run(args),
         What::Doors(args) => doors::run(args),
+        What::Foveation(args) => foveation::run(args),
         What::Handoff(args) => handoff::run(args),
         What::Peers(args) => peers::run(args),
         What::Prediction(args) => prediction::run(args),

@@ -65,7 +65,7 @@ impl LossMeter {
 mod tests {
     use super::*;
     use crate::id::{FrameId, ViewId};
-    use crate::trace::{Fidelity, Outcome};
+    use crate::trace::{DisplayLatency, Fidelity, Outcome};
     use crate::wire::video::EchoKind;
 
     fn report(datagrams: u16, missing: u16, runs: u16) -> Report {
@@ -86,6 +86,7 @@ mod tests {
             repaired: 0,
             resent: 0,
             pose: None,
+            age: DisplayLatency::default(),
         }
     }
 

@@ -9,7 +9,8 @@ use crate::pose::Pose;
 use crate::time::PeerInstant;
 use crate::units::Size;
 
-pub use super::views::{FieldOfView, View, Views};
+pub use super::views::{View, Views};
+pub use crate::field_of_view::FieldOfView;
 
 /// What a decoder has to know, sent with each key frame: the configuration epoch's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

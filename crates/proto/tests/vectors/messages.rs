@@ -12,7 +12,7 @@ use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState
 use openuvr_proto::input::pressed::PressedKey;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::PeerInstant;
-use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
+use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity, Outcome, Stage};
 use openuvr_proto::units::Bitrate;
 use openuvr_proto::wire::control::{
     AudioReport, GoodbyeReason, InputBatch, Message, MissingRange, Report, ResendRequest,
@@ -83,6 +83,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         repaired: 3,
         resent: 1,
         pose: Some(PoseId(12)),
+        age: DisplayLatency::default(),
     };
     let dropped = Report {
         frame: FrameId(10),

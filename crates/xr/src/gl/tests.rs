@@ -18,10 +18,10 @@ use openxr_sys::platform::EglGetProcAddressMNDX;
 use super::binding::Binding;
 use super::graphics::Graphics;
 use super::images::{Image, Pictures, Wish};
-use crate::logic::composition::{Blend, Eye, Part, Shape, Surface};
+use crate::logic::composition::{Blend, Part, Shape, Surface};
 use crate::logic::pose::Pose;
 use crate::logic::scene::{Scene, Seen};
-use crate::logic::views::{eyes, fov};
+use crate::logic::views::Headset;
 
 const EYE: Size = Size::new(40, 24);
 
@@ -245,12 +245,9 @@ fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
 
 /// A frame with a view of each layer of `of`, and what is in front of it.
 fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
-    let all = eyes(Pose::SAME, 2);
+    let all = Headset::of(None).eyes(Pose::SAME, 2);
     let eye = |at: usize, layer| {
-        let eye = Eye {
-            pose: all[at],
-            fov: fov(),
-        };
+        let eye = all[at];
         let view = surface(of, layer, Shape::View(eye));
         Seen {
             eye,

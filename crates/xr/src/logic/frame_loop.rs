@@ -106,8 +106,8 @@ impl FrameLoop {
         let least = self
             .newest
             .map(|(_, display)| display + Duration::from_nanos(1));
-        // A slot lies near where one of the display's begins, perhaps a little behind.
-        let soonest = slot + rhythm.delay.safe.saturating_sub(period / 4);
+        // The moment that the slot is nearest to: while slots move towards theirs, each frame still has its own.
+        let soonest = slot + rhythm.delay.safe.saturating_sub(period / 2);
         let shown = rhythm.shows_after(soonest);
         let display = shown.unwrap_or(slot + rhythm.delay.median);
         let display = display.max(least.unwrap_or(slot));

@@ -24,7 +24,7 @@ use crate::instance::Instance;
 use crate::logic::composition::{Blend, Eye, Part, Shape, Surface};
 use crate::logic::pose::Pose;
 use crate::logic::scene::{Scene, Seen};
-use crate::logic::views::{eyes, fov};
+use crate::logic::views::{Headset, fov};
 use crate::session::Session;
 
 const EYE: Size = Size::new(40, 24);
@@ -267,11 +267,8 @@ fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
 
 /// Where the eyes are.
 fn seen() -> [Eye; 2] {
-    let all: Vec<_> = eyes(Pose::SAME, 2);
-    [0, 1].map(|eye| Eye {
-        pose: all[eye],
-        fov: fov(),
-    })
+    let all = Headset::of(None).eyes(Pose::SAME, 2);
+    [all[0], all[1]]
 }
 
 /// A frame with a view of each layer of `of`, and what is in front of it.

@@ -1,0 +1,381 @@
+//! `openuvr bench foveation`: whether pictures for the eyes cost less with fewer pixels at their edges, or with an
+//! encoder for each eye.
+//!
+//! No stream: frames of a room through which a head turns are encoded and decoded in this process, at several
+//! quantisers; bits and times are compared where the middle third of each eye is equally good.
+
+mod coder;
+mod room;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use serde::Serialize;
+
+use self::coder::Coder;
+use self::room::Room;
+use self::table::Table;
+use super::head::keep;
+use super::machine::{Load, Machine, QUIET};
+
+/// Compare the encoding of both eyes' pictures as they are, foveated, and with an encoder for each eye.
+///
+/// Foveated: the middle half of each side keeps its pixels, of an eighth beside it every second is left, of the
+/// eighth at each edge every fourth (averages; whole numbers, undone by repeating them). The figures at the quantiser at which
+/// the middle third of each eye is as good (PSNR of luma) as without: bits a frame, milliseconds to shrink, encode,
+/// decode and enlarge one, and the PSNR of the whole.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Of one eye's picture
+    #[arg(long, default_value = "640x640")]
+    eye: String,
+    /// Frames of each measurement
+    #[arg(long, default_value_t = 60)]
+    frames: u32,
+    /// The quantiser of whole pictures, with which others are compared
+    #[arg(long, default_value_t = 26)]
+    qp: u8,
+    /// The encoder
+    #[arg(long, default_value = "x264")]
+    encoder: String,
+    /// Write foveation.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+enum Way {
+    SideBySide,
+    Foveated,
+    EncoderEach,
+}
+
+const WAYS: [Way; 3] = [Way::SideBySide, Way::Foveated, Way::EncoderEach];
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::SideBySide => "side by side",
+            Way::Foveated => "foveated",
+            Way::EncoderEach => "an encoder each",
+        }
+    }
+}
+
+/// Of a way at one quantiser, in the mean of a frame.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Figures {
+    qp: f64,
+    kilobits: f64,
+    /// Median times.
+    shrink_ms: f64,
+    encode_ms: f64,
+    decode_ms: f64,
+    enlarge_ms: f64,
+    middle_db: f64,
+    whole_db: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: Machine,
+    eye: String,
+    coded: String,
+    encoder: String,
+    frames: u32,
+    /// Cores that other processes used.
+    other_cores: f64,
+    rows: Vec<(Way, Figures)>,
+}
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let sides = args.eye.split_once('x').context("--eye is WIDTHxHEIGHT")?;
+    let eye = Size::new(sides.0.parse()?, sides.1.parse()?);
+    let even = eye.width.is_multiple_of(32) && eye.height.is_multiple_of(32);
+    ensure!(
+        even && (128..=2048).contains(&eye.width) && (128..=2048).contains(&eye.height),
+        "--eye has sides of 128 to 2048 pixels, multiples of 32"
+    );
+    ensure!(
+        (10..=10_000).contains(&args.frames),
+        "--frames is 10 to 10000"
+    );
+    ensure!((10..=44).contains(&args.qp), "--qp is 10 to 44");
+    let tables = [Table::new(eye.width), Table::new(eye.height)];
+    let small = Size::new(tables[0].coded(), tables[1].coded());
+    let before = Load::now();
+    let mut rows = Vec::new();
+    let mut wanted = None;
+    for way in WAYS {
+        // Around the quantiser that is wanted; the middle of a foveated picture is as good at about the same.
+        let mut points = Vec::new();
+        for qp in [args.qp - 3, args.qp, args.qp + 3] {
+            points.push(measure(args, way, qp, eye, &tables)?);
+        }
+        let wanted = *wanted.get_or_insert(points[1].middle_db);
+        rows.push((way, at(&points, wanted)));
+    }
+    let report = Report {
+        machine: Machine::this(),
+        eye: eye.to_string(),
+        coded: small.to_string(),
+        encoder: args.encoder.clone(),
+        frames: args.frames,
+        other_cores: Load::now().since(&before).other_cores,
+        rows,
+    };
+    print(&report);
+    if let Some(folder) = &args.out {
+        keep(folder, "foveation.json", &report)?;
+    }
+    Ok(())
+}
+
+/// The figures at this quality of the middle, between those that were measured.
+fn at(points: &[Figures], middle_db: f64) -> Figures {
+    let pair = points
+        .windows(2)
+        .find(|pair| pair[1].middle_db <= middle_db);
+    let (better, worse) = match (pair, points) {
+        (Some([better, worse]), _) => (better, worse),
+        (_, [.., better, worse]) => (better, worse),
+        _ => return Figures::default(),
+    };
+    let span = better.middle_db - worse.middle_db;
+    let part = match span.abs() < 1e-9 {
+        true => 0.0,
+        false => (better.middle_db - middle_db) / span,
+    };
+    let mix = |of: fn(&Figures) -> f64| of(better) + (of(worse) - of(better)) * part;
+    Figures {
+        qp: mix(|f| f.qp),
+        // Bits grow by a factor with each step.
+        kilobits: mix(|f| f.kilobits.ln()).exp(),
+        shrink_ms: mix(|f| f.shrink_ms),
+        encode_ms: mix(|f| f.encode_ms),
+        decode_ms: mix(|f| f.decode_ms),
+        enlarge_ms: mix(|f| f.enlarge_ms),
+        middle_db: mix(|f| f.middle_db),
+        whole_db: mix(|f| f.whole_db),
+    }
+}
+
+/// Codes frames of a room in one way.
+fn measure(args: &Args, way: Way, qp: u8, eye: Size, tables: &[Table; 2]) -> Result<Figures> {
+    let both = Size::new(eye.width * 2, eye.height);
+    let coded = match way {
+        Way::SideBySide => both,
+        Way::Foveated => Size::new(tables[0].coded() * 2, tables[1].coded()),
+        Way::EncoderEach => eye,
+    };
+    let coders = match way {
+        Way::EncoderEach => 2,
+        _ => 1,
+    };
+    // As many threads in all, whoever has them.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let own = u8::try_from((threads / coders).clamp(1, 8)).unwrap_or(1);
+    let mut coders: Vec<Coder> = (0..coders)
+        .map(|_| Coder::open(&args.encoder, coded, own))
+        .collect::<Result<_>>()?;
+    let room = Room::new();
+    let (mut times, mut bits) = (Times::default(), 0_u64);
+    let (mut middle, mut whole) = (Deviation::default(), Deviation::default());
+    for frame in 0..args.frames {
+        let eyes = [0, 1].map(|side| room.seen(frame, side, eye));
+        let began = clock::now();
+        let pictures: Vec<Vec<u8>> = match way {
+            Way::SideBySide => vec![beside(&eyes, eye)],
+            Way::Foveated => {
+                let small = eyes.each_ref().map(|eye_| table::shrink(eye_, eye, tables));
+                let size = Size::new(tables[0].coded(), tables[1].coded());
+                vec![beside(&small, size)]
+            }
+            Way::EncoderEach => eyes.to_vec(),
+        };
+        // Putting them side by side is the read-back's work, not the encoder's.
+        times.shrink.push(match way {
+            Way::Foveated => clock::now().since(began),
+            _ => Duration::ZERO,
+        });
+        let began = clock::now();
+        let coded_bytes = code_all(&mut coders, &pictures, frame, qp)?;
+        times.encode.push(clock::now().since(began));
+        bits += coded_bytes
+            .iter()
+            .map(|bytes| bytes.len() as u64 * 8)
+            .sum::<u64>();
+        let began = clock::now();
+        let shown = decode_all(&mut coders, &coded_bytes, frame)?;
+        times.decode.push(clock::now().since(began));
+        let began = clock::now();
+        let shown: Vec<Vec<u8>> = match way {
+            Way::EncoderEach => shown,
+            _ => {
+                let size = Size::new(coded.width / 2, coded.height);
+                let apart = [0, 1].map(|side| half(&shown[0], side, size));
+                match way {
+                    Way::Foveated => apart
+                        .map(|eye_| table::enlarge(&eye_, eye, tables))
+                        .to_vec(),
+                    _ => apart.to_vec(),
+                }
+            }
+        };
+        times.enlarge.push(match way {
+            Way::Foveated => clock::now().since(began),
+            _ => Duration::ZERO,
+        });
+        for (sent, seen) in eyes.iter().zip(&shown) {
+            middle.add(sent, seen, eye, true);
+            whole.add(sent, seen, eye, false);
+        }
+    }
+    Ok(Figures {
+        qp: f64::from(qp),
+        kilobits: bits as f64 / 1e3 / f64::from(args.frames),
+        shrink_ms: median(times.shrink),
+        encode_ms: median(times.encode),
+        decode_ms: median(times.decode),
+        enlarge_ms: median(times.enlarge),
+        middle_db: middle.psnr(),
+        whole_db: whole.psnr(),
+    })
+}
+
+#[derive(Default)]
+struct Times {
+    shrink: Vec<Duration>,
+    encode: Vec<Duration>,
+    decode: Vec<Duration>,
+    enlarge: Vec<Duration>,
+}
+
+fn median(mut spans: Vec<Duration>) -> f64 {
+    spans.sort_unstable();
+    spans
+        .get(spans.len() / 2)
+        .map_or(0.0, |span| span.as_secs_f64() * 1e3)
+}
+
+/// Each coder its picture; several at once, each in a thread of its own.
+fn code_all(
+    coders: &mut [Coder],
+    pictures: &[Vec<u8>],
+    frame: u32,
+    qp: u8,
+) -> Result<Vec<Vec<u8>>> {
+    each(coders, pictures, |coder, picture| {
+        coder.encode(picture, frame, qp)
+    })
+}
+
+fn decode_all(coders: &mut [Coder], coded: &[Vec<u8>], frame: u32) -> Result<Vec<Vec<u8>>> {
+    each(coders, coded, |coder, bytes| coder.decode(bytes, frame))
+}
+
+fn each(
+    coders: &mut [Coder],
+    work: &[Vec<u8>],
+    act: impl Fn(&mut Coder, &[u8]) -> Result<Vec<u8>> + Sync,
+) -> Result<Vec<Vec<u8>>> {
+    if let ([coder], [one]) = (&mut *coders, work) {
+        return Ok(vec![act(coder, one)?]);
+    }
+    std::thread::scope(|scope| {
+        let act = &act;
+        let threads = coders.iter_mut().zip(work);
+        let threads = threads.map(|(coder, one)| scope.spawn(move || act(coder, one)));
+        let threads: Vec<_> = threads.collect();
+        let panicked = |_| anyhow::anyhow!("a coder's thread panicked");
+        let ends = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(panicked)?);
+        ends.collect()
+    })
+}
+
+/// Two pictures of one byte a pixel, side by side.
+fn beside(eyes: &[Vec<u8>; 2], size: Size) -> Vec<u8> {
+    let width = size.width as usize;
+    let rows = eyes[0].chunks_exact(width).zip(eyes[1].chunks_exact(width));
+    rows.flat_map(|(left, right)| [left, right].concat())
+        .collect()
+}
+
+/// One of two that stand side by side, each of `size`.
+fn half(both: &[u8], side: usize, size: Size) -> Vec<u8> {
+    let width = size.width as usize;
+    let rows = both.chunks_exact(width * 2);
+    rows.flat_map(|row| row[side * width..(side + 1) * width].to_vec())
+        .collect()
+}
+
+/// How far pictures differ.
+#[derive(Default)]
+struct Deviation {
+    squares: f64,
+    pixels: f64,
+}
+
+impl Deviation {
+    fn add(&mut self, sent: &[u8], seen: &[u8], size: Size, middle: bool) {
+        let (width, height) = (size.width as usize, size.height as usize);
+        let (columns, rows) = match middle {
+            true => (
+                width / 3..width - width / 3,
+                height / 3..height - height / 3,
+            ),
+            false => (0..width, 0..height),
+        };
+        for y in rows {
+            for x in columns.clone() {
+                let at = y * width + x;
+                self.squares += f64::from(i32::from(sent[at]) - i32::from(seen[at])).powi(2);
+                self.pixels += 1.0;
+            }
+        }
+    }
+
+    fn psnr(&self) -> f64 {
+        10.0 * (255.0 * 255.0 / (self.squares / self.pixels).max(1e-9)).log10()
+    }
+}
+
+fn print(report: &Report) {
+    println!(
+        "== foveation: 2 x {}, coded 2 x {}, {}, {} frames ==",
+        report.eye, report.coded, report.encoder, report.frames
+    );
+    println!("machine  {}", report.machine);
+    if report.other_cores > QUIET {
+        println!(
+            "NOT QUIET: other processes used {:.1} cores; times mean little",
+            report.other_cores
+        );
+    }
+    println!(
+        "{:<16} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "qp", "kbit", "shrink", "encode", "decode", "enlarge", "middle", "whole"
+    );
+    for (way, f) in &report.rows {
+        println!(
+            "{:<16} {:>5.1} {:>9.1} {:>6.2} ms {:>6.2} ms {:>6.2} ms {:>6.2} ms {:>6.1} dB {:>6.1} dB",
+            way.name(),
+            f.qp,
+            f.kilobits,
+            f.shrink_ms,
+            f.encode_ms,
+            f.decode_ms,
+            f.enlarge_ms,
+            f.middle_db,
+            f.whole_db
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Which pixels of a side are coded as they are, and of which one of two or four stays: whole numbers, so that what
+//! was coded of a pixel is found again without rounding.
+
+use openuvr_proto::units::Size;
+
+/// Runs of pixels of one side, in order: how many are coded, and how many of the picture each of them covers.
+pub(super) struct Table {
+    runs: [(u32, u32); 5],
+}
+
+impl Table {
+    /// Of a side of so many pixels, a multiple of 32: its middle half as it is, an eighth beside it by 2, what
+    /// remains at each edge by 4.
+    pub(super) fn new(side: u32) -> Table {
+        let edge = side / 8 / 4;
+        let beside = side / 8 / 2;
+        let middle = side - 2 * (edge * 4 + beside * 2);
+        // The coded side is even, as 4:2:0 needs it.
+        Table {
+            runs: [(edge, 4), (beside, 2), (middle, 1), (beside, 2), (edge, 4)],
+        }
+    }
+
+    /// Pixels that are coded.
+    pub(super) fn coded(&self) -> u32 {
+        self.runs.iter().map(|(count, _)| count).sum()
+    }
+
+    /// For each coded pixel the first that it covers, and how many.
+    fn covers(&self) -> Vec<(usize, usize)> {
+        let mut covers = Vec::new();
+        let mut at = 0;
+        for (count, each) in self.runs {
+            for _ in 0..count {
+                covers.push((at, each as usize));
+                at += each as usize;
+            }
+        }
+        covers
+    }
+}
+
+/// A picture of one byte a pixel, with fewer of them: averages of what each stands for.
+pub(super) fn shrink(picture: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8> {
+    let (columns, rows) = (tables[0].covers(), tables[1].covers());
+    let width = size.width as usize;
+    let mut out = Vec::with_capacity(columns.len() * rows.len());
+    let mut sums = vec![0_u32; columns.len()];
+    for (y, high) in rows {
+        sums.fill(0);
+        for row in picture[y * width..(y + high) * width].chunks_exact(width) {
+            for (sum, (x, wide)) in sums.iter_mut().zip(&columns) {
+                *sum += row[*x..x + wide].iter().map(|v| u32::from(*v)).sum::<u32>();
+            }
+        }
+        let all = sums.iter().zip(&columns).map(|(sum, (_, wide))| {
+            let of = u32::try_from(wide * high).unwrap_or(1);
+            u8::try_from((sum + of / 2) / of).unwrap_or(u8::MAX)
+        });
+        out.extend(all);
+    }
+    out
+}
+
+/// The other way: each is repeated over what it stands for.
+pub(super) fn enlarge(small: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8> {
+    let (columns, rows) = (tables[0].covers(), tables[1].covers());
+    let width = size.width as usize;
+    let mut out = Vec::with_capacity(size.pixels());
+    for (row, (_, high)) in small.chunks_exact(columns.len()).zip(rows) {
+        let start = out.len();
+        for (value, (_, wide)) in row.iter().zip(&columns) {
+            out.resize(out.len() + wide, *value);
+        }
+        for _ in 1..high {
+            out.extend_from_within(start..start + width);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_shrunk_and_enlarged_shrinks_to_the_same() {
+        for side in [128, 640, 1920] {
+            let tables = [Table::new(side), Table::new(128)];
+            assert!(tables[0].coded().is_multiple_of(2));
+            let size = Size::new(side, 128);
+            let picture: Vec<u8> = (0..size.pixels()).map(|i| (i * 7919 % 251) as u8).collect();
+            let small = shrink(&picture, size, &tables);
+            let large = enlarge(&small, size, &tables);
+            assert_eq!(large.len(), picture.len());
+            assert_eq!(shrink(&large, size, &tables), small);
+            // The middle is as it was.
+            let (x, y) = (side as usize / 2, 64);
+            let at = y * side as usize + x;
+            assert_eq!(large[at], picture[at]);
+        }
+    }
+}
