@@ -91,6 +91,17 @@ impl Kubernetes {
     pub(crate) fn start() -> Kubernetes {
         let cluster = Cluster::new("kubernetes");
         cluster.run("up", &[&program().display().to_string()]);
+        Kubernetes::of(cluster)
+    }
+
+    /// One whose nodes run nothing, and are as many as are wanted.
+    pub(crate) fn simulate(nodes: usize) -> Kubernetes {
+        let cluster = Cluster::new("kubernetes");
+        cluster.run("simulate", &[&nodes.to_string()]);
+        Kubernetes::of(cluster)
+    }
+
+    fn of(cluster: Cluster) -> Kubernetes {
         Kubernetes {
             cluster,
             lost: false,

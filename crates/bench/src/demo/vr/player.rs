@@ -57,6 +57,7 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
         host: opened.host,
         target: opened.target,
         paths: opened.paths,
+        portal: opened.portal,
         pin: opened.pin,
         pair_again: opened.pair_again,
         offer: opened.offer,
@@ -76,6 +77,12 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
         }),
         input: None,
         send_input: true,
+        head: None,
+        // The codes are read as they were drawn.
+        eyes: Eyes {
+            reproject: Reproject::Off,
+            ..Eyes::default()
+        },
         audio: opened.audio,
         microphone: None,
         clipboard: None,
