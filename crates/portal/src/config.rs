@@ -90,7 +90,9 @@ fn namespace() -> String {
 
 /// At all addresses of a machine, since none is known here.
 fn program_of_clusters() -> Vec<String> {
-    ["openuvr", "session", "--listen=0.0.0.0"].map(str::to_owned).into()
+    ["openuvr", "session", "--listen=0.0.0.0"]
+        .map(str::to_owned)
+        .into()
 }
 
 /// How sessions run on a cluster of Slurm.
@@ -175,7 +177,10 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
                     *path = folder.join(&*path);
                 }
             }
-            let cluster = config.kubernetes.as_mut().and_then(|of| of.kubeconfig.as_mut());
+            let cluster = config
+                .kubernetes
+                .as_mut()
+                .and_then(|of| of.kubeconfig.as_mut());
             for path in [config.certificate.as_mut(), config.key.as_mut(), cluster]
                 .into_iter()
                 .flatten()

@@ -129,7 +129,9 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
         }
         kubernetes::NAME => {
             let Some(section) = &config.kubernetes else {
-                bail!("launcher = \"kubernetes\" needs a table [kubernetes] with the image of sessions");
+                bail!(
+                    "launcher = \"kubernetes\" needs a table [kubernetes] with the image of sessions"
+                );
             };
             Ok(Arc::new(Kubernetes::new(KubernetesConfig {
                 kubeconfig: section.kubeconfig.clone(),

@@ -60,7 +60,11 @@ impl Hello {
             return None;
         }
         // What it says is heard line by line, as at a terminal.
-        Hello::of(encoder, words, &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"])
+        Hello::of(
+            encoder,
+            words,
+            &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"],
+        )
     }
 
     /// The same of another application.
