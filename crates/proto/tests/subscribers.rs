@@ -10,7 +10,7 @@ use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::host::{
     Ending, Host, HostEvent, HostPolicy, InputRefused, SecondPlayer, SubscribeRequest, Wakeup,
 };
-use openuvr_proto::id::{FrameId, InputSeq, SubscriberId, ViewId};
+use openuvr_proto::id::{FrameId, InputSeq, PoseId, SubscriberId, ViewId};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::input::pad::{PadId, Rumble};

@@ -207,7 +207,7 @@ fn the_usual_file_is_read_if_it_is_there() {
     assert_eq!(host.config.slices, 4);
     let client: Effective<ClientConfig> = effective(&[], &around).unwrap();
     assert!(client.config.full_screen);
-    assert_eq!(client.config.host.unwrap().to_string(), "desk:4710");
+    assert_eq!(client.config.host.unwrap().target.to_string(), "desk:4710");
     let without: Effective<HostConfig> = effective(&["--config", "/dev/null"], &around).unwrap();
     assert_eq!(without.config.slices, 8);
 }
@@ -341,7 +341,7 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
     ];
     for (text, host, port) in good {
         assert_eq!(
-            target(text).unwrap(),
+            target(text).unwrap().target,
             Target {
                 host: host.to_owned(),
                 port
@@ -386,7 +386,10 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
 
 #[test]
 fn a_named_target_resolves_to_addresses() {
-    let resolve = |text: &str| client(&[text]).unwrap().host.unwrap().resolve().unwrap();
+    let resolve = |text: &str| {
+        let place = client(&[text]).unwrap().host.unwrap();
+        place.target.resolve().unwrap()
+    };
     assert_eq!(resolve("127.0.0.1:5"), ["127.0.0.1:5".parse().unwrap()]);
     assert_eq!(resolve("[::1]:6"), ["[::1]:6".parse().unwrap()]);
     assert!(!resolve("localhost").is_empty());

@@ -15,7 +15,7 @@ use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::{
-    Admission, AdmitRefused, GatewayHost, HostRuntime, Notice, SubscribeError,
+    Admission, AdmitRefused, AdmittedAs, GatewayHost, HostRuntime, Notice, SubscribeError,
 };
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
 use openuvr_runtime::sched::Scheduler;
@@ -265,7 +265,11 @@ fn a_device_comes_in_with_the_pin_alone() {
     assert!(matches!(ask(Some("000000")), Err(AdmitRefused::Pin(_))));
     it.host.open_pairing(Pin::parse("271828").unwrap(), span);
     eventually("its turn", || ask(Some("271828")).ok());
-    assert_eq!(ask(None), Ok("a phone".to_owned()));
+    let known = AdmittedAs {
+        title: "a phone".to_owned(),
+        most: Role::Player,
+    };
+    assert_eq!(ask(None), Ok(known));
 }
 
 fn stranger(path: &Path) -> OwnedFd {

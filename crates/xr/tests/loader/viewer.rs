@@ -10,7 +10,7 @@ use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::wire::video::Viewpoint;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Target};
 use openuvr_runtime::host;
 use openuvr_runtime::line::{Order, XR_ORDER};
 
@@ -94,6 +94,7 @@ impl Viewer {
             host: opened.host,
             target: opened.target,
             paths: opened.paths,
+            portal: opened.portal,
             pin: opened.pin,
             pair_again: false,
             offer: opened.offer,
@@ -103,6 +104,8 @@ impl Viewer {
             surface: Box::new(move |_, _, _| Ok((surface(), None))),
             input: None,
             send_input: true,
+            head: None,
+            eyes: Eyes::default(),
             audio: opened.audio,
             microphone: None,
             clipboard: None,

@@ -11,7 +11,7 @@ use openuvr_proto::id::PoseId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::wire::control::Report;
-use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Notice, Target};
+use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Eyes, Notice, Reproject, Target};
 
 use crate::pair::Host;
 
