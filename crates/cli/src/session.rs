@@ -299,6 +299,10 @@ impl Host {
         inner::words(args, folder, &mut command);
         command.args(settings).arg("--").args(&args.words);
         inner::surround(args, folder, saves, display, &mut command);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "its descriptor: nothing is written"
+        )]
         let log = std::io::stderr().as_fd().try_clone_to_owned()?;
         command
             .stdin(Stdio::null())

@@ -2,7 +2,6 @@
 //! of JSON that become of it.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -195,6 +194,5 @@ fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
 
 /// Writes a line for who started this program.
 pub(crate) fn say(line: &serde_json::Value) {
-    // Nobody may read it any more.
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    println!("{line}");
 }

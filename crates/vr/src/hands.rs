@@ -99,7 +99,7 @@ impl Hands {
         let what = VrError::openxr("tell of the controllers");
         let sets = [xr::ActiveActionSet::new(&self.set)];
         session.handle.sync_actions(&sets).map_err(&what)?;
-        for hand in 0..2 {
+        for (hand, found) in found.iter_mut().enumerate() {
             let press = self.press.state(&session.handle, self.paths[hand]);
             let press = press.map_err(&what)?;
             let pressed = press.is_active && press.current_state;
@@ -112,7 +112,7 @@ impl Hands {
             let known =
                 xr::SpaceLocationFlags::POSITION_VALID | xr::SpaceLocationFlags::ORIENTATION_VALID;
             if location.location_flags.contains(known) {
-                found[hand] = Some((location.pose, pressed));
+                *found = Some((location.pose, pressed));
             }
         }
         Ok(found)

@@ -320,7 +320,7 @@ impl Session {
             head: found.and_then(|found| found.head.pose.to_wire()),
             predicted: found.map(|found| found.predicted),
             display: Some(display),
-            views: Views::from_views(eyes.iter().map_while(Eye::to_wire))
+            views: Views::from_views(eyes.iter().map_while(|eye| eye.to_wire()))
                 .filter(|views| views.count() == eyes.len()),
         };
         Some((wanted, drawn))

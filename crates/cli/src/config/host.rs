@@ -254,7 +254,7 @@ the last counts. --help says more on each than -h.";
             /// Which session of the portal this is.
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
-            /// End when nobody was connected, and the portal did not renew the session, for this time.
+            /// End after so long without anybody connected and without renewal.
             /// The portal renews and stops it by HTTPS at the page's address (--web), with tokens that it
             /// signs with the key of --ticket-key. docs/security.md says more.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no end of that kind");

@@ -94,6 +94,10 @@ impl Capture for World {
 /// 45 degrees.
 const QUARTER: f32 = std::f32::consts::FRAC_PI_4;
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a wall's number, from 0 to 6"
+)]
 fn picture() -> Vec<u8> {
     let mut picture = Vec::with_capacity(SIZE.pixels() * 4);
     for y in 0..EYE {

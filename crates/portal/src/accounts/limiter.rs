@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        for n in 0..MAX_KNOWN as u32 {
+        for n in 0..u32::try_from(MAX_KNOWN).unwrap() {
             let from = IpAddr::from(n.to_be_bytes());
             let _ = limiter.attempt(&format!("user{n}"), from, now);
         }

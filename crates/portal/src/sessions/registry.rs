@@ -65,7 +65,7 @@ impl Registry {
         if let (Phase::Ended { why, .. }, Some(own)) = (&mut observed.phase, own) {
             *why = own;
         }
-        let shared = table.shared.iter().any(|of| *of == session);
+        let shared = table.shared.contains(&session);
         let before = table.sessions.get(&session);
         if before.is_some_and(|seen| seen.observed == observed) {
             return;

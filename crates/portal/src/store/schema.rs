@@ -5,7 +5,7 @@ use sqlx::AnyPool;
 use super::StoreError;
 
 /// What each version adds. A version that was released is never changed; a new one is added behind it.
-const STEPS: [&[&'static str]; 1] = [&[
+const STEPS: [&[&str]; 1] = [&[
     "CREATE TABLE users (
         name TEXT PRIMARY KEY,
         password TEXT NOT NULL,

@@ -1,5 +1,6 @@
 //! A portal in a folder of its own, and a client of its REST interface.
 
+use std::hash::{Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -338,7 +339,11 @@ pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
     }
 }
 
-/// The UUID of this number.
+/// The UUID of this number, for the test whose thread asks: a launcher ends what is left of a session wherever on the
+/// machine it is, so no two tests may have one of the same id.
 pub(crate) fn id(number: u32) -> String {
-    format!("00000000-0000-4000-8000-{number:012x}")
+    let mut hash = std::hash::DefaultHasher::new();
+    (std::process::id(), thread::current().id()).hash(&mut hash);
+    let test = hash.finish() & 0xffff_ffff;
+    format!("{test:08x}-0000-4000-8000-{number:012x}")
 }

@@ -35,6 +35,10 @@ pub struct Playout {
 
 /// The end of a frame at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each frame, which moves once: a box would be an allocation for each"
+)]
 pub enum Fate {
     /// It came out.
     Out(FrameEnd),

@@ -9,7 +9,7 @@ mod devices;
 mod head;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -76,7 +76,7 @@ struct Shared {
 /// A headset. Dropping it ends its session.
 pub struct Headset {
     shared: Arc<Shared>,
-    feel: Sender<Haptic>,
+    feel: SyncSender<Haptic>,
     about: About,
     thread: Option<JoinHandle<()>>,
 }
@@ -91,7 +91,7 @@ impl Headset {
     pub fn open(clock: fn() -> Instant) -> Result<(Headset, Receiver<Sample>), VrError> {
         let shared = Arc::<Shared>::default();
         let (samples, sampled) = sync_channel(MOST);
-        let (feel, felt) = channel();
+        let (feel, felt) = sync_channel(MOST);
         let (ready, made) = sync_channel(1);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("ouvr-headset".into());
@@ -139,8 +139,8 @@ impl Headset {
 
     /// Lets a hand feel something.
     pub fn feel(&self, haptic: Haptic) {
-        // A session that is over feels nothing.
-        let _ = self.feel.send(haptic);
+        // A session that is over feels nothing, and one that is far behind not everything.
+        let _ = self.feel.try_send(haptic);
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Eye {
 
 impl Eye {
     /// As frames say it; `None` for numbers beyond what they can.
-    pub(crate) fn to_wire(&self) -> Option<View> {
+    pub(crate) fn to_wire(self) -> Option<View> {
         let xr::Fovf {
             angle_left,
             angle_right,

@@ -80,12 +80,10 @@ impl FrameLoop {
     /// The slot that is next.
     fn slot(&self, now: Instant, rhythm: Rhythm) -> Instant {
         let period = rhythm.period;
-        let due = match self.newest {
-            None => now,
-            Some((newest, _)) => {
-                let due = newest + period;
-                if now > due + period { now } else { due }
-            }
+        let due = self.newest.map(|(newest, _)| newest + period);
+        // The first, and one behind a gap, begin at once; who takes what was waited for has the same slot.
+        let Some(due) = due.filter(|due| now <= *due + period) else {
+            return now;
         };
         // Towards the display's rhythm, by a tenth of what is missing: who waits for the application's frames
         // would see a jump. Never before `now`.

@@ -30,6 +30,15 @@ const NEWS: u32 = 8;
 const STEP: u32 = 20;
 const STEPS: usize = 1000;
 
+/// How pictures are cut into parts of the surface.
+struct Layout {
+    /// Of which pictures: their size, how many eyes are in them, which are shown.
+    of: (Size, usize, EyeView),
+    /// The surface's size.
+    size: Size,
+    cut: Vec<Part>,
+}
+
 /// The thread's own.
 pub(super) struct Show {
     presenter: Box<dyn Presenter>,
@@ -41,7 +50,7 @@ pub(super) struct Show {
     current: Option<Frame>,
     view: EyeView,
     /// How it is cut, for the size and view that it was made for.
-    layout: Option<((Size, usize, EyeView), Size, Vec<Part>)>,
+    layout: Option<Layout>,
     aimed: Vec<Aimed>,
     /// Of what is on the surface: where the head looked.
     shown: Option<Option<Rotation>>,
@@ -192,7 +201,7 @@ impl Show {
         let eyes = frame.viewpoint.views.map_or(1, |views| views.count());
         let key = (frame.size, eyes, self.view);
         let (size, cut) = match self.layout.take() {
-            Some((known, size, parts)) if known == key => (size, parts),
+            Some(layout) if layout.of == key => (layout.size, layout.cut),
             _ => parts(frame.size, if eyes == 2 { 2 } else { 1 }, self.view),
         };
         self.aimed.clear();
@@ -201,7 +210,7 @@ impl Show {
             let part = part.clone();
             self.aimed.push(Aimed { part, how });
         }
-        self.layout = Some((key, size, cut));
+        self.layout = Some(Layout { of: key, size, cut });
         self.put(frame, size, began)?;
         self.shown = Some(gaze);
         if gaze.is_some() {

@@ -224,7 +224,8 @@ fn a_picture_follows_the_head_also_without_a_new_one() {
     assert_eq!(title, "only watched");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
-    assert!(cost.pictures >= 5 && cost.p50 <= cost.p99, "{cost}");
+    // The first may have gone straight to the surface.
+    assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
 }
 
 #[test]
