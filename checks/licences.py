@@ -10,6 +10,7 @@ ALLOWED = {
     "BSD-2-Clause",
     "BSD-3-Clause",
     "CC0-1.0",
+    "CDLA-Permissive-2.0",  # data: the certificates of webpki-root-certs
     "ISC",
     "MIT",
     "MPL-2.0",

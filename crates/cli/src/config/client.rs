@@ -148,7 +148,7 @@ the last counts. --help says more on each than -h.";
             /// as much as the head has turned since, as often as the display shows one, also while no new
             /// one comes. `auto`: with a head (`--head`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
-            /// What is drawn beyond each side of what is shown while pictures are re-aimed.
+            /// What is drawn beyond each side of what is shown, to re-aim.
             /// So that edges don't go black while the head turns: its speed times the round trip.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
             /// How often a picture is re-aimed.

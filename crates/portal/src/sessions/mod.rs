@@ -137,7 +137,7 @@ impl Sessions {
         }
         let spec = self.spec(session, user, application);
         // The person sees it from now on, and nobody can ask twice.
-        self.registry.apply(queued(&spec), Instant::now());
+        self.registry.begin(queued(&spec), Instant::now());
         if let Err(why) = self.launcher.launch(&spec).await {
             warn!(%session, user = user.name, application = application.name, "not launched: {why}");
             // An engine that does not answer may have taken it all the same: the person may ask again for the

@@ -84,6 +84,23 @@ impl Registry {
         self.tell();
     }
 
+    /// A session that was just asked for, unless the launcher has told of it already: what it says is newer.
+    pub(super) fn begin(&self, asked: Observed, now: Instant) {
+        let mut table = self.lock();
+        if table.sessions.contains_key(&asked.session) {
+            return;
+        }
+        let seen = Seen {
+            since: now,
+            shared: table.shared.contains(&asked.session),
+            stopping: false,
+            observed: asked,
+        };
+        table.sessions.insert(seen.observed.session, seen);
+        drop(table);
+        self.tell();
+    }
+
     pub(super) fn forget(&self, session: SessionId) {
         let mut table = self.lock();
         table.sessions.remove(&session);

@@ -2,7 +2,7 @@
 //!
 //! A Pod is named `ouvr-SESSION`, so that the API server itself refuses a second one. It stands alone, in no Job or
 //! Deployment: nobody starts it again behind a player's back. What the portal has to know of a session is in the
-//! Pod's annotations ([`pod`]); where it can be played is the first line of its log, which is read once and written
+//! Pod's annotations ; where it can be played is the first line of its log, which is read once and written
 //! into an annotation, so that one list says everything to a portal that starts anew.
 //!
 //! What the portal has to be allowed: `crates/portal/deploy/kubernetes.yaml`.

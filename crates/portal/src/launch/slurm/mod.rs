@@ -2,7 +2,7 @@
 //!
 //! A job is known by its name, `ouvr-SESSION`, never by its number: a controller that is killed may lose a job that
 //! it took seconds ago, and gives its number to the next. What the portal has to know of a session, and where it can be
-//! played, is in the job's comment ([`Comment`]), which the controller keeps: so a portal that starts anew finds
+//! played, is in the job's comment, which the controller keeps: so a portal that starts anew finds
 //! everything there.
 //!
 //! How long a job may take to end after it was asked to is the cluster's to say (`KillWait` in `slurm.conf`).
