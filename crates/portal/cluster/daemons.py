@@ -45,10 +45,13 @@ def kill(folder, name, how=signal.SIGKILL):
 
 
 def end_all(folder):
-    """Ends what was started in `folder`, the newest first, and whatever else still names it."""
+    """Ends what was started in `folder`, the newest first, and whatever else still names it.
+
+    Nobody is asked: an API server takes longer than a test to say goodbye to who watches.
+    """
     files = sorted(folder.glob("*.pid"), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files:
-        kill(folder, file.stem, signal.SIGTERM)
+        kill(folder, file.stem)
     # What the daemons started themselves (shims, job steps) names the folder in its command line.
     for pid in naming(folder):
         try:
