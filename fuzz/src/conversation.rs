@@ -509,5 +509,6 @@ fn report(frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
         repaired: 0,
         resent: 0,
         pose: None,
+        age: Default::default(),
     }
 }

@@ -145,6 +145,7 @@ fn report(draw: &mut Draw<'_>) -> Report {
         runs: draw.u8().into(),
         repaired: 0,
         pose: None,
+        age: Default::default(),
         resent: 0,
     }
 }
@@ -372,7 +373,8 @@ fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
         4 => drop(host.input(now, id, event(draw.u8()), PeerInstant(0))),
         5 => {
             if let Some(pose) = pose(draw) {
-                host.posed(now, id, pose, PeerInstant(draw.u32().into()));
+                let number = openuvr_proto::id::PoseId(draw.u8().into());
+                host.posed(now, id, (number, pose), PeerInstant(draw.u32().into()));
             }
         }
         6 => {
