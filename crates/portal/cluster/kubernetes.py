@@ -1,5 +1,6 @@
 """A Kubernetes cluster on this machine, on loopback: real etcd, API server, controllers and scheduler; and either one
-real node (kubelet, containerd, runc), or as many nodes as are asked for that KWOK simulates.
+real node (kubelet, containerd, runc) beside a simulated one that takes nothing, or as many nodes as are asked for that
+KWOK simulates.
 
 Two people know it: `admin` may do everything, `portal` what `deploy/kubernetes.yaml` lets it. Their configurations are
 `admin.kubeconfig` and `portal.kubeconfig`.
@@ -34,6 +35,8 @@ PAUSE_IMAGE = "openuvr.test/pause:1"
 def up(folder, session):
     """Starts a cluster with one real node, whose containers run the program `session`; returns when it is ready."""
     control_plane(folder)
+    # Where no node answers any more, Kubernetes takes its own connection to be broken and tells nobody of a loss.
+    simulated_nodes(folder, 1, [{"key": "openuvr.test/other", "effect": "NoSchedule"}])
     real_node(folder, Path(session))
     say(f"Kubernetes is up: KUBECONFIG={folder / 'portal.kubeconfig'}")
 
@@ -282,8 +285,8 @@ def libraries(program):
     return {Path(word) for word in listed.split() if word.startswith("/")}
 
 
-def simulated_nodes(folder, number):
-    """Nodes with eight GPUs each, of which KWOK says that they run what they are given."""
+def simulated_nodes(folder, number, taints=()):
+    """Nodes with eight GPUs each, of which KWOK says that they run what they are given; with `taints` nothing is."""
     start(
         folder,
         "kwok",
@@ -291,7 +294,7 @@ def simulated_nodes(folder, number):
             folder / "programs" / "kwok",
             f"--kubeconfig={folder}/admin.kubeconfig",
             f"--config={folder}/programs/kwok-stages.yaml",
-            "--manage-all-nodes=true",
+            "--manage-nodes-with-label-selector=type=kwok",
             "--node-lease-duration-seconds=40",
         ],
     )
@@ -301,6 +304,7 @@ def simulated_nodes(folder, number):
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": f"simulated-{index}", "labels": {"type": "kwok"}},
+            "spec": {"taints": list(taints)},
             "status": {"capacity": some, "allocatable": some},
         }
         for index in range(number)
@@ -308,7 +312,8 @@ def simulated_nodes(folder, number):
     file = folder / "nodes.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
     kubectl(folder, "create", "-f", str(file))
-    until("nodes that are ready", lambda: len(ready_nodes(folder)) == number, seconds=120)
+    wanted = {node["metadata"]["name"] for node in nodes}
+    until("nodes that are ready", lambda: wanted <= set(ready_nodes(folder)), seconds=120)
 
 
 def ready_nodes(folder):

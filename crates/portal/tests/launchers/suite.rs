@@ -423,6 +423,8 @@ pub(crate) fn is_lost(engine: &mut dyn Engine) {
     );
     portal.stop(spec.session);
     wait("it is forgotten", || portal.of(spec.session).is_none());
+    // Its machine is back, and hears of it.
+    engine.mend();
     wait("nothing of it is left", || {
         processes(spec.session).is_empty()
     });
