@@ -64,7 +64,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
             "placed: {:?}",
             placed(&*launcher)
         );
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(500)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(500)).await });
     }
     let took = begun.elapsed().as_secs_f64();
     println!(
@@ -85,7 +85,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
             Phase::Queued { why } if why.contains("Insufficient") => break why,
             other => assert!(begun.elapsed() < PATIENCE, "{other:?}"),
         }
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     };
     println!("one more: {why}");
     // A portal that starts anew.
