@@ -219,8 +219,14 @@ fn processes(session: SessionId) -> Vec<i32> {
 pub(crate) fn runs_and_answers(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&[]);
+    let begun = Instant::now();
     portal.launch(&spec).unwrap();
     let running = portal.until_running(spec.session);
+    println!(
+        "{}: launched to running {:.2} s",
+        portal.launcher.name(),
+        begun.elapsed().as_secs_f64()
+    );
     running.pid(spec.session);
     let listed = portal.of(spec.session).unwrap();
     assert_eq!(
