@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
+    /// What re-aims: `software`, or `gl`, which is software too where there is no graphics card, but not ours
+    #[arg(long, default_value = "software", value_parser = ["software", "gl"])]
+    with: String,
     /// Write reprojection.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -91,6 +94,7 @@ struct Report {
     rate: f64,
     speed: f64,
     seconds: f64,
+    re_aimed_with: String,
     other_cores: f64,
     round_trips: Vec<Row>,
 }
@@ -135,6 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 speed: args.speed,
                 round_trip: Duration::from_millis(round_trip_ms.into()),
                 reproject,
+                with: &args.with,
                 lasting: Duration::from_secs_f64(args.seconds),
                 warm_up: WARM_UP,
                 dir: dir.path(),
@@ -154,6 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         rate: args.rate,
         speed: args.speed,
         seconds: args.seconds,
+        re_aimed_with: args.with.clone(),
         other_cores: Load::now().since(&before).other_cores,
         round_trips,
     };
@@ -173,8 +179,8 @@ fn name(reproject: bool) -> &'static str {
 
 fn print(report: &Report) {
     println!(
-        "2x{0}x{0} at {1} Hz, a head that turns by {2} degrees a second",
-        report.eye, report.rate, report.speed
+        "2x{0}x{0} at {1} Hz, a head that turns by {2} degrees a second, re-aimed with {3}",
+        report.eye, report.rate, report.speed, report.re_aimed_with
     );
     println!("degrees off      as drawn             re-aimed");
     println!("round trip       p50    p95    max    p50    p95    max    pictures");

@@ -4,10 +4,13 @@
 //! A homography costs a division a pixel; a line between two of its points costs an addition. Over 16 pixels of
 //! a right angle on 640 pixels, for a head that turned by 20°, the line is off by less than a quarter of a pixel.
 
+use openuvr_proto::id::FrameId;
 use openuvr_proto::reproject::Homography;
 use openuvr_proto::units::Size;
 
-use super::{Aimed, Filter, Source};
+use super::{Aimed, Filter, ReAimer, Shot, Source};
+use crate::picture::Picture;
+use crate::present::{PresentError, Presenter};
 
 /// Pixels between two exact ones.
 const STEP: usize = 16;
@@ -20,6 +23,50 @@ const ONE_CORE: usize = 100_000;
 
 /// What is not in the picture.
 const BLACK: u32 = 0;
+
+/// Draws on the memory that a surface lends, or else on its own.
+#[derive(Default)]
+pub(super) struct Software {
+    size: Size,
+    /// Pictures for a surface that lends no memory.
+    own: Vec<u8>,
+}
+
+impl ReAimer for Software {
+    fn is_fast(&self) -> bool {
+        true
+    }
+
+    fn load(&mut self, _: &Source<'_>) -> Result<(), PresentError> {
+        Ok(())
+    }
+
+    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
+        self.size = shot.size;
+        let to = match on.canvas() {
+            // A server that stands still costs pictures.
+            Some(canvas) => canvas.rows(shot.size, 0..shot.size.height),
+            None => {
+                self.own.resize(shot.size.pixels() * 4, 0);
+                Some(&mut self.own[..])
+            }
+        };
+        if let Some(to) = to {
+            draw(&shot.source, shot.parts, shot.filter, shot.size, to);
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, on: &mut dyn Presenter, frame: FrameId) -> Result<(), PresentError> {
+        match on.canvas() {
+            Some(canvas) => canvas.show(frame, self.size).map(drop),
+            None => {
+                let stride = self.size.width as usize * 4;
+                on.present(frame, &Picture::bgrx(self.size, &self.own, stride))
+            }
+        }
+    }
+}
 
 /// Draws all parts into `to`, packed BGRX of `size`. What a part's homography says lies outside its own picture
 /// becomes black. Does nothing where a buffer is shorter than its size says.

@@ -48,6 +48,8 @@ pub(super) struct Asked<'a> {
     pub(super) speed: f64,
     pub(super) round_trip: Duration,
     pub(super) reproject: bool,
+    /// What re-aims: a value of the client's `--reproject-with`.
+    pub(super) with: &'a str,
     /// How long is measured, and how long before that.
     pub(super) lasting: Duration,
     pub(super) warm_up: Duration,
@@ -126,6 +128,7 @@ fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str
         .args(["--sound", "off"])
         .args(["--head", &format!("script:{}", script.display())])
         .args(["--reproject", if asked.reproject { "on" } else { "off" }])
+        .args(["--reproject-with", asked.with])
         .args(["--refresh", &asked.rate.to_string()])
         .arg("--config-dir")
         .arg(asked.dir.join("client"));

@@ -86,7 +86,10 @@ impl Rig {
         let desk = Arc::new(Desk::new(eyes.view));
         let opening = Opening {
             desk: Arc::clone(&desk),
-            told: Box::new(move |cost| _ = told.try_send(cost)),
+            told: Box::new(move |said| match said {
+                Said::Cost(cost) => _ = told.try_send(cost),
+                Said::Trouble(why) => panic!("{why}"),
+            }),
             eyes,
             has_head,
             scheduler: Scheduler::ordinary(),
