@@ -260,8 +260,10 @@ impl<'a> Eye<'a> {
         found.map_or(BLACK, |pixel| u32::from_le_bytes(*pixel))
     }
 
-    /// The mean of four pixels. Two neighbours are loaded as one word, whose channels are weighed two by two
-    /// with 16 bits each: first between the rows, then between the columns.
+    /// The mean of four pixels. Two neighbours are loaded as one word, whose channels are weighed with 16 bits
+    /// each: four at a time between the rows, then the four of a pixel between the columns. A mean is a · 256 +
+    /// (b − a) · weight: one multiplication for all four. Between, channels may borrow from each other; the sum is
+    /// the same, and is 0 to 65 280 in each.
     #[allow(
         clippy::cast_sign_loss,
         clippy::cast_possible_truncation,
@@ -276,14 +278,16 @@ impl<'a> Eye<'a> {
         };
         let (upper, lower) = (pair(at), pair(at + self.stride));
         let (right, down) = (u64::from((x >> 8) as u8), u64::from((y >> 8) as u8));
-        let (left, up) = (256 - right, 256 - down);
-        let between = |upper: u64, lower: u64| ((upper * up + lower * down) >> 8) & EVEN;
-        let even = between(upper & EVEN, lower & EVEN);
-        let odd = between((upper >> 8) & EVEN, (lower >> 8) & EVEN);
-        let across = |pair: u64| (pair & 0xffff_ffff) * left + (pair >> 32) * right;
-        let even = (across(even) >> 8) & 0x00ff_00ff;
-        let odd = across(odd) & 0xff00_ff00;
-        (even | odd) as u32
+        let mean = |a: u64, b: u64, weight: u64| {
+            (a << 8).wrapping_add(b.wrapping_sub(a).wrapping_mul(weight))
+        };
+        let even = (mean(upper & EVEN, lower & EVEN, down) >> 8) & EVEN;
+        let odd = (mean((upper >> 8) & EVEN, (lower >> 8) & EVEN, down) >> 8) & EVEN;
+        // Now by pixel: its even channels below, its odd ones above.
+        let first = (even & 0xffff_ffff) | (odd << 32);
+        let second = (even >> 32) | (odd & 0xffff_ffff_0000_0000);
+        let found = mean(first, second, right);
+        (((found >> 8) & 0x00ff_00ff) | ((found >> 32) & 0xff00_ff00)) as u32
     }
 }
 
