@@ -98,6 +98,7 @@ impl Rig {
 }
 
 /// Smooth in all places, and each eye in other colours.
+#[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
 fn picture() -> Vec<u8> {
     let level = |v: f64| (127.5 + 100.0 * v).round().clamp(0.0, 255.0) as u8;
     (0..EYE)
