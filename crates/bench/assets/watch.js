@@ -50,11 +50,11 @@ window.addEventListener("keydown", (event) => watched.keys.push([event.timeStamp
   capture: true,
 });
 
-/** What the browser says of one kind of stream that arrives. */
-globalThis.statisticsOf = async (kind) => {
+/** What the browser says of one kind of stream: of one that arrives, if no other type of entry is asked for. */
+globalThis.statisticsOf = async (kind, type = "inbound-rtp") => {
   for (const peer of watched.peers)
     for (const entry of (await peer.getStats()).values())
-      if (entry.type === "inbound-rtp" && entry.kind === kind) return { ...entry };
+      if (entry.type === type && entry.kind === kind) return { ...entry };
   return null;
 };
 

@@ -6,6 +6,8 @@ use anyhow::Result;
 use openuvr_proto::units::Size;
 use openuvr_vr::room::{self, Told};
 
+use crate::bench::stats::Summary;
+
 /// Show a room in virtual reality, as an OpenXR application of any runtime.
 ///
 /// It draws with Vulkan and needs no display server. In each eye's picture, at the top left, a bar code says
@@ -23,7 +25,7 @@ pub(crate) struct Args {
 /// Shows it until a signal comes or the runtime ends the session.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let frames = room::run(args.eye, &stop, &mut |told| match told {
+    let shown = room::run(args.eye, &stop, &mut |told| match told {
         Told::Begun {
             runtime,
             device,
@@ -32,6 +34,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Told::Seen(true) => eprintln!("room: somebody looks"),
         Told::Seen(false) => eprintln!("room: nobody looks any more"),
     })?;
-    eprintln!("room: {frames} frames were drawn");
+    eprintln!("room: {} frames were drawn", shown.frames);
+    let ending = shown.ending.iter().map(|took| 1e3 * took.as_secs_f64());
+    if let Some(took) = Summary::of(&ending.collect::<Vec<_>>()) {
+        let Summary { p50, p99, .. } = took;
+        eprintln!("room: in xrEndFrame p50 {p50:.2} ms, p99 {p99:.2} ms");
+    }
     Ok(ExitCode::SUCCESS)
 }

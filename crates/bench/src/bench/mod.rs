@@ -35,7 +35,7 @@ mod rig;
 mod sched;
 mod sections;
 mod sound;
-mod stats;
+pub(crate) mod stats;
 mod sync;
 mod sys;
 mod traffic;

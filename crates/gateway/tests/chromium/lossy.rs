@@ -147,6 +147,11 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
     assert!(frames.len() > 60 && frames.is_sorted(), "{frames:?}");
     let asked = browser.run(&tab, "statisticsOf('video').then((of) => of.nackCount)");
     assert!(asked.as_u64().unwrap() > 0, "nothing was sent again");
+    // It knows the round trip, and so asks again soon.
+    browser.until(
+        &tab,
+        "statisticsOf('video', 'remote-inbound-rtp').then((of) => of?.roundTripTimeMeasurements > 0)",
+    );
 
     // Nothing is held: what comes next is what the person does next.
     press(&mut browser, &tab, 0);

@@ -8,6 +8,7 @@ mod shape;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use openuvr_media::barcode::CELLS;
 use openuvr_media::barcode::view::{self, ViewStamp};
@@ -40,7 +41,19 @@ pub enum Told {
     Seen(bool),
 }
 
-/// Shows the room until `stop` is raised, or the runtime ends the session; how many frames were drawn. `eye` is
+/// Frames of which [`Shown`] keeps the time: a minute and a half at 90 a second.
+const TIMED: usize = 8192;
+
+/// What was shown.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Shown {
+    /// Frames that were drawn.
+    pub frames: u32,
+    /// How long this thread was in `xrEndFrame`, for the newest of them at most.
+    pub ending: Vec<Duration>,
+}
+
+/// Shows the room until `stop` is raised, or the runtime ends the session. `eye` is
 /// the size of each eye's picture, where it is not to be the one that the runtime recommends.
 ///
 /// # Errors
@@ -49,7 +62,7 @@ pub fn run(
     eye: Option<Size>,
     stop: &AtomicBool,
     told: &mut dyn FnMut(Told),
-) -> Result<u32, VrError> {
+) -> Result<Shown, VrError> {
     let mut session = Session::open("OpenUVR room")?;
     let mut room = Room::new(&session, eye.unwrap_or(session.recommended))?;
     told(Told::Begun {
@@ -60,7 +73,7 @@ pub fn run(
     let mut seen = false;
     loop {
         match session.step(stop.load(Ordering::Relaxed))? {
-            Step::Over => return Ok(room.frames),
+            Step::Over => return Ok(room.shown),
             Step::Wait => {}
             Step::Frame(frame) => {
                 if std::mem::replace(&mut seen, frame.seen) != frame.seen {
@@ -78,7 +91,7 @@ struct Room {
     painter: Painter,
     shapes: Shapes,
     hands: Hands,
-    frames: u32,
+    shown: Shown,
 }
 
 impl Room {
@@ -91,7 +104,7 @@ impl Room {
             painter,
             shapes,
             hands: Hands::new(session)?,
-            frames: 0,
+            shown: Shown::default(),
         })
     }
 
@@ -105,8 +118,8 @@ impl Room {
         let Some(views) = views else {
             return session.end(frame, None);
         };
-        self.frames = self.frames.wrapping_add(1);
-        let frames = self.frames;
+        self.shown.frames = self.shown.frames.wrapping_add(1);
+        let frames = self.shown.frames;
         let [left, right] = [false, true].map(|right| {
             let view = views[usize::from(right)];
             self.things(
@@ -129,7 +142,14 @@ impl Room {
         ])?;
         let pictures = [self.targets[0].picture(), self.targets[1].picture()];
         let [left, right] = pictures;
-        session.end(frame, Some([(views[0], left), (views[1], right)]))
+        let begun = Instant::now();
+        session.end(frame, Some([(views[0], left), (views[1], right)]))?;
+        let took = begun.elapsed();
+        match self.shown.ending.get_mut(frames as usize % TIMED) {
+            Some(oldest) => *oldest = took,
+            None => self.shown.ending.push(took),
+        }
+        Ok(())
     }
 
     /// What an eye sees, the nearest first.
