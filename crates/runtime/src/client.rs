@@ -67,7 +67,7 @@ use crate::sched::{self, Scheduler};
 use crate::trust_store::HostStore;
 
 use self::config::PortalWord;
-pub use self::eyes::{EyeView, Eyes, ReAimed, Reproject};
+pub use self::eyes::{DrawWith, EyeView, Eyes, ReAimed, Reproject};
 pub use self::microphone::{MicrophoneSource, OpenMicrophone};
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};

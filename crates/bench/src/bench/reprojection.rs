@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
+    /// What re-aims: software, gl, or both (without a graphics card gl is software, too, but not ours)
+    #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
+    with: Vec<String>,
     /// Write reprojection.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -79,8 +82,15 @@ impl Degrees {
 struct Row {
     round_trip_ms: u32,
     without: Option<Degrees>,
-    with: Option<Degrees>,
-    /// In the client's words.
+    re_aimed: Vec<ReAimed>,
+}
+
+/// One way to re-aim.
+#[derive(Debug, Serialize)]
+struct ReAimed {
+    with: String,
+    degrees: Option<Degrees>,
+    /// In the client's words, which name what it was drawn with.
     cost: Option<String>,
 }
 
@@ -118,14 +128,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut row = Row {
             round_trip_ms,
             without: None,
-            with: None,
-            cost: None,
+            re_aimed: Vec::new(),
         };
-        for reproject in [false, true] {
-            eprintln!(
-                "bench reprojection: {round_trip_ms} ms, {}",
-                name(reproject)
-            );
+        let ways = args.with.iter().map(|with| Some(with.as_str()));
+        for with in std::iter::once(None).chain(ways) {
+            eprintln!("bench reprojection: {round_trip_ms} ms, {}", name(with));
             // Nothing of the picture before is on a new one.
             let display = VirtualDisplay::start(Size::new(args.eye * 2, args.eye))?;
             let dir = TemporaryDir::new()?;
@@ -134,16 +141,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 rate: args.rate,
                 speed: args.speed,
                 round_trip: Duration::from_millis(round_trip_ms.into()),
-                reproject,
+                with,
                 lasting: Duration::from_secs_f64(args.seconds),
                 warm_up: WARM_UP,
                 dir: dir.path(),
             };
             let seen = run::run(&display, &asked, &stop)?;
             let degrees = Degrees::of(&seen.errors);
-            match reproject {
-                true => (row.with, row.cost) = (degrees, seen.cost),
-                false => row.without = degrees,
+            match with {
+                Some(with) => row.re_aimed.push(ReAimed {
+                    with: with.to_owned(),
+                    degrees,
+                    cost: seen.cost,
+                }),
+                None => row.without = degrees,
             }
         }
         round_trips.push(row);
@@ -164,10 +175,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn name(reproject: bool) -> &'static str {
-    match reproject {
-        true => "re-aimed",
-        false => "as drawn",
+fn name(with: Option<&str>) -> String {
+    match with {
+        Some(with) => format!("re-aimed, {with}"),
+        None => "as drawn".to_owned(),
     }
 }
 
@@ -176,23 +187,30 @@ fn print(report: &Report) {
         "2x{0}x{0} at {1} Hz, a head that turns by {2} degrees a second",
         report.eye, report.rate, report.speed
     );
-    println!("degrees off      as drawn             re-aimed");
-    println!("round trip       p50    p95    max    p50    p95    max    pictures");
+    println!("round trip                       degrees off: p50    p95    max  pictures");
     for row in &report.round_trips {
-        let three = |degrees: Option<Degrees>| match degrees {
-            Some(it) => format!("{:6.2} {:6.2} {:6.2}", it.p50, it.p95, it.max),
-            None => format!("{:>20}", "none seen"),
+        let line = |with, degrees: Option<Degrees>| {
+            let figures = match degrees {
+                Some(it) => {
+                    let Degrees {
+                        pictures,
+                        p50,
+                        p95,
+                        max,
+                    } = it;
+                    format!("{p50:6.2} {p95:6.2} {max:6.2}  {pictures:8}")
+                }
+                None => "none seen".to_owned(),
+            };
+            println!("{:6} ms     {:30} {figures}", row.round_trip_ms, name(with));
         };
-        let pictures = row.with.map_or(0, |degrees| degrees.pictures);
-        println!(
-            "{:6} ms     {} {}  {pictures}",
-            row.round_trip_ms,
-            three(row.without),
-            three(row.with)
-        );
+        line(None, row.without);
+        for way in &row.re_aimed {
+            line(Some(&way.with), way.degrees);
+        }
     }
     for row in &report.round_trips {
-        if let Some(cost) = &row.cost {
+        for cost in row.re_aimed.iter().filter_map(|way| way.cost.as_ref()) {
             println!("{} ms: pictures of eyes drawn: {cost}", row.round_trip_ms);
         }
     }

@@ -20,14 +20,27 @@ fn what_is_seen_follows_the_head_and_not_the_host() {
         "--speed",
         "20",
     ];
-    let words = [&words[..], &["--round-trips", "600", "--seconds", "3"]].concat();
+    let more = [
+        "--round-trips",
+        "600",
+        "--seconds",
+        "3",
+        "--with",
+        "software,gl",
+    ];
+    let words = [&words[..], &more].concat();
     let text = bench(&words, "--out", &folder.0);
     let report = folder.json("reprojection.json");
     let row = &report["round_trips"][0];
-    let median = |way: &str| row[way]["p50"].as_f64().expect("pictures were seen");
-    let (without, with) = (median("without"), median("with"));
+    let without = row["without"]["p50"].as_f64().expect("pictures were seen");
     assert!(without > 8.0, "{text}");
-    assert!(with < without / 2.0, "{text}");
-    assert!(row["with"]["pictures"].as_u64() >= Some(10), "{text}");
-    assert!(row["cost"].as_str().is_some(), "{text}");
+    for (i, name) in ["software", "gl"].iter().enumerate() {
+        let way = &row["re_aimed"][i];
+        let with = way["degrees"]["p50"].as_f64().expect("pictures were seen");
+        assert!(with < without / 2.0, "{text}");
+        assert!(way["degrees"]["pictures"].as_u64() >= Some(10), "{text}");
+        // It was drawn in the way that was asked for, and not in the one that always works.
+        let cost = way["cost"].as_str().expect("the client has told");
+        assert!(cost.ends_with(&format!("with {name}")), "{text}");
+    }
 }

@@ -15,7 +15,7 @@ use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::FieldOfView;
 use openuvr_runtime::client::config::{Config, PortalWord};
 use openuvr_runtime::client::link::{PortalLink, SCHEME};
-use openuvr_runtime::client::{EyeView, Eyes, Reproject, Target};
+use openuvr_runtime::client::{DrawWith, EyeView, Eyes, Reproject, Target};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
@@ -148,6 +148,11 @@ the last counts. --help says more on each than -h.";
             /// as much as the head has turned since, as often as the display shows one, also while no new
             /// one comes. `auto`: with a head (`--head`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
+            /// What draws re-aimed pictures.
+            /// `gl`: OpenGL 3.3, in step with the display; `software`: two cores. `auto` takes OpenGL where a
+            /// graphics card is behind it: drawn on the processor (llvmpipe and the like) it is slower than
+            /// our own code. If `gl` does not work, that is told, and it is `software`.
+            reproject_with: DrawWith = "reproject-with", choice(), Default::Is("auto");
             /// What is drawn beyond each side of what is shown, to re-aim.
             /// So that edges don't go black while the head turns: its speed times the round trip.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
@@ -306,6 +311,14 @@ impl Choice for Reproject {
         ("auto", Reproject::Auto),
         ("on", Reproject::On),
         ("off", Reproject::Off),
+    ];
+}
+
+impl Choice for DrawWith {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (DrawWith::Auto.name(), DrawWith::Auto),
+        (DrawWith::Gl.name(), DrawWith::Gl),
+        (DrawWith::Software.name(), DrawWith::Software),
     ];
 }
 
@@ -473,6 +486,7 @@ impl ClientConfig {
             view: self.view,
             reproject: self.reproject,
             overscan,
+            draw_with: self.reproject_with,
             rate: self.refresh.or(refresh).unwrap_or(usual.rate),
             ..usual
         }

@@ -13,7 +13,7 @@ use super::client::{ClientConfig, InputFrom, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, RunConfig, Settings, Surroundings};
-use openuvr_runtime::client::{EyeView, Target};
+use openuvr_runtime::client::{DrawWith, EyeView, Target};
 
 /// A folder that is gone at the end of the test.
 struct Folder(PathBuf);
@@ -310,6 +310,8 @@ fn a_head_is_one_of_the_table_or_nobodys() {
         "9",
         "--refresh",
         "120",
+        "--reproject-with",
+        "gl",
     ];
     let eyes = client(&words).unwrap().eyes(Some(60.0));
     assert_eq!(
@@ -317,8 +319,10 @@ fn a_head_is_one_of_the_table_or_nobodys() {
         (EyeView::Right, 120f64.to_bits())
     );
     assert!((eyes.overscan.to_degrees() - 9.0).abs() < 1e-4);
+    assert_eq!(eyes.draw_with, DrawWith::Gl);
     let usual = client(&["desk"]).unwrap().eyes(None);
     assert_eq!(usual.rate.to_bits(), 60f64.to_bits());
+    assert_eq!(usual.draw_with, DrawWith::Auto);
 }
 
 #[test]

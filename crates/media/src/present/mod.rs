@@ -14,7 +14,7 @@ use openuvr_proto::wire::video::Viewpoint;
 use crate::cursor::Cursor;
 use crate::input_source::InputSource;
 use crate::picture::Picture;
-use crate::window::{WindowConfig, WindowError};
+use crate::window::{DrawnWindow, WindowConfig, WindowError};
 
 pub use convert::to_bgrx;
 
@@ -35,6 +35,12 @@ pub trait Presenter: Send {
     /// Memory to paint the next picture on, in place of one that [`present`](Presenter::present)
     /// copies; `None` for a surface that lends none.
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
+        None
+    }
+
+    /// The window, for whoever draws on it with OpenGL; `None` for a surface that is none. From the first
+    /// picture that is drawn so nothing else is drawn on it: pointer and text come with the pictures.
+    fn window(&self) -> Option<DrawnWindow> {
         None
     }
 

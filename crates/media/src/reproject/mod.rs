@@ -1,17 +1,157 @@
 //! Reprojection: the picture of one or two eyes, drawn again as the person wants to see it and as the head
 //! looks now.
 //!
-//! The mathematics is [`openuvr_proto::reproject`]; here are pixels. What it is not: it keeps no time and no
-//! pictures, and decides nothing.
+//! The mathematics is [`openuvr_proto::reproject`]; here are pixels, and the ways to draw them ([`BACKENDS`]). What
+//! it is not: it keeps no time, and does not know where a head looks.
 
+mod gl;
 mod software;
 
 use std::ops::Range;
 
+use openuvr_proto::id::FrameId;
 use openuvr_proto::reproject::Homography;
 use openuvr_proto::units::Size;
 
+use crate::present::{PresentError, Presenter};
 pub use software::draw;
+
+/// Draws pictures of eyes on a surface: always the same one, and on the thread that opened it.
+pub trait ReAimer {
+    /// Whether it is to be taken unasked, before those behind it in the table.
+    fn is_fast(&self) -> bool;
+
+    /// Takes a picture that was not there before, packed BGRX. After it comes the choice of the pose, so what
+    /// costs time and needs none is done here.
+    ///
+    /// # Errors
+    /// [`PresentError`] if there is no memory for it.
+    fn load(&mut self, source: &Source<'_>) -> Result<(), PresentError>;
+
+    /// Draws the newest picture, and returns when it is drawn.
+    ///
+    /// # Errors
+    /// [`PresentError`] if it can't be drawn in this way.
+    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError>;
+
+    /// Puts on the surface what was drawn.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone.
+    fn show(&mut self, on: &mut dyn Presenter, frame: FrameId) -> Result<(), PresentError>;
+
+    /// Whether it must draw again although picture and pose are the same: the window changed, say.
+    fn is_stale(&self) -> bool {
+        false
+    }
+}
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Shot<'a> {
+    /// The picture that was loaded last.
+    pub source: Source<'a>,
+    /// Its parts, and how they are aimed.
+    pub parts: &'a [Aimed],
+    /// How pixels are made.
+    pub filter: Filter,
+    /// The size of what is shown, as [`parts`] says it.
+    pub size: Size,
+}
+
+/// What draws pictures of eyes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DrawWith {
+    /// The first of the table that works and is fast here.
+    Auto,
+    /// OpenGL.
+    Gl,
+    /// The processor.
+    #[default]
+    Software,
+}
+
+impl DrawWith {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DrawWith::Auto => "auto",
+            DrawWith::Gl => "gl",
+            DrawWith::Software => "software",
+        }
+    }
+}
+
+/// Opens a [`ReAimer`] for a surface; what is missing for it, in one line, otherwise.
+pub type OpenReAimer = fn(&mut dyn Presenter) -> Result<Box<dyn ReAimer>, String>;
+
+/// A way to draw pictures of eyes.
+#[derive(Clone, Copy)]
+pub struct Backend {
+    /// What asks for it.
+    pub with: DrawWith,
+    /// Opens it.
+    pub open: OpenReAimer,
+}
+
+/// All ways, the preferred first. The last always works.
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        with: DrawWith::Gl,
+        open: gl::open,
+    },
+    Backend {
+        with: DrawWith::Software,
+        open: |_| Ok(software()),
+    },
+];
+
+/// The way that always works.
+#[must_use]
+pub fn software() -> Box<dyn ReAimer> {
+    Box::<software::Software>::default()
+}
+
+/// What was opened.
+pub struct Opened {
+    /// It.
+    pub re_aimer: Box<dyn ReAimer>,
+    /// What it is.
+    pub with: DrawWith,
+    /// Why it is another than was asked for by name, in one line.
+    pub trouble: Option<String>,
+}
+
+/// Opens the way that is asked for, or the one that always works if that can't be. The result stays on this thread.
+pub fn open(with: DrawWith, on: &mut dyn Presenter) -> Opened {
+    let mut trouble = None;
+    for backend in BACKENDS {
+        if with != DrawWith::Auto && with != backend.with {
+            continue;
+        }
+        let name = backend.with.name();
+        match (backend.open)(on) {
+            Ok(re_aimer) if with == backend.with || re_aimer.is_fast() => {
+                return Opened {
+                    re_aimer,
+                    with: backend.with,
+                    trouble: None,
+                };
+            }
+            Ok(_) => tracing::debug!("pictures of eyes: {name} would be slower here"),
+            Err(why) if with == DrawWith::Auto => {
+                tracing::info!("pictures of eyes are not drawn with {name}: {why}");
+            }
+            Err(why) => trouble = Some(format!("{name} can't draw pictures of eyes here: {why}")),
+        }
+    }
+    Opened {
+        re_aimer: software(),
+        with: DrawWith::Software,
+        trouble,
+    }
+}
 
 /// Which eyes' pictures are seen, of a picture with two side by side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

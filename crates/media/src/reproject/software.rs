@@ -4,10 +4,13 @@
 //! A homography costs a division a pixel; a line between two of its points costs an addition. Over 16 pixels of
 //! a right angle on 640 pixels, for a head that turned by 20°, the line is off by less than a quarter of a pixel.
 
+use openuvr_proto::id::FrameId;
 use openuvr_proto::reproject::Homography;
 use openuvr_proto::units::Size;
 
-use super::{Aimed, Filter, Source};
+use super::{Aimed, Filter, ReAimer, Shot, Source};
+use crate::picture::Picture;
+use crate::present::{PresentError, Presenter};
 
 /// Pixels between two exact ones.
 const STEP: usize = 16;
@@ -20,6 +23,50 @@ const ONE_CORE: usize = 100_000;
 
 /// What is not in the picture.
 const BLACK: u32 = 0;
+
+/// Draws on the memory that a surface lends, or else on its own.
+#[derive(Default)]
+pub(super) struct Software {
+    size: Size,
+    /// Pictures for a surface that lends no memory.
+    own: Vec<u8>,
+}
+
+impl ReAimer for Software {
+    fn is_fast(&self) -> bool {
+        true
+    }
+
+    fn load(&mut self, _: &Source<'_>) -> Result<(), PresentError> {
+        Ok(())
+    }
+
+    fn draw(&mut self, on: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
+        self.size = shot.size;
+        let to = match on.canvas() {
+            // A server that stands still costs pictures.
+            Some(canvas) => canvas.rows(shot.size, 0..shot.size.height),
+            None => {
+                self.own.resize(shot.size.pixels() * 4, 0);
+                Some(&mut self.own[..])
+            }
+        };
+        if let Some(to) = to {
+            draw(&shot.source, shot.parts, shot.filter, shot.size, to);
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, on: &mut dyn Presenter, frame: FrameId) -> Result<(), PresentError> {
+        match on.canvas() {
+            Some(canvas) => canvas.show(frame, self.size).map(drop),
+            None => {
+                let stride = self.size.width as usize * 4;
+                on.present(frame, &Picture::bgrx(self.size, &self.own, stride))
+            }
+        }
+    }
+}
 
 /// Draws all parts into `to`, packed BGRX of `size`. What a part's homography says lies outside its own picture
 /// becomes black. Does nothing where a buffer is shorter than its size says.
@@ -213,8 +260,10 @@ impl<'a> Eye<'a> {
         found.map_or(BLACK, |pixel| u32::from_le_bytes(*pixel))
     }
 
-    /// The mean of four pixels. Two neighbours are loaded as one word, whose channels are weighed two by two
-    /// with 16 bits each: first between the rows, then between the columns.
+    /// The mean of four pixels. Two neighbours are loaded as one word, whose channels are weighed with 16 bits
+    /// each: four at a time between the rows, then the four of a pixel between the columns. A mean is a · 256 +
+    /// (b − a) · weight: one multiplication for all four. Between, channels may borrow from each other; the sum is
+    /// the same, and is 0 to 65 280 in each.
     #[allow(
         clippy::cast_sign_loss,
         clippy::cast_possible_truncation,
@@ -229,14 +278,16 @@ impl<'a> Eye<'a> {
         };
         let (upper, lower) = (pair(at), pair(at + self.stride));
         let (right, down) = (u64::from((x >> 8) as u8), u64::from((y >> 8) as u8));
-        let (left, up) = (256 - right, 256 - down);
-        let between = |upper: u64, lower: u64| ((upper * up + lower * down) >> 8) & EVEN;
-        let even = between(upper & EVEN, lower & EVEN);
-        let odd = between((upper >> 8) & EVEN, (lower >> 8) & EVEN);
-        let across = |pair: u64| (pair & 0xffff_ffff) * left + (pair >> 32) * right;
-        let even = (across(even) >> 8) & 0x00ff_00ff;
-        let odd = across(odd) & 0xff00_ff00;
-        (even | odd) as u32
+        let mean = |a: u64, b: u64, weight: u64| {
+            (a << 8).wrapping_add(b.wrapping_sub(a).wrapping_mul(weight))
+        };
+        let even = (mean(upper & EVEN, lower & EVEN, down) >> 8) & EVEN;
+        let odd = (mean((upper >> 8) & EVEN, (lower >> 8) & EVEN, down) >> 8) & EVEN;
+        // Now by pixel: its even channels below, its odd ones above.
+        let first = (even & 0xffff_ffff) | (odd << 32);
+        let second = (even >> 32) | (odd & 0xffff_ffff_0000_0000);
+        let found = mean(first, second, right);
+        (((found >> 8) & 0x00ff_00ff) | ((found >> 32) & 0xff00_ff00)) as u32
     }
 }
 

@@ -12,8 +12,12 @@ pub(crate) mod placement;
 pub(crate) mod scene;
 pub(crate) mod toplevel;
 
+use std::sync::Arc;
+
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
+
+use self::scene::Stage;
 
 /// How the window is to be.
 #[derive(Clone, Debug)]
@@ -54,6 +58,10 @@ impl Default for WindowConfig {
         }
     }
 }
+
+/// A window that something other than its presenter may draw on.
+#[derive(Clone, Debug)]
+pub struct DrawnWindow(pub(crate) Arc<Stage>);
 
 /// Why a window could not be opened, or is gone: one line.
 #[derive(Debug, thiserror::Error)]

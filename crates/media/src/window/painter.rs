@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
+use openuvr_proto::units::Size;
 use x11rb::connection::Connection;
 use x11rb::errors::ReplyOrIdError;
 use x11rb::protocol::render::{self, ConnectionExt as _};
-use x11rb::protocol::shm::ConnectionExt as _;
+use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
 use x11rb::x11_utils::X11Error;
@@ -111,13 +112,18 @@ impl Painter {
         let (Some(shown), Some(placement)) = (scene.shown, scene.placement()) else {
             return Ok(0);
         };
+        let Some(segment) = shown.segment else {
+            // Whoever draws with OpenGL draws all of it, at its next turn.
+            self.stage.spoil();
+            return Ok(0);
+        };
         let Some(area) = area.and(placement.area) else {
             return Ok(0);
         };
         let stage = Arc::clone(&self.stage);
         let reads = match placement.is_unscaled() {
-            true => self.copy(conn, shown, placement, area, announce),
-            false => self.scale(conn, shown, placement, area, announce),
+            true => self.copy(conn, (segment, shown.size), placement, area, announce),
+            false => self.scale(conn, (segment, shown), placement, area, announce),
         };
         let reads = reads.map_err(|cause| stage.gone(&cause))?;
         self.text(conn, scene, area)
@@ -174,7 +180,7 @@ impl Painter {
     fn copy(
         &self,
         conn: &RustConnection,
-        shown: Shown,
+        (segment, size): (shm::Seg, Size),
         placement: Placement,
         area: Rect,
         announce: bool,
@@ -182,8 +188,8 @@ impl Painter {
         conn.shm_put_image(
             self.stage.window,
             self.gc,
-            size16(shown.size.width),
-            size16(shown.size.height),
+            size16(size.width),
+            size16(size.height),
             length(area.x - placement.area.x),
             length(area.y - placement.area.y),
             length(area.width),
@@ -193,7 +199,7 @@ impl Painter {
             self.stage.depth,
             u8::from(xproto::ImageFormat::Z_PIXMAP),
             announce,
-            shown.segment,
+            segment,
             0,
         )?;
         Ok(1)
@@ -202,7 +208,7 @@ impl Painter {
     fn scale(
         &mut self,
         conn: &RustConnection,
-        shown: Shown,
+        (segment, shown): (shm::Seg, Shown),
         placement: Placement,
         area: Rect,
         announce: bool,
@@ -235,7 +241,7 @@ impl Painter {
                 self.stage.depth,
                 format,
                 announce,
-                shown.segment,
+                segment,
                 0,
             )?;
             scaled.generation = shown.generation;

@@ -3,6 +3,7 @@
 //! The lock around it is held for a few requests at a time, never for a round trip, so the media
 //! thread doesn't wait for the input thread.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::units::Size;
@@ -21,6 +22,8 @@ pub(crate) struct Stage {
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
+    /// Whether what OpenGL has drawn is no longer what the scene says.
+    stale: AtomicBool,
     scene: Mutex<Scene>,
 }
 
@@ -94,10 +97,11 @@ pub(crate) fn within(picture: Size, screen: Size) -> Size {
     Size::new(side(area.width), side(area.height))
 }
 
-/// A picture that lies in a shared buffer.
+/// A picture that lies in a shared buffer, or that OpenGL draws.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shown {
-    pub(crate) segment: shm::Seg,
+    /// The buffer; `None`: OpenGL draws the window, and nobody else does.
+    pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
     /// Counts the pictures of this window: tells whether a copy is of the newest.
     pub(crate) generation: u64,
@@ -118,6 +122,7 @@ impl Stage {
             root: screen.root,
             visual: screen.root_visual,
             depth: screen.root_depth,
+            stale: AtomicBool::new(false),
             scene: Mutex::new(Scene {
                 observer,
                 window: size,
@@ -130,6 +135,21 @@ impl Stage {
                 relative: false,
             }),
         }
+    }
+
+    /// OpenGL is to draw the window again.
+    pub(crate) fn spoil(&self) {
+        self.stale.store(true, Ordering::Release);
+    }
+
+    /// Whether OpenGL is to draw the window again.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+    }
+
+    /// OpenGL draws the scene as it is from now on.
+    pub(crate) fn refresh(&self) {
+        self.stale.store(false, Ordering::Release);
     }
 
     pub(crate) fn scene(&self) -> MutexGuard<'_, Scene> {

@@ -18,7 +18,8 @@ use std::thread::JoinHandle;
 use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{Canvas, PresentError, Presenter, to_bgrx};
-pub use openuvr_media::reproject::{EyeView, Filter};
+use openuvr_media::reproject::Source;
+pub use openuvr_media::reproject::{DrawWith, EyeView, Filter};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -53,6 +54,9 @@ pub struct Eyes {
     pub rate: f64,
     /// How pixels are made of those between which they fall.
     pub filter: Filter,
+    /// With what they are drawn once there is something to do about them. OpenGL takes the program's errors of Xlib
+    /// that concern its window: whoever has Xlib handlers of its own may prefer the processor, which is the default.
+    pub draw_with: DrawWith,
 }
 
 impl Default for Eyes {
@@ -63,6 +67,7 @@ impl Default for Eyes {
             overscan: 0.0,
             rate: 60.0,
             filter: Filter::Bilinear,
+            draw_with: DrawWith::Software,
         }
     }
 }
@@ -76,6 +81,8 @@ pub struct ReAimed {
     pub p50: u32,
     /// … and 99 of 100 took less.
     pub p99: u32,
+    /// With what they were drawn at last.
+    pub with: DrawWith,
 }
 
 impl std::fmt::Display for ReAimed {
@@ -83,10 +90,11 @@ impl std::fmt::Display for ReAimed {
         let ms = |micros: u32| f64::from(micros) / 1e3;
         write!(
             f,
-            "pictures of eyes drawn: {} in {:.2} ms each (p50), {:.2} ms (p99)",
+            "pictures of eyes drawn: {} in {:.2} ms each (p50), {:.2} ms (p99), with {}",
             self.pictures,
             ms(self.p50),
-            ms(self.p99)
+            ms(self.p99),
+            self.with.name()
         )
     }
 }
@@ -126,6 +134,15 @@ struct Frame {
     viewpoint: Viewpoint,
 }
 
+impl Frame {
+    fn source(&self) -> Source<'_> {
+        Source {
+            size: self.size,
+            bytes: &self.pixels,
+        }
+    }
+}
+
 impl Desk {
     pub(super) fn new(view: EyeView) -> Desk {
         let desk = Desk::default();
@@ -154,11 +171,20 @@ impl Desk {
     }
 }
 
+/// What the thread that shows has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Said {
+    /// What re-aiming cost, at its end.
+    Cost(ReAimed),
+    /// Something does not work as it was asked for; what is done instead.
+    Trouble(String),
+}
+
 /// Opens a surface's way for pictures of eyes.
 pub(super) struct Opening {
     pub(super) desk: Arc<Desk>,
-    /// Is told at the end what re-aiming cost.
-    pub(super) told: Box<dyn Fn(ReAimed) + Send>,
+    /// Is told what the thread has to say.
+    pub(super) told: Box<dyn Fn(Said) + Send>,
     pub(super) eyes: Eyes,
     /// Whether the client has a head source.
     pub(super) has_head: bool,
@@ -171,7 +197,7 @@ pub(super) struct EyesPresenter {
     eyes: Eyes,
     re_aims: bool,
     scheduler: Scheduler,
-    told: Option<Box<dyn Fn(ReAimed) + Send>>,
+    told: Option<Box<dyn Fn(Said) + Send>>,
     way: Way,
     /// Of the picture that is presented next.
     viewpoint: Viewpoint,
@@ -231,13 +257,13 @@ impl EyesPresenter {
                 ..Orders::default()
             };
         });
-        let show = show::Show::new(presenter, Arc::clone(&desk), self.eyes, self.re_aims);
-        let told = self.told.take();
-        let thread = (self.scheduler).spawn(ThreadRole::Decode, "ouvr-eyes", move || {
-            if let (Some(re_aimed), Some(told)) = (show.run(), told) {
-                told(re_aimed);
-            }
-        });
+        let Some(told) = self.told.take() else {
+            return Ok(false);
+        };
+        let show = show::Show::new(presenter, Arc::clone(&desk), self.eyes, self.re_aims, told);
+        let thread = self
+            .scheduler
+            .spawn(ThreadRole::Decode, "ouvr-eyes", move || show.run());
         let thread = thread.map_err(|e| PresentError(format!("can't start a thread: {e}")))?;
         self.way = Way::Shown(Showing {
             desk,

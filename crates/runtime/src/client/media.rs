@@ -28,7 +28,7 @@ use openuvr_proto::wire::header::{Plane, plane_of};
 use self::pictures::Pictures;
 use super::audio;
 use super::connect::{Caller, NoSession, pause, shake_hands};
-use super::eyes::{EyesPresenter, Opening};
+use super::eyes::{EyesPresenter, Opening, Said};
 use super::ladder::LinkProber;
 use super::microphone::Microphone;
 use super::overlay::{Overlay, OverlayFacts};
@@ -537,7 +537,12 @@ impl Media {
         let shared = self.shared.clone();
         let opening = Opening {
             desk: Arc::clone(&shared.eyes),
-            told: Box::new(move |re_aimed| shared.notice(Notice::ReAimed(re_aimed))),
+            told: Box::new(move |said| {
+                shared.notice(match said {
+                    Said::Cost(re_aimed) => Notice::ReAimed(re_aimed),
+                    Said::Trouble(why) => Notice::Trouble(why),
+                });
+            }),
             eyes: self.setup.eyes,
             has_head: self.has_head,
             scheduler: self.setup.scheduler.clone(),

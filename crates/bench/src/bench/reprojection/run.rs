@@ -47,7 +47,8 @@ pub(super) struct Asked<'a> {
     /// Degrees a second.
     pub(super) speed: f64,
     pub(super) round_trip: Duration,
-    pub(super) reproject: bool,
+    /// What re-aims, as the client's `--reproject-with` has it; `None`: pictures stay as they were drawn.
+    pub(super) with: Option<&'a str>,
     /// How long is measured, and how long before that.
     pub(super) lasting: Duration,
     pub(super) warm_up: Duration,
@@ -125,7 +126,11 @@ fn client(display: &VirtualDisplay, asked: &Asked<'_>, to: SocketAddr, pin: &str
         .args(["--table", "off"])
         .args(["--sound", "off"])
         .args(["--head", &format!("script:{}", script.display())])
-        .args(["--reproject", if asked.reproject { "on" } else { "off" }])
+        .args([
+            "--reproject",
+            if asked.with.is_some() { "on" } else { "off" },
+        ])
+        .args(["--reproject-with", asked.with.unwrap_or("auto")])
         .args(["--refresh", &asked.rate.to_string()])
         .arg("--config-dir")
         .arg(asked.dir.join("client"));

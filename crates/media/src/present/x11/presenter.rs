@@ -21,6 +21,7 @@ use crate::cursor::Cursor;
 use crate::picture::Picture;
 use crate::present::convert::to_bgrx;
 use crate::present::{Canvas, PresentError, Presenter};
+use crate::window::DrawnWindow;
 use crate::window::painter::Painter;
 use crate::window::panel::Panel;
 use crate::window::placement::{Placement, Rect};
@@ -145,7 +146,7 @@ impl X11Presenter {
         if self.next.is_some() {
             return Ok(true);
         }
-        let kept = self.stage.scene().shown.map(|shown| shown.segment);
+        let kept = self.stage.scene().shown.and_then(|shown| shown.segment);
         self.drain()?;
         // It is waited for once, not for each band.
         let timeout = if self.stalled {
@@ -185,9 +186,10 @@ impl X11Presenter {
         let behind = self.buffers.behind(next.segment);
         let stale = behind.start.max(next.rows)..behind.end.min(end);
         // Before the first picture the buffers are black.
-        if let Some(shown) = self.stage.scene().shown.filter(|_| !stale.is_empty()) {
+        let shown = self.stage.scene().shown.filter(|_| !stale.is_empty());
+        if let Some(shown) = shown.and_then(|shown| shown.segment) {
             let bytes = stale.start as usize * row..stale.end as usize * row;
-            self.buffers.copy(shown.segment, next.segment, bytes);
+            self.buffers.copy(shown, next.segment, bytes);
         }
         next.rows = end;
     }
@@ -205,7 +207,7 @@ impl X11Presenter {
         let mut scene = stage.scene();
         self.generation += 1;
         let before = scene.shown.replace(Shown {
-            segment,
+            segment: Some(segment),
             size,
             generation: self.generation,
         });
@@ -305,6 +307,10 @@ impl Presenter for X11Presenter {
         Some(self)
     }
 
+    fn window(&self) -> Option<DrawnWindow> {
+        Some(DrawnWindow(Arc::clone(&self.stage)))
+    }
+
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         self.drain()?;
         let stage = Arc::clone(&self.stage);
@@ -324,7 +330,7 @@ impl Presenter for X11Presenter {
                     .picture(&self.conn, &scene, overlay.area, true)?;
             }
         }
-        let segment = scene.shown.map(|shown| shown.segment);
+        let segment = scene.shown.and_then(|shown| shown.segment);
         let observer = scene.observer;
         drop(scene);
         if changed && !observer {
@@ -391,7 +397,7 @@ impl Presenter for X11Presenter {
         for area in areas.into_iter().flatten() {
             reads += self.painter.picture(&self.conn, &scene, area, true)?;
         }
-        let segment = scene.shown.map(|shown| shown.segment);
+        let segment = scene.shown.and_then(|shown| shown.segment);
         drop(scene);
         self.conn.flush().map_err(|cause| stage.gone(&cause))?;
         if let Some(segment) = segment {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter};
-use openuvr_media::reproject::{Aimed, EyeView, Part, Source, draw, parts};
+use openuvr_media::reproject::{self, Aimed, DrawWith, EyeView, Opened, Part, Shot, parts};
 use openuvr_proto::motion::{Velocity, carried};
 use openuvr_proto::reproject::{Camera, Homography, turned, without_margin};
 use openuvr_proto::rotation::Rotation;
@@ -13,7 +12,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
 use super::pace::Pace;
-use super::{Desk, Eyes, Frame, Orders, ReAimed};
+use super::{Desk, Eyes, Frame, Orders, ReAimed, Said};
 use crate::clock;
 use crate::lock::lock;
 
@@ -22,6 +21,9 @@ const STALE: Duration = Duration::from_millis(330);
 
 /// A head that turned by less, in radians, sees the same: a tenth of a pixel of a right angle on 640 pixels.
 const SAME: f32 = 0.000_2;
+
+/// How often a still picture is looked after, in a way to draw that must draw again for a changed window.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How much a new measurement of the way to the surface counts.
 const NEWS: u32 = 8;
@@ -56,9 +58,8 @@ pub(super) struct Show {
     shown: Option<Option<Rotation>>,
     /// From the choice of the pose to the surface.
     way: Duration,
-    /// Pictures for a surface that lends no memory.
-    own: Vec<u8>,
     costs: Vec<u64>,
+    told: Box<dyn Fn(Said) + Send>,
 }
 
 /// What there is to do.
@@ -73,6 +74,7 @@ impl Show {
         desk: Arc<Desk>,
         eyes: Eyes,
         re_aims: bool,
+        told: Box<dyn Fn(Said) + Send>,
     ) -> Show {
         Show {
             presenter,
@@ -86,17 +88,22 @@ impl Show {
             aimed: Vec::new(),
             shown: None,
             way: Duration::ZERO,
-            own: Vec::new(),
             costs: vec![0; STEPS],
+            told,
         }
     }
 
-    /// Shows until it is told to end, or the surface is gone; what it cost, if anything was re-aimed.
-    pub(super) fn run(mut self) -> Option<ReAimed> {
+    /// Shows until it is told to end, or the surface is gone; then tells what it cost, if anything was re-aimed.
+    pub(super) fn run(mut self) {
+        // Here, since it stays on this thread.
+        let mut way = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
+        if let Some(trouble) = way.trouble.take() {
+            (self.told)(Said::Trouble(format!("{trouble}; in software")));
+        }
         loop {
-            let done = match self.wait() {
+            let done = match self.wait(&way) {
                 Ok(Work::End) => break,
-                Ok(Work::Draw { fresh }) => self.draw(fresh),
+                Ok(Work::Draw { fresh }) => self.draw(fresh, &mut way),
                 Err(e) => Err(e),
             };
             if let Err(PresentError(why)) = done {
@@ -104,11 +111,13 @@ impl Show {
                 break;
             }
         }
-        self.cost()
+        if let Some(cost) = self.cost(way.with) {
+            (self.told)(Said::Cost(cost));
+        }
     }
 
     /// Waits for the next turn, and passes on meanwhile what the surface is told.
-    fn wait(&mut self) -> Result<Work, PresentError> {
+    fn wait(&mut self, way: &Opened) -> Result<Work, PresentError> {
         let desk = Arc::clone(&self.desk);
         let mut orders = lock(&desk.orders);
         loop {
@@ -124,11 +133,13 @@ impl Show {
             }
             let otherwise = orders.view != self.view;
             let fresh = orders.fresh.is_some() || otherwise;
-            let moves = self.current.is_some() && self.follows();
+            let stale = way.re_aimer.is_stale();
+            let moves = self.current.is_some() && (self.follows() || stale);
             let now = clock::now();
             let due = match () {
                 () if fresh => self.pace.due(true),
                 () if moves => self.pace.due(false),
+                () if way.with != DrawWith::Software => now + LOOK,
                 () => now + STALE,
             };
             if now < due {
@@ -152,13 +163,19 @@ impl Show {
 
     /// Whether what is shown turns with the head.
     fn follows(&self) -> bool {
-        let viewpoint = self.current.as_ref().map(|frame| &frame.viewpoint);
-        self.re_aims && viewpoint.is_some_and(|it| it.views.is_some() && it.pose.is_some())
+        let current = self.current.as_ref();
+        current.is_some_and(|frame| self.turns(frame))
+    }
+
+    /// Whether a picture turns with the head.
+    fn turns(&self, frame: &Frame) -> bool {
+        let viewpoint = &frame.viewpoint;
+        self.re_aims && viewpoint.views.is_some() && viewpoint.pose.is_some()
     }
 
     /// Where the head will look when what is drawn now is on the surface; `None` if it is not to be followed.
-    fn gaze(&self, now: Instant) -> Option<Rotation> {
-        if !self.follows() {
+    fn gaze(&self, frame: &Frame, now: Instant) -> Option<Rotation> {
+        if !self.turns(frame) {
             return None;
         }
         let (pose, sampled) = (*lock(&self.desk.head))?;
@@ -173,31 +190,64 @@ impl Show {
         Some(looks)
     }
 
-    fn draw(&mut self, fresh: bool) -> Result<(), PresentError> {
-        let began = clock::now();
-        let gaze = self.gaze(began);
+    fn draw(&mut self, fresh: bool, way: &mut Opened) -> Result<(), PresentError> {
         let Some(frame) = self.current.take() else {
             return Ok(());
         };
+        let drawn = self.draw_now(&frame, fresh, way);
+        self.current = Some(frame);
+        drawn
+    }
+
+    fn draw_now(
+        &mut self,
+        frame: &Frame,
+        fresh: bool,
+        way: &mut Opened,
+    ) -> Result<(), PresentError> {
+        let began = clock::now();
+        let mut loaded = match fresh {
+            true => way.re_aimer.load(&frame.source()),
+            false => Ok(()),
+        };
+        // As late as can be: what follows needs it. Without a picture of its own this is the first thing done.
+        let chosen = clock::now();
+        let gaze = self.gaze(frame, chosen);
         let still = match (gaze, self.shown) {
             (Some(now), Some(Some(before))) => angle(now, before) < SAME,
             (None, Some(None)) => true,
             _ => false,
         };
-        let drawn = match still && !fresh {
-            true => Ok(()),
-            false => self.draw_frame(&frame, gaze, began),
-        };
-        self.current = Some(frame);
-        drawn
+        if still && !fresh && !way.re_aimer.is_stale() {
+            return Ok(());
+        }
+        self.cut(frame, gaze);
+        if loaded.is_ok() {
+            loaded = self.put(frame, began, way);
+        }
+        if let Err(PresentError(why)) = loaded {
+            if way.with == DrawWith::Software {
+                return Err(PresentError(why));
+            }
+            // The surface may be as good as before: if it is gone, that is found out now.
+            let name = way.with.name();
+            let why =
+                format!("{name} no longer draws pictures of eyes: {why}; in software from now on");
+            (self.told)(Said::Trouble(why));
+            way.re_aimer = reproject::software();
+            way.with = DrawWith::Software;
+            self.put(frame, began, way)?;
+        }
+        self.shown = Some(gaze);
+        if gaze.is_some() {
+            let way = clock::now().since(chosen);
+            self.way = (self.way * (NEWS - 1) + way) / NEWS;
+        }
+        Ok(())
     }
 
-    fn draw_frame(
-        &mut self,
-        frame: &Frame,
-        gaze: Option<Rotation>,
-        began: Instant,
-    ) -> Result<(), PresentError> {
+    /// Cuts a picture into parts, and aims them.
+    fn cut(&mut self, frame: &Frame, gaze: Option<Rotation>) {
         let eyes = frame.viewpoint.views.map_or(1, |views| views.count());
         let key = (frame.size, eyes, self.view);
         let (size, cut) = match self.layout.take() {
@@ -211,13 +261,6 @@ impl Show {
             self.aimed.push(Aimed { part, how });
         }
         self.layout = Some(Layout { of: key, size, cut });
-        self.put(frame, size, began)?;
-        self.shown = Some(gaze);
-        if gaze.is_some() {
-            let way = clock::now().since(began);
-            self.way = (self.way * (NEWS - 1) + way) / NEWS;
-        }
-        Ok(())
     }
 
     /// How one eye's picture is aimed. What can't be is shown as it was drawn.
@@ -242,27 +285,23 @@ impl Show {
     }
 
     /// Draws on the surface.
-    fn put(&mut self, frame: &Frame, size: Size, began: Instant) -> Result<(), PresentError> {
-        let source = Source {
-            size: frame.size,
-            bytes: &frame.pixels,
+    fn put(&mut self, frame: &Frame, began: Instant, way: &mut Opened) -> Result<(), PresentError> {
+        let Some(layout) = &self.layout else {
+            return Ok(());
         };
-        let Some(canvas) = self.presenter.canvas() else {
-            self.own.resize(size.pixels() * 4, 0);
-            draw(&source, &self.aimed, self.eyes.filter, size, &mut self.own);
-            note(&mut self.costs, began);
-            let picture = Picture::bgrx(size, &self.own, size.width as usize * 4);
-            return self.presenter.present(frame.frame, &picture);
+        let shot = Shot {
+            source: frame.source(),
+            parts: &self.aimed,
+            filter: self.eyes.filter,
+            size: layout.size,
         };
-        // A server that stands still costs pictures.
-        if let Some(to) = canvas.rows(size, 0..size.height) {
-            draw(&source, &self.aimed, self.eyes.filter, size, to);
-            note(&mut self.costs, began);
-        }
-        canvas.show(frame.frame, size).map(drop)
+        let surface = self.presenter.as_mut();
+        way.re_aimer.draw(surface, &shot)?;
+        note(&mut self.costs, began);
+        way.re_aimer.show(surface, frame.frame)
     }
 
-    fn cost(&self) -> Option<ReAimed> {
+    fn cost(&self, with: DrawWith) -> Option<ReAimed> {
         let pictures: u64 = self.costs.iter().sum();
         let at = |percent: u64| {
             let mut left = pictures * percent / 100;
@@ -278,6 +317,7 @@ impl Show {
             pictures,
             p50: at(50),
             p99: at(99),
+            with,
         })
     }
 }

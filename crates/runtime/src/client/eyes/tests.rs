@@ -66,6 +66,7 @@ struct Rig {
     shown: Option<Receiver<(Size, Vec<u8>)>>,
     titles: Receiver<String>,
     costs: Receiver<ReAimed>,
+    troubles: Receiver<String>,
     frame: u32,
 }
 
@@ -77,6 +78,7 @@ impl Rig {
         let (shown_by, shown) = sync_channel(4);
         let (observer, titles) = sync_channel(4);
         let (told, costs) = sync_channel(1);
+        let (troubles_by, troubles) = sync_channel(1);
         let surface = Memory {
             size: Size::default(),
             pixels: Vec::new(),
@@ -86,7 +88,10 @@ impl Rig {
         let desk = Arc::new(Desk::new(eyes.view));
         let opening = Opening {
             desk: Arc::clone(&desk),
-            told: Box::new(move |cost| _ = told.try_send(cost)),
+            told: Box::new(move |said| match said {
+                Said::Cost(cost) => _ = told.try_send(cost),
+                Said::Trouble(why) => _ = troubles_by.try_send(why),
+            }),
             eyes,
             has_head,
             scheduler: Scheduler::ordinary(),
@@ -97,6 +102,7 @@ impl Rig {
             shown: Some(shown),
             titles,
             costs,
+            troubles,
             frame: 0,
         }
     }
@@ -226,6 +232,30 @@ fn a_picture_follows_the_head_also_without_a_new_one() {
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
     // The first may have gone straight to the surface.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
+    assert_eq!(cost.with, DrawWith::Software);
+    assert!(
+        rig.troubles.try_recv().is_err(),
+        "what is usual always works"
+    );
+}
+
+#[test]
+fn what_opengl_can_not_draw_the_processor_does() {
+    let eyes = Eyes {
+        draw_with: DrawWith::Gl,
+        ..fast()
+    };
+    let mut rig = Rig::new(eyes, true);
+    rig.desk.head_at(looks(10.0), clock::now());
+    assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
+    rig.sees_turned(10.0);
+    let trouble = rig.troubles.recv_timeout(PATIENCE).expect("told");
+    assert!(trouble.starts_with("gl can't draw"), "{trouble}");
+    assert!(trouble.ends_with("in software"), "{trouble}");
+    drop(rig.presenter);
+    let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
+    assert_eq!(cost.with, DrawWith::Software);
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! Reprojection with OpenGL, in the client's window: a shader re-aims each eye, the sampler makes the pixels, and
+//! what lies over the picture (text, the host's pointer) is drawn with it.
+//!
+//! It samples the picture at the window's own pixels, so that a window of another size costs no second filter. A swap
+//! waits for the display where the driver can.
+
+mod sys;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::units::Size;
+
+use super::{Aimed, Filter, ReAimer, Shot, Source};
+use crate::cursor::CursorShape;
+use crate::present::{PresentError, Presenter};
+use crate::window::panel::Panel;
+use crate::window::placement::{Placement, Rect};
+use crate::window::scene::{Shown, Stage};
+use sys::{Canvas, Layer, Patch};
+
+/// Mesa's renderers on the processor, and Google's. What they draw our own code draws in less time: the shader does
+/// for each pixel what we do for each 16th, and the picture is copied twice, into a texture and into the window.
+const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
+
+/// The window, drawn with OpenGL.
+struct Gl {
+    canvas: Canvas,
+    stage: Arc<Stage>,
+    /// Of what was shown last.
+    size: Option<Size>,
+    /// What the layers hold.
+    panel: Option<Arc<Panel>>,
+    pointer: Option<Arc<CursorShape>>,
+}
+
+/// Opens it on the window of a surface, if it has one.
+pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn ReAimer>, String> {
+    let window = on.window().ok_or("pictures do not go to a window")?;
+    let stage = window.0;
+    let canvas = Canvas::open(&stage.display, stage.window, stage.visual)?;
+    tracing::info!("OpenGL in the window: {}", canvas.renderer());
+    Ok(Box::new(Gl {
+        canvas,
+        stage,
+        size: None,
+        panel: None,
+        pointer: None,
+    }))
+}
+
+impl ReAimer for Gl {
+    fn is_fast(&self) -> bool {
+        let renderer = self.canvas.renderer().to_lowercase();
+        !SOFTWARE.iter().any(|name| renderer.contains(name))
+    }
+
+    fn load(&mut self, source: &Source<'_>) -> Result<(), PresentError> {
+        self.canvas
+            .load(Layer::Picture, source.size, source.bytes)
+            .map_err(PresentError)
+    }
+
+    fn draw(&mut self, _: &mut dyn Presenter, shot: &Shot<'_>) -> Result<(), PresentError> {
+        let stage = Arc::clone(&self.stage);
+        // Before the scene is read: what changes later is drawn again.
+        stage.refresh();
+        let mut scene = stage.scene();
+        let ours = Shown {
+            segment: None,
+            size: shot.size,
+            generation: 0,
+        };
+        scene.shown = Some(ours);
+        let follows = match self.size.replace(shot.size) == Some(shot.size) {
+            true => None,
+            false => (scene.following.as_mut()).and_then(|following| following.picture(shot.size)),
+        };
+        let window = scene.window;
+        let placement = Placement::fit(window, shot.size);
+        let text = scene.panel.clone().zip(scene.panel_area());
+        let pointer = stage.overlay(&scene);
+        let pointer = (scene.cursor.as_ref())
+            .map(|cursor| Arc::clone(&cursor.shape))
+            .zip(pointer);
+        drop(scene);
+        if let Some(size) = follows {
+            self.canvas.resize(size);
+        }
+        self.canvas.begin(window, shot.filter == Filter::Nearest);
+        for aimed in shot.parts {
+            self.canvas.patch(&patch(aimed, shot, &placement));
+        }
+        if let Some((panel, area)) = text {
+            let size = Size::new(panel.width.into(), panel.height.into());
+            if self
+                .panel
+                .as_ref()
+                .is_none_or(|known| !Arc::ptr_eq(known, &panel))
+            {
+                self.load_argb(Layer::Text, size, &panel.argb)?;
+            }
+            self.panel = Some(panel);
+            self.canvas.over(Layer::Text, area, (area.x, area.y));
+        }
+        if let Some((shape, overlay)) = pointer {
+            let size = Size::new(shape.width.into(), shape.height.into());
+            if self
+                .pointer
+                .as_ref()
+                .is_none_or(|known| !Arc::ptr_eq(known, &shape))
+            {
+                self.load_argb(Layer::Pointer, size, &shape.argb)?;
+            }
+            self.pointer = Some(shape);
+            let Rect { x, y, .. } = overlay.area;
+            let corner = (x - overlay.from.0, y - overlay.from.1);
+            self.canvas.over(Layer::Pointer, overlay.area, corner);
+        }
+        self.canvas.end().map_err(PresentError)
+    }
+
+    fn show(&mut self, _: &mut dyn Presenter, _: FrameId) -> Result<(), PresentError> {
+        self.canvas.swap().map_err(PresentError)
+    }
+
+    fn is_stale(&self) -> bool {
+        self.stage.is_stale()
+    }
+}
+
+impl Gl {
+    fn load_argb(&mut self, layer: Layer, size: Size, argb: &[u32]) -> Result<(), PresentError> {
+        let bytes: Vec<u8> = argb.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
+        self.canvas.load(layer, size, &bytes).map_err(PresentError)
+    }
+}
+
+/// Where a part is in the window, and which places of the picture are seen there.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a shader has single precision"
+)]
+fn patch(aimed: &Aimed, shot: &Shot<'_>, placement: &Placement) -> Patch {
+    let Aimed { part, how } = aimed;
+    let area = placement.area;
+    let whole = [shot.size.width, shot.size.height].map(|side| f64::from(side.max(1)));
+    let per_pixel = [
+        whole[0] / f64::from(area.width.max(1)),
+        whole[1] / f64::from(area.height.max(1)),
+    ];
+    let column = |at: u32| f64::from(area.x) + f64::from(at) / per_pixel[0];
+    let (left, right) = (column(part.to.start), column(part.to.end));
+    // To the nearest pixel: between two eyes none is left out.
+    let pixel = |at: f64| at.round() as i32;
+    let eye = part.size(shot.source.size.height);
+    Patch {
+        area: Rect {
+            x: pixel(left),
+            width: pixel(right) - pixel(left),
+            ..area
+        },
+        corner: [left as f32, area.y as f32],
+        per_pixel: per_pixel.map(|side| side as f32),
+        how: how
+            .rows()
+            .as_flattened()
+            .iter()
+            .map(|v| *v as f32)
+            .collect(),
+        eye: [part.from.start, 0, eye.width, eye.height].map(|side| side as f32),
+        // Bytes of a little-endian BGRX word.
+        channels: [16, 8, 0, 24].map(|bit| part.mask >> bit & 0xff != 0),
+    }
+}

@@ -1,0 +1,296 @@
+//! What is drawn in a window: parts of the picture, and over them what lies over it.
+
+use glow::HasContext as _;
+use glow::{PixelUnpackData, Texture};
+use openuvr_proto::units::Size;
+
+use super::program::Program;
+use super::window::Window;
+use crate::window::placement::Rect;
+
+/// What has a texture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Layer {
+    /// The picture, BGRX.
+    Picture,
+    /// Text over it, premultiplied BGRA.
+    Text,
+    /// The host's pointer, the same.
+    Pointer,
+}
+
+const LAYERS: usize = 3;
+
+/// A part of the picture in the window. Places are in pixels, from the upper left.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Patch {
+    /// The window's pixels that it covers.
+    pub(in super::super) area: Rect,
+    /// Where it begins, exactly.
+    pub(in super::super) corner: [f32; 2],
+    /// How many of its pixels a pixel of the window is.
+    pub(in super::super) per_pixel: [f32; 2],
+    /// From its pixels to those of the eye: the rows of a matrix.
+    pub(in super::super) how: Vec<f32>,
+    /// Of the eye in the picture: left, top, width, height.
+    pub(in super::super) eye: [f32; 4],
+    /// Whether it writes red, green, blue, alpha.
+    pub(in super::super) channels: [bool; 4],
+}
+
+/// A window that OpenGL draws on.
+pub(in super::super) struct Canvas {
+    window: Window,
+    gl: glow::Context,
+    program: Program,
+    textures: [(Texture, Option<Size>); LAYERS],
+    renderer: String,
+    largest: u32,
+    /// The window's height, from which OpenGL counts.
+    height: i32,
+}
+
+impl Canvas {
+    /// Opens a context for a window of the display's, whose visual is this one.
+    ///
+    /// # Errors
+    /// What is missing, in one line.
+    pub(in super::super) fn open(
+        display: &str,
+        window: u32,
+        visual: u32,
+    ) -> Result<Canvas, String> {
+        let window = Window::open(display, window, visual)?;
+        // SAFETY: `Window::open` made its context current on this thread, and finds the functions of that context.
+        // It is one of OpenGL 3.3's core profile, which has all functions that are called.
+        unsafe {
+            let gl = glow::Context::from_loader_function_cstr(|name| window.function(name));
+            let renderer = gl.get_parameter_string(glow::RENDERER);
+            let program = Program::new(&gl);
+            let program =
+                program.map_err(|why| format!("{renderer} refuses a shader: {}", line(&why)))?;
+            // A core profile draws nothing without one, and this one has no attributes.
+            let vertices = gl.create_vertex_array()?;
+            gl.bind_vertex_array(Some(vertices));
+            gl.disable(glow::DITHER);
+            gl.active_texture(glow::TEXTURE0);
+            let texture = || {
+                let texture = gl.create_texture()?;
+                gl.bind_texture(glow::TEXTURE_2D, Some(texture));
+                for (what, how) in [
+                    (glow::TEXTURE_MIN_FILTER, glow::NEAREST),
+                    (glow::TEXTURE_MAG_FILTER, glow::NEAREST),
+                    (glow::TEXTURE_WRAP_S, glow::CLAMP_TO_EDGE),
+                    (glow::TEXTURE_WRAP_T, glow::CLAMP_TO_EDGE),
+                    (glow::TEXTURE_MAX_LEVEL, 0),
+                ] {
+                    gl.tex_parameter_i32(glow::TEXTURE_2D, what, how.cast_signed());
+                }
+                Ok::<_, String>((texture, None))
+            };
+            let textures = [texture()?, texture()?, texture()?];
+            let largest = gl.get_parameter_i32(glow::MAX_TEXTURE_SIZE);
+            Ok(Canvas {
+                program,
+                textures,
+                renderer,
+                largest: u32::try_from(largest).unwrap_or(0),
+                height: 0,
+                window,
+                gl,
+            })
+        }
+    }
+
+    /// The driver's name for what draws.
+    pub(in super::super) fn renderer(&self) -> &str {
+        &self.renderer
+    }
+
+    /// Asks for another size of the window.
+    pub(in super::super) fn resize(&self, size: Size) {
+        self.window.resize(size);
+    }
+
+    /// Takes a layer's pixels, 4 bytes each, rows packed.
+    ///
+    /// # Errors
+    /// What is wrong with them, in one line.
+    pub(in super::super) fn load(
+        &mut self,
+        layer: Layer,
+        size: Size,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        if size.width.max(size.height) > self.largest {
+            let largest = self.largest;
+            return Err(format!(
+                "{} draws no picture of {size}, only up to {largest}",
+                self.renderer
+            ));
+        }
+        let bytes = bytes
+            .get(..size.pixels() * 4)
+            .filter(|bytes| !bytes.is_empty());
+        let bytes = bytes.ok_or_else(|| format!("a picture of {size} has too few pixels"))?;
+        let (texture, known) = &mut self.textures[layer as usize];
+        let same = known.replace(size) == Some(size);
+        let [width, height] = [size.width, size.height].map(u32::cast_signed);
+        let pixels = PixelUnpackData::Slice(Some(bytes));
+        let (format, kind) = (glow::BGRA, glow::UNSIGNED_INT_8_8_8_8_REV);
+        self.window.make_current()?;
+        // SAFETY: the context is current. `bytes` has four bytes for each pixel, and rows of four bytes each lie at
+        // the alignment of 4 that OpenGL takes by itself.
+        unsafe {
+            self.gl.bind_texture(glow::TEXTURE_2D, Some(*texture));
+            match same {
+                true => (self.gl).tex_sub_image_2d(
+                    glow::TEXTURE_2D,
+                    0,
+                    0,
+                    0,
+                    width,
+                    height,
+                    format,
+                    kind,
+                    pixels,
+                ),
+                false => {
+                    let stored = glow::RGBA8.cast_signed();
+                    (self.gl).tex_image_2d(
+                        glow::TEXTURE_2D,
+                        0,
+                        stored,
+                        width,
+                        height,
+                        0,
+                        format,
+                        kind,
+                        pixels,
+                    );
+                }
+            }
+        }
+        self.complaint()
+    }
+
+    /// Begins a picture of a window of this size, which is black.
+    pub(in super::super) fn begin(&mut self, size: Size, nearest: bool) {
+        let [width, height] = [size.width, size.height].map(u32::cast_signed);
+        self.height = height;
+        if self.window.make_current().is_err() {
+            // `end` tells.
+            return;
+        }
+        let filter = if nearest { glow::NEAREST } else { glow::LINEAR };
+        let (texture, _) = self.textures[Layer::Picture as usize];
+        // SAFETY: the context is current.
+        unsafe {
+            self.gl.viewport(0, 0, width, height);
+            self.gl.disable(glow::SCISSOR_TEST);
+            self.gl.disable(glow::BLEND);
+            self.gl.color_mask(true, true, true, true);
+            self.gl.clear_color(0.0, 0.0, 0.0, 1.0);
+            self.gl.clear(glow::COLOR_BUFFER_BIT);
+            self.gl.enable(glow::SCISSOR_TEST);
+            self.gl
+                .uniform_1_f32(self.program.height.as_ref(), height as f32);
+            self.gl.bind_texture(glow::TEXTURE_2D, Some(texture));
+            for what in [glow::TEXTURE_MIN_FILTER, glow::TEXTURE_MAG_FILTER] {
+                self.gl
+                    .tex_parameter_i32(glow::TEXTURE_2D, what, filter.cast_signed());
+            }
+        }
+    }
+
+    /// Draws a part of the picture.
+    pub(in super::super) fn patch(&self, patch: &Patch) {
+        if patch.how.len() != 9 || self.window.make_current().is_err() {
+            return;
+        }
+        let (gl, program) = (&self.gl, &self.program);
+        let [x, y] = patch.corner;
+        let [across, down] = patch.per_pixel;
+        let [left, top, width, height] = patch.eye;
+        let [red, green, blue, alpha] = patch.channels;
+        let (texture, _) = self.textures[Layer::Picture as usize];
+        // SAFETY: the context is current; a matrix has nine numbers.
+        unsafe {
+            gl.uniform_1_i32(program.overlay.as_ref(), 0);
+            gl.uniform_2_f32(program.corner.as_ref(), x, y);
+            gl.uniform_2_f32(program.per_pixel.as_ref(), across, down);
+            gl.uniform_4_f32(program.eye.as_ref(), left, top, width, height);
+            gl.uniform_matrix_3_f32_slice(program.how.as_ref(), true, &patch.how);
+            gl.color_mask(red, green, blue, alpha);
+            self.area(texture, patch.area);
+        }
+    }
+
+    /// Draws what of a layer, whose upper left corner is there, lies in this area, over what is drawn.
+    pub(in super::super) fn over(&self, layer: Layer, area: Rect, (x, y): (i32, i32)) {
+        if self.window.make_current().is_err() {
+            return;
+        }
+        let (gl, program) = (&self.gl, &self.program);
+        let (texture, _) = self.textures[layer as usize];
+        // SAFETY: the context is current.
+        unsafe {
+            gl.uniform_1_i32(program.overlay.as_ref(), 1);
+            gl.uniform_2_f32(program.corner.as_ref(), x as f32, y as f32);
+            gl.color_mask(true, true, true, true);
+            gl.enable(glow::BLEND);
+            gl.blend_func(glow::ONE, glow::ONE_MINUS_SRC_ALPHA);
+            self.area(texture, area);
+            gl.disable(glow::BLEND);
+        }
+    }
+
+    /// Runs the program for the pixels of an area.
+    ///
+    /// # Safety
+    /// The context is current.
+    unsafe fn area(&self, texture: Texture, area: Rect) {
+        let below = self.height - area.y - area.height;
+        // SAFETY: the caller's duty. Three vertices without attributes read no memory.
+        unsafe {
+            self.gl.bind_texture(glow::TEXTURE_2D, Some(texture));
+            (self.gl).scissor(area.x, below, area.width.max(0), area.height.max(0));
+            self.gl.draw_arrays(glow::TRIANGLES, 0, 3);
+        }
+    }
+
+    /// Waits until all is drawn.
+    ///
+    /// # Errors
+    /// What the driver complains of, in one line.
+    pub(in super::super) fn end(&self) -> Result<(), String> {
+        self.window.make_current()?;
+        // SAFETY: the context is current.
+        unsafe { self.gl.finish() };
+        self.complaint()
+    }
+
+    /// Shows what is drawn, at the display's next refresh where the driver can wait for it.
+    ///
+    /// # Errors
+    /// The X server is gone.
+    pub(in super::super) fn swap(&self) -> Result<(), String> {
+        self.window.swap()
+    }
+
+    fn complaint(&self) -> Result<(), String> {
+        // SAFETY: the context is current, as whoever calls this has seen to.
+        match unsafe { self.gl.get_error() } {
+            glow::NO_ERROR => Ok(()),
+            error => Err(format!(
+                "{} fails with OpenGL's error {error:#x}",
+                self.renderer
+            )),
+        }
+    }
+}
+
+/// The first line of a driver's words.
+fn line(words: &str) -> &str {
+    words.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,95 @@
+//! The shaders. A triangle covers all of the window; what is drawn of it the scissor says.
+
+use glow::HasContext as _;
+
+const VERTEX: &str = "#version 330 core
+void main() {
+    gl_Position = vec4(gl_VertexID == 1 ? 3.0 : -1.0, gl_VertexID == 2 ? 3.0 : -1.0, 0.0, 1.0);
+}
+";
+
+/// Places are in pixels and counted from above, as everywhere in this crate: only `gl_FragCoord` is not. What lies
+/// less than half a pixel beyond the outermost pixels' centres is that pixel, as in software, and no neighbouring eye.
+const FRAGMENT: &str = "#version 330 core
+uniform sampler2D picture;
+uniform bool overlay;
+uniform float height;
+uniform vec2 corner;
+uniform vec2 per_pixel;
+uniform mat3 how;
+uniform vec4 eye;
+out vec4 colour;
+void main() {
+    vec2 at = vec2(gl_FragCoord.x, height - gl_FragCoord.y) - corner;
+    if (overlay) {
+        colour = texelFetch(picture, ivec2(at), 0);
+        return;
+    }
+    colour = vec4(0.0, 0.0, 0.0, 1.0);
+    vec3 place = how * vec3(at * per_pixel, 1.0);
+    if (place.z < 1e-6) {
+        return;
+    }
+    vec2 there = place.xy / place.z;
+    if (any(lessThan(there, vec2(0.0))) || any(greaterThanEqual(there, eye.zw))) {
+        return;
+    }
+    there = eye.xy + clamp(there, vec2(0.5), eye.zw - 0.5);
+    colour.rgb = textureLod(picture, there / vec2(textureSize(picture, 0)), 0.0).rgb;
+}
+";
+
+/// The program and where its values are.
+pub(super) struct Program {
+    pub(super) overlay: Option<glow::UniformLocation>,
+    pub(super) height: Option<glow::UniformLocation>,
+    pub(super) corner: Option<glow::UniformLocation>,
+    pub(super) per_pixel: Option<glow::UniformLocation>,
+    pub(super) how: Option<glow::UniformLocation>,
+    pub(super) eye: Option<glow::UniformLocation>,
+}
+
+impl Program {
+    /// Makes it, and has it used from now on.
+    ///
+    /// # Errors
+    /// The driver's words.
+    ///
+    /// # Safety
+    /// The context is current.
+    pub(super) unsafe fn new(gl: &glow::Context) -> Result<Program, String> {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let program = gl.create_program()?;
+            for (kind, source) in [
+                (glow::VERTEX_SHADER, VERTEX),
+                (glow::FRAGMENT_SHADER, FRAGMENT),
+            ] {
+                let shader = gl.create_shader(kind)?;
+                gl.shader_source(shader, source);
+                gl.compile_shader(shader);
+                if !gl.get_shader_compile_status(shader) {
+                    return Err(gl.get_shader_info_log(shader));
+                }
+                gl.attach_shader(program, shader);
+                // It goes with the program, which goes with the context.
+                gl.delete_shader(shader);
+            }
+            gl.link_program(program);
+            if !gl.get_program_link_status(program) {
+                return Err(gl.get_program_info_log(program));
+            }
+            gl.use_program(Some(program));
+            let place = |name| gl.get_uniform_location(program, name);
+            gl.uniform_1_i32(place("picture").as_ref(), 0);
+            Ok(Program {
+                overlay: place("overlay"),
+                height: place("height"),
+                corner: place("corner"),
+                per_pixel: place("per_pixel"),
+                how: place("how"),
+                eye: place("eye"),
+            })
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! OpenGL (here Mesa's llvmpipe) in the client's window under a real X server: what is read back from the window is
+//! what our own code draws, and where there is no OpenGL our own code draws it.
+
+use std::time::{Duration, Instant};
+
+use openuvr_proto::id::FrameId;
+use openuvr_proto::reproject::{Camera, Homography, without_margin};
+use openuvr_proto::rotation::Rotation;
+use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::FieldOfView;
+use x11rb::protocol::xproto::{self, ConnectionExt as _};
+use x11rb::rust_connection::RustConnection;
+
+use super::super::{Aimed, DrawWith, EyeView, Filter, Opened, Shot, Source, draw, open, parts};
+use crate::cursor::{Cursor, CursorShape};
+use crate::input_source::InputSource as _;
+use crate::input_source::x11::X11InputSource;
+use crate::present::x11::{self, WindowConfig, X11Presenter};
+use crate::present::{Presenter as _, null::Null};
+use crate::xvfb::{Xvfb, pixels, skip};
+
+const EYE: u32 = 96;
+const EYES: Size = Size::new(2 * EYE, EYE);
+/// A machine with much else to do may need long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Rig {
+    presenter: X11Presenter,
+    source: X11InputSource,
+    conn: RustConnection,
+    window: xproto::Window,
+    // Last, so that it outlives the connections.
+    _xvfb: Xvfb,
+}
+
+impl Rig {
+    fn on(xvfb: Xvfb) -> Rig {
+        let config = WindowConfig {
+            display: Some(xvfb.display.clone()),
+            size: EYES,
+            follow: true,
+            ..WindowConfig::default()
+        };
+        let (presenter, source) = x11::open(&config).expect("a window");
+        let (conn, root) = xvfb.connect();
+        let children = conn.query_tree(root).unwrap().reply().unwrap().children;
+        Rig {
+            presenter,
+            source,
+            conn,
+            window: *children.last().expect("our window"),
+            _xvfb: xvfb,
+        }
+    }
+
+    /// Draws and shows once.
+    fn show(&mut self, way: &mut Opened, shot: &Shot<'_>) {
+        way.re_aimer.load(&shot.source).expect("loaded");
+        way.re_aimer.draw(&mut self.presenter, shot).expect("drawn");
+        (way.re_aimer)
+            .show(&mut self.presenter, FrameId(1))
+            .expect("shown");
+    }
+
+    fn pixels(&self) -> (Size, Vec<u8>) {
+        let it = self
+            .conn
+            .get_geometry(self.window)
+            .unwrap()
+            .reply()
+            .unwrap();
+        let read = pixels(&self.conn, self.window, (0, 0), (it.width, it.height));
+        (Size::new(it.width.into(), it.height.into()), read)
+    }
+
+    /// Lets the window's own thread see what the server says, and draws, until what is read is as wanted.
+    fn until(
+        &mut self,
+        way: &mut Opened,
+        shot: &Shot<'_>,
+        what: &str,
+        good: impl Fn(Size, &[u8]) -> bool,
+    ) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let _ = self
+                .source
+                .next(Some(Duration::from_millis(5)))
+                .expect("alive");
+            self.show(way, shot);
+            let (size, seen) = self.pixels();
+            if good(size, &seen) {
+                return;
+            }
+            assert!(Instant::now() < end, "it is not seen: {what}");
+        }
+    }
+}
+
+/// Smooth in all places, and each eye in other colours.
+#[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
+fn picture() -> Vec<u8> {
+    let level = |v: f64| (127.5 + 100.0 * v).round().clamp(0.0, 255.0) as u8;
+    (0..EYE)
+        .flat_map(|y| (0..2 * EYE).map(move |x| (x, y)))
+        .flat_map(|(x, y)| {
+            let right = if x < EYE { 0.0 } else { 2.0 };
+            let (x, y) = (f64::from(x % EYE) / 15.0, f64::from(y) / 15.0);
+            [
+                level((x + right).sin()),
+                level((y - right).sin()),
+                level((x + y + right).cos()),
+                0,
+            ]
+        })
+        .collect()
+}
+
+/// From a view of a right angle, of which so much is left out at each side, for a head that turned.
+fn aim(turned: [f32; 3], overscan: f32) -> Homography {
+    let quarter = std::f32::consts::FRAC_PI_4;
+    let view = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
+    let size = Size::new(EYE, EYE);
+    let shown = Camera {
+        view: without_margin(&view, overscan.to_radians()),
+        size,
+    };
+    let [yaw, pitch, roll] = turned.map(f32::to_radians);
+    let turned = Rotation::of_head(yaw, pitch, roll);
+    Homography::re_aimed(&Camera { view, size }, &shown, turned).expect("a picture")
+}
+
+fn aimed(view: EyeView, how: Homography) -> (Size, Vec<Aimed>) {
+    let (size, cut) = parts(EYES, 2, view);
+    (
+        size,
+        cut.into_iter().map(|part| Aimed { part, how }).collect(),
+    )
+}
+
+/// In how many pixels of a hundred a channel differs by more than `within`. At the picture's edge, which our own code
+/// places by lines between each 16th pixel, a pixel may be black in one of two ways.
+fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
+    let apart = |(a, b): (&[u8], &[u8])| (0..3).any(|i| a[i].abs_diff(b[i]) > within);
+    let pairs = a.chunks_exact(4).zip(b.chunks_exact(4));
+    let count = pairs.filter(|pair| apart(*pair)).count();
+    count as f64 * 400.0 / a.len() as f64
+}
+
+fn gl(rig: &mut Rig) -> Option<Opened> {
+    let way = open(DrawWith::Gl, &mut rig.presenter);
+    if way.with != DrawWith::Gl {
+        skip(&way.trouble.unwrap_or_default());
+        return None;
+    }
+    Some(way)
+}
+
+#[test]
+fn a_graphics_library_shows_what_our_own_code_draws() {
+    let Some(xvfb) = Xvfb::start("400x300") else {
+        return;
+    };
+    let mut rig = Rig::on(xvfb);
+    let Some(mut way) = gl(&mut rig) else {
+        return;
+    };
+    let bytes = picture();
+    let source = Source {
+        size: EYES,
+        bytes: &bytes,
+    };
+    let heads = [
+        ([0.0, 0.0, 0.0], 0.0),
+        ([12.0, -7.0, 5.0], 0.0),
+        ([-20.0, 3.0, 0.0], 10.0),
+        ([0.0, 0.0, 0.0], 10.0),
+        ([100.0, 0.0, 0.0], 0.0),
+    ];
+    for view in EyeView::ALL {
+        for (turned, overscan) in heads {
+            let (size, parts) = aimed(view, aim(turned, overscan));
+            for filter in [Filter::Bilinear, Filter::Nearest] {
+                let shot = Shot {
+                    source,
+                    parts: &parts,
+                    filter,
+                    size,
+                };
+                let mut ours = vec![0; size.pixels() * 4];
+                draw(&source, &parts, filter, size, &mut ours);
+                // A pixel further is up to 7 levels of this picture.
+                let within = if filter == Filter::Bilinear { 4 } else { 8 };
+                let what = format!("{view:?} {turned:?} {overscan} {filter:?}");
+                rig.until(&mut way, &shot, &what, |seen, pixels| {
+                    seen == size && differing(pixels, &ours, within) < 2.0
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn text_and_pointer_and_another_window_are_drawn_with_it() {
+    let Some(xvfb) = Xvfb::start("400x300") else {
+        return;
+    };
+    let mut rig = Rig::on(xvfb);
+    let Some(mut way) = gl(&mut rig) else {
+        return;
+    };
+    let bytes = [90, 120, 150, 0].repeat(EYES.pixels());
+    let (size, parts) = aimed(EyeView::Both, Homography::SAME);
+    let shot = Shot {
+        source: Source {
+            size: EYES,
+            bytes: &bytes,
+        },
+        parts: &parts,
+        filter: Filter::Bilinear,
+        size,
+    };
+    let is = |pixel: &[u8], [b, g, r]: [u8; 3]| pixel[..3] == [b, g, r];
+    rig.until(&mut way, &shot, "one colour", |_, seen| {
+        seen.chunks_exact(4).all(|pixel| is(pixel, [90, 120, 150]))
+    });
+    assert!(!way.re_aimer.is_stale());
+    rig.presenter
+        .panel(&["A line of text".to_owned()])
+        .expect("alive");
+    assert!(way.re_aimer.is_stale(), "it is to be drawn again");
+    // Opaque red.
+    let shape = CursorShape {
+        width: 6,
+        height: 4,
+        argb: vec![0xffff_0000; 24],
+        ..CursorShape::default()
+    };
+    let cursor = Cursor {
+        at: Some((32_768, 49_152)),
+        shape: shape.into(),
+    };
+    rig.presenter.cursor(&cursor).expect("alive");
+    rig.until(&mut way, &shot, "text and pointer", |size, seen| {
+        let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
+        let pointer = pixel(EYE + 2, EYE * 3 / 4 + 2);
+        let corner = pixel(9, 9);
+        // Three tenths of the picture below the text.
+        is(pointer, [0, 0, 255])
+            && (20..=35).contains(&corner[0])
+            && is(pixel(0, 0), [90, 120, 150])
+    });
+    // Twice as wide as the picture is, and twice as high and a half: bars above and below.
+    let aux = xproto::ConfigureWindowAux::new()
+        .width(EYE * 4)
+        .height(EYE * 3);
+    rig.conn
+        .configure_window(rig.window, &aux)
+        .unwrap()
+        .check()
+        .unwrap();
+    rig.until(&mut way, &shot, "a larger window", |size, seen| {
+        let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
+        let below = size.height.saturating_sub(1);
+        size == Size::new(EYE * 4, EYE * 3)
+            && [0, EYE / 2 - 1, below]
+                .iter()
+                .all(|y| is(pixel(1, *y), [0; 3]))
+            && [EYE / 2, below - EYE / 2]
+                .iter()
+                .all(|y| is(pixel(1, *y), [90, 120, 150]))
+    });
+}
+
+#[test]
+fn without_opengl_our_own_code_draws() {
+    let Some(xvfb) = Xvfb::with("400x300", &["-extension", "GLX"]) else {
+        return;
+    };
+    let mut rig = Rig::on(xvfb);
+    let mut way = open(DrawWith::Gl, &mut rig.presenter);
+    assert_eq!(way.with, DrawWith::Software);
+    let trouble = way.trouble.take().expect("it says why");
+    assert!(
+        trouble.contains("GLX") && trouble.lines().count() == 1,
+        "{trouble}"
+    );
+    let bytes = picture();
+    let (size, parts) = aimed(EyeView::Right, aim([5.0, 0.0, 0.0], 0.0));
+    let source = Source {
+        size: EYES,
+        bytes: &bytes,
+    };
+    let mut ours = vec![0; size.pixels() * 4];
+    draw(&source, &parts, Filter::Bilinear, size, &mut ours);
+    let shot = Shot {
+        source,
+        parts: &parts,
+        filter: Filter::Bilinear,
+        size,
+    };
+    rig.until(&mut way, &shot, "our own", |seen, pixels| {
+        seen == size && differing(pixels, &ours, 0) == 0.0
+    });
+    // What is no window has none.
+    let way = open(DrawWith::Gl, &mut Null::default());
+    assert_eq!(way.with, DrawWith::Software);
+    assert!(way.trouble.is_some_and(|why| why.contains("window")));
+}
+
+#[test]
+fn unasked_no_software_driver_is_taken() {
+    let Some(xvfb) = Xvfb::start("400x300") else {
+        return;
+    };
+    let mut rig = Rig::on(xvfb);
+    let Some(way) = gl(&mut rig) else {
+        return;
+    };
+    let fast = way.re_aimer.is_fast();
+    drop(way);
+    let way = open(DrawWith::Auto, &mut rig.presenter);
+    assert_eq!(way.with == DrawWith::Gl, fast);
+    assert_eq!(way.trouble, None);
+}
+
+#[test]
+fn a_server_that_ends_is_an_error_and_not_our_end() {
+    let Some(xvfb) = Xvfb::start("400x300") else {
+        return;
+    };
+    let mut rig = Rig::on(xvfb);
+    let Some(mut way) = gl(&mut rig) else {
+        return;
+    };
+    let bytes = picture();
+    let (size, parts) = aimed(EyeView::Both, Homography::SAME);
+    let shot = Shot {
+        source: Source {
+            size: EYES,
+            bytes: &bytes,
+        },
+        parts: &parts,
+        filter: Filter::Bilinear,
+        size,
+    };
+    rig.show(&mut way, &shot);
+    rig._xvfb.kill();
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let drawn = way.re_aimer.draw(&mut rig.presenter, &shot);
+        if drawn
+            .and_then(|()| way.re_aimer.show(&mut rig.presenter, FrameId(2)))
+            .is_err()
+        {
+            break;
+        }
+        assert!(Instant::now() < end, "nobody says so");
+    }
+}
