@@ -56,6 +56,8 @@ pub(crate) enum Door {
     Run,
     /// As an OpenXR application, as `openuvr xr`
     Xr,
+    /// By the application itself, which links libopenuvr, as `openuvr run --api`
+    Api,
 }
 
 /// Run one session of a portal: a display, an application, a host, and a page to play it at
@@ -188,8 +190,10 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     let folder = SessionFolder::make(args.id)?;
     let saves = Saves::open(args.save.as_deref(), &folder)?;
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
-    // A game needs a display, and takes the one it finds; an OpenXR application may have none.
-    let display = (args.door == Door::Run).then(|| VirtualDisplay::start(args.size));
+    // A game needs a display, and takes the one it finds, as may what links the library; an OpenXR application may
+    // have none.
+    let display =
+        matches!(args.door, Door::Run | Door::Api).then(|| VirtualDisplay::start(args.size));
     let display = display.transpose()?;
     let name = display.as_ref().map(VirtualDisplay::name);
     let mut host = Host::start(args, &folder, &saves, name)?;

@@ -21,6 +21,8 @@ pub(crate) enum Door {
     Run,
     /// An OpenXR application.
     Xr,
+    /// By the application itself, which links libopenuvr.
+    Api,
 }
 
 impl Door {
@@ -30,6 +32,7 @@ impl Door {
             Door::Screen => "screen",
             Door::Run => "run",
             Door::Xr => "xr",
+            Door::Api => "api",
         }
     }
 }
