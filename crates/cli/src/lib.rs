@@ -17,6 +17,7 @@ mod beside;
 mod client;
 mod clients;
 mod config;
+mod confine;
 mod descendants;
 mod devices;
 mod doctor;
@@ -69,6 +70,9 @@ fn program() -> ExitCode {
         Some(("session", m)) => session::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(session::run),
+        Some((confine::NAME, m)) => confine::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| confine::run(&args)),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("hosts", m)) => with(m, nearby::run),
@@ -117,6 +121,7 @@ fn command() -> Command {
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(session::Args::augment_args(Command::new("session")))
+        .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(beside::commands())
 }
