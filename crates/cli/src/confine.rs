@@ -21,7 +21,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use openuvr_runtime::line::{API_SOCKET, SOCKET};
 use rustix::fs::Access;
-use rustix::process::{Gid, Signal, Uid, geteuid, kill_process};
+use rustix::process::{
+    Gid, Signal, Uid, geteuid, kill_process, set_parent_process_death_signal,
+};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
@@ -201,35 +203,40 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let [program, arguments @ ..] = &args.words[..] else {
         bail!("there is no application to start");
     };
-    let mut command = match args.sandbox {
-        true => sandboxed(args),
-        false => {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            command
-        }
-    };
-    for variable in REMOVED {
-        command.env_remove(variable);
+    // Before it is looked at what is there: the account may see less.
+    if let Some(account) = &account {
+        account.become_it()?;
     }
     if !args.sandbox {
-        if let Some(account) = &account {
-            account.become_it()?;
-        }
+        let mut command = Command::new(program);
+        command.args(arguments);
+        without_secrets(&mut command);
         // It never comes back, unless the program can't be started.
         let why = command.exec();
         return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
     }
-    supervise(command, account.as_ref())
+    let missing = args.readable.iter().find(|path| !path.exists());
+    if let Some(path) = missing {
+        bail!(
+            "--readable {}: it is not there, or is not to be read",
+            path.display()
+        );
+    }
+    let mut command = sandboxed(args);
+    without_secrets(&mut command);
+    supervise(command)
+}
+
+fn without_secrets(command: &mut Command) {
+    for variable in REMOVED {
+        command.env_remove(variable);
+    }
 }
 
 /// Runs the sandbox. Signals are for what is in it: bubblewrap itself would end at once, and all in it with it.
-fn supervise(mut command: Command, account: Option<&Account>) -> Result<ExitCode> {
+fn supervise(mut command: Command) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_in_order()?;
     command.process_group(0);
-    if let Some(account) = account {
-        account.become_it()?;
-    }
     let missing = "the sandbox needs bubblewrap: install it, as with apt install bubblewrap";
     let mut child = command.spawn().context(missing)?;
     let mut asked = false;
@@ -280,21 +287,25 @@ fn sandboxed(args: &Args) -> Command {
     // What counts as the session's disk, not a file system in memory.
     command.arg("--bind").arg(&args.temporary).arg("/tmp");
     command.args(["--setenv", "TMPDIR", "/tmp"]);
+    // Of what is not there for this account, nothing: bubblewrap itself passes over a name that is missing, but not
+    // over one that it may not look for.
     let mut bind = |how: &str, path: &Path| {
-        command.arg(how).arg(path).arg(path);
+        if path.exists() {
+            command.arg(how).arg(path).arg(path);
+        }
     };
     let home = set("HOME").map(PathBuf::from);
     if let Some(home) = &home {
         bind("--bind", home);
     }
     for path in readable(&set).iter().chain(&args.readable) {
-        bind("--ro-bind-try", path);
+        bind("--ro-bind", path);
     }
     for path in &args.writable {
         bind("--bind", path);
     }
     for path in sockets(&set) {
-        bind("--bind-try", &path);
+        bind("--bind", &path);
     }
     if let Some(home) = &home {
         command.arg("--chdir").arg(home);
@@ -424,6 +435,8 @@ impl Account {
         set_thread_groups(&self.groups).with_context(failed)?;
         set_thread_res_gid(self.gid, self.gid, self.gid).with_context(failed)?;
         set_thread_res_uid(self.uid, self.uid, self.uid).with_context(failed)?;
+        // The kernel has forgotten it with the change (prctl(2), PR_SET_PDEATHSIG).
+        set_parent_process_death_signal(Some(Signal::TERM)).with_context(failed)?;
         // No program that it starts gives it more, as one with the bit set-user-id would.
         set_no_new_privs(true).with_context(failed)?;
         let home = std::env::var_os("HOME").unwrap_or_default();

@@ -54,9 +54,7 @@ impl VirtualDisplay {
         let mut command = Command::new("Xvfb");
         command
             .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
-            // Nor by an abstract name, which a sandbox with the machine's network would see.
-            .args(["-nolisten", "tcp", "-nolisten", "local"])
-            .args(["-noreset", "+extension", "GLX", "-auth"])
+            .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX", "-auth"])
             .arg(&cookie.file)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
