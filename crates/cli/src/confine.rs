@@ -21,9 +21,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use openuvr_runtime::line::{API_SOCKET, SOCKET};
 use rustix::fs::Access;
-use rustix::process::{
-    Gid, Signal, Uid, geteuid, kill_process, set_parent_process_death_signal,
-};
+use rustix::process::{Gid, Signal, Uid, geteuid, kill_process, set_parent_process_death_signal};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
