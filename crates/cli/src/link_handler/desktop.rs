@@ -94,11 +94,17 @@ fn entry(program: &Path, only: &[Allowed]) -> Result<String> {
             program.display()
         );
     };
+    // Quoted only where it must be: xdg-open(1) takes quotes for a part of the name.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let program = match path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("\"{path}\""),
+    };
     let only = only.iter().map(|one| format!(" --only={one}"));
     let only: String = only.collect();
     Ok(format!(
         "[Desktop Entry]\nType=Application\nName=OpenUVR\nComment=Plays a session of a portal\n\
-         Exec=\"{path}\" link open{only} -- %u\nTerminal=false\nNoDisplay=true\nMimeType={KIND};\n"
+         Exec={program} link open{only} -- %u\nTerminal=false\nNoDisplay=true\nMimeType={KIND};\n"
     ))
 }
 
@@ -112,6 +118,11 @@ mod tests {
         let text = entry(Path::new("/usr/my bin/openuvr"), &only).unwrap();
         let exec = "Exec=\"/usr/my bin/openuvr\" link open --only=desk --only=10.0.0.0/8 -- %u\n";
         assert!(text.contains(exec), "{text}");
+        let text = entry(Path::new("/usr/bin/openuvr"), &[]).unwrap();
+        assert!(
+            text.contains("Exec=/usr/bin/openuvr link open -- %u\n"),
+            "{text}"
+        );
         for bad in ["/a\"b", "/a%u", "/a$b", "/a\nb"] {
             assert!(entry(Path::new(bad), &[]).is_err(), "{bad}");
         }
