@@ -7,6 +7,7 @@
 
 mod client;
 mod command_words;
+mod ends;
 mod file;
 mod gateway;
 mod host;

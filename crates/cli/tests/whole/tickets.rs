@@ -151,7 +151,7 @@ fn a_link_opens_a_client_by_the_desktop() {
     let at = |name: &str| home.path().join(name);
     let settings = at("config/openuvr");
     std::fs::create_dir_all(&settings).expect("a folder");
-    let told = "present = \"null\"\nsound = \"off\"\nname = \"follower\"\n";
+    let told = "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
     std::fs::write(settings.join("client.toml"), told).expect("it is written");
     let surround = |command: &mut Command| {
         command

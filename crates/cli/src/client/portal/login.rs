@@ -1,7 +1,7 @@
 //! Logging in at a portal, and what is kept of it: a file of this user alone, with each portal's cookie.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use openuvr_runtime::store;
@@ -150,7 +150,7 @@ fn read(file: &Path) -> Result<BTreeMap<String, Kept>> {
     })
 }
 
-fn write(folder: &Path, file: &PathBuf, all: &BTreeMap<String, Kept>) -> Result<()> {
+fn write(folder: &Path, file: &Path, all: &BTreeMap<String, Kept>) -> Result<()> {
     store::ensure_dir(folder)?;
     Ok(store::write_whole(file, &serde_json::to_vec_pretty(all)?)?)
 }

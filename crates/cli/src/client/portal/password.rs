@@ -99,7 +99,7 @@ fn typed(user: &str) -> Result<String> {
 }
 
 /// A line as keys are typed; `None` if it is given up.
-fn line_of(keys: impl io::Read) -> io::Result<Option<String>> {
+fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
     const INTERRUPT: u8 = 0x03;
     const END: u8 = 0x04;
     const BACKSPACE: u8 = 0x08;
