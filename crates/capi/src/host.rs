@@ -17,6 +17,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::guest::{Guest, InputTo};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::host::config::Config;
+use openuvr_runtime::line::Line;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
@@ -34,6 +35,7 @@ use crate::log::{Log, OPENUVR_LOG_LEVEL};
 use crate::notices;
 use crate::picture::Layout;
 use crate::sound_choice;
+use crate::started_by;
 use crate::statistics::openuvr_statistics;
 use crate::worker::Worker;
 
@@ -225,8 +227,18 @@ impl Kind for Host {
         let end = Arc::<OnceLock<String>>::default();
         let events = Arc::<Events>::default();
         let (own, why, queue) = (log.clone(), end.clone(), events.clone());
+        let mut config = settings.config.clone();
+        let launcher = started_by::ask(&mut config)?.map(Arc::new);
+        if let (Some(launcher), InputTo::Display(display)) = (&launcher, &settings.input) {
+            // Before anything is pressed there: if this process is killed, somebody must know.
+            launcher.say(&Line::InputGoesTo(display.clone()));
+        }
+        let hears = launcher.clone();
         let tell = move |notice: Notice| {
             queue.note(&notice);
+            if let Some(launcher) = &hears {
+                launcher.say(&Line::from(notice.clone()));
+            }
             if let Some((level, line)) = notices::line(&notice) {
                 own.tell(level, &line);
                 if let Notice::SourceEnded(_) | Notice::Failed(_) = notice {
@@ -234,22 +246,29 @@ impl Kind for Host {
                 }
             }
         };
-        let guest = Guest::start(
-            &settings.config,
-            settings.input.clone(),
-            settings.size,
-            tell,
-        );
+        let guest = Guest::start(&config, settings.input.clone(), settings.size, tell);
         let guest = Arc::new(guest.map_err(Failure::failed)?);
         let (x, y, size) = settings.viewport;
         guest.set_viewport(x, y, size);
         for (id, fd) in settings.devices.copies()? {
             map_device(&guest, id, Some(fd))?;
         }
+        if let Some(launcher) = launcher {
+            launcher.say(&Line::Streaming {
+                size: settings.size,
+                place: guest.place().to_owned(),
+            });
+            if let Some(pin) = guest.pin().filter(|_| config.pin.is_none()) {
+                launcher.say(&Line::Invitation {
+                    pin: pin.to_string(),
+                    seconds: config.pair_for,
+                });
+            }
+        }
         let info = OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO;
         log.tell(info, &format!("MUDs reach this host by {}", guest.place()));
         if let Some(pin) = guest.pin() {
-            let seconds = settings.config.pair_for;
+            let seconds = config.pair_for;
             log.tell(
                 info,
                 &format!("a new device may pair within {seconds} s with the PIN {pin}"),

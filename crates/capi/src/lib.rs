@@ -34,6 +34,7 @@ pub mod pointer;
 pub mod poll;
 pub mod sound;
 pub mod sound_choice;
+mod started_by;
 mod statistics;
 pub mod submit;
 mod surface;

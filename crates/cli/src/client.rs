@@ -1,6 +1,7 @@
 //! `openuvr client`: opens everything that the configuration names, starts the client's threads,
 //! and tells the person what happens.
 
+mod portal;
 mod worn;
 
 use std::io::IsTerminal as _;
@@ -37,11 +38,14 @@ use openuvr_vr::headset::Headset;
 use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye};
+use crate::config::portal::Place;
 use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
 use crate::nearby;
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use openuvr_terminal::out;
+use openuvr_terminal::signals::stop_on_signals;
+use portal::Visitor;
 use worn::Worn;
 
 /// A host that has not answered by then is worth a word: far more than a round trip.
@@ -57,21 +61,46 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    let config = effective.config;
+    let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
+    if let (Some(portal), None) = (&config.portal, &config.application) {
+        portal::list(portal, &config)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // Before anybody types a PIN: what is wrong here is found first.
-    let mut ends = Ends::open(&config)?;
+    let ends = Ends::open(&config)?;
+    let Some(visitor) = Visitor::log_in(&config)? else {
+        let host = config.host.clone();
+        return play(&config, ends, host, None);
+    };
+    let stop = stop_on_signals()?;
+    let Some((visit, place)) = visitor.enter(&mut config, &stop)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let played = play(&config, ends, Some(place), Some(stop));
+    visit.leave();
+    played
+}
+
+/// Plays at this host, or at one that is looked for, until the end. `stop`: what ends it, if somebody has that
+/// already.
+fn play(
+    config: &ClientConfig,
+    mut ends: Ends,
+    host: Option<Place>,
+    stop: Option<Arc<AtomicBool>>,
+) -> Result<ExitCode> {
     let worn = ends.worn.take();
-    let recorder = Recorder::new(&Options::from(&config))?;
-    let opened = open(&config)?;
+    let recorder = Recorder::new(&Options::from(config))?;
+    let opened = open(config, host)?;
     let host = opened.target.host.clone();
     // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
-    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let stop = stop.map_or_else(stop_on_signals, Ok)?;
     let address = address(&opened);
     let silent = opened.silent.clone();
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
-    let client = start(&config, opened, ends, &scheduler)?;
+    let client = start(config, opened, ends, &scheduler)?;
     if let Some(eyes) = config.eyes_seen() {
         client.set_display(Display {
             refresh: None,
@@ -108,9 +137,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// Opens what needs no display, and asks for the host and the PIN if it has to.
-fn open(config: &ClientConfig) -> Result<Opened> {
-    let mut opened = match &config.host {
-        Some(host) => config.of_client(host.clone()).open(),
+fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
+    let mut opened = match host {
+        Some(host) => config.of_client(host).open(),
         None => found(config, nearby::choose(&config.config_dir)?),
     }
     .map_err(|e| anyhow!(e))?;

@@ -64,6 +64,11 @@ pub(crate) fn end_all_but(spared: &[u32]) {
     }
 }
 
+/// All processes below this one that have not ended.
+pub(crate) fn running() -> Vec<Pid> {
+    below(&[])
+}
+
 /// All processes below this one that have not ended, but for `spared` and what is below them.
 fn below(spared: &[u32]) -> Vec<Pid> {
     all_below(spared).0

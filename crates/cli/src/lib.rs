@@ -17,6 +17,7 @@ mod beside;
 mod client;
 mod clients;
 mod config;
+mod confine;
 mod descendants;
 mod devices;
 mod doctor;
@@ -24,6 +25,7 @@ mod fit;
 mod gateway_command;
 mod gateways;
 pub mod host;
+mod link_handler;
 mod nearby;
 mod own_sound;
 mod realtime;
@@ -69,6 +71,12 @@ fn program() -> ExitCode {
         Some(("session", m)) => session::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(session::run),
+        Some((confine::NAME, m)) => confine::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| confine::run(&args)),
+        Some(("link", m)) => link_handler::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(link_handler::run),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
         Some(("hosts", m)) => with(m, nearby::run),
@@ -117,6 +125,8 @@ fn command() -> Command {
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(session::Args::augment_args(Command::new("session")))
+        .subcommand(link_handler::Args::augment_args(Command::new("link")))
+        .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(beside::commands())
 }

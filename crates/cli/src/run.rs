@@ -57,6 +57,10 @@ const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains pri
     when it starts, or one that draws with neither OpenGL nor Vulkan: then `openuvr host --window` \
     shows it";
 
+/// The same of an application that is to link the library.
+const WHY_NONE_OF_API: &str = "It may not link libopenuvr, link one that is older than this program, or not \
+    start its host (`openuvr_init_thread`)";
+
 /// What is started: a game with the hook in it, or an application on our OpenXR runtime.
 pub(crate) struct Launch<'a> {
     /// The subcommand, as it begins each line.
@@ -87,7 +91,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     openuvr_terminal::log_to_stderr(config.host.log);
     // What is wrong is told before the game begins, not within it.
     Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
-    let library = launch::library(config.hook.as_deref())?;
     let order = Order {
         input: config.host.injects(),
         window: config.window.clone(),
@@ -95,6 +98,19 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         gateways: Gateways::are_wanted(&config.host),
         host: (&config.host).into(),
     };
+    if config.api {
+        return launched(Launch {
+            who: "run",
+            what: "application",
+            why_none: WHY_NONE_OF_API,
+            host: &config.host,
+            order,
+            words: &words,
+            pads: None,
+            command: &|socket| launch::api_command(&words, socket),
+        });
+    }
+    let library = launch::library(config.hook.as_deref())?;
     launched(Launch {
         who: "run",
         what: "game",

@@ -29,6 +29,7 @@ use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::units::Size;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
+use crate::confine::{Account, Confinement};
 use crate::descendants;
 use crate::session_report::{self as report, Running, read_end, read_running};
 use crate::virtual_display::VirtualDisplay;
@@ -56,6 +57,8 @@ pub(crate) enum Door {
     Run,
     /// As an OpenXR application, as `openuvr xr`
     Xr,
+    /// By the application itself, which links libopenuvr, as `openuvr run --api`
+    Api,
 }
 
 /// Run one session of a portal: a display, an application, a host, and a page to play it at
@@ -70,7 +73,9 @@ pub(crate) enum Door {
     after_help = "\
 Examples:
   openuvr session --id 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b --ticket-key KEY --save /saves/maria -- xterm
-  openuvr session --id UUID --ticket-key KEY --listen 192.168.1.5 --door run --memory 4G -- supertuxkart"
+  openuvr session --id UUID --ticket-key KEY --listen 192.168.1.5 --door run --memory 4G -- supertuxkart
+  openuvr session --id UUID --ticket-key KEY --sandbox --readable /srv/games -- /srv/games/quake
+  openuvr session --id UUID --ticket-key KEY --door api -- ./an-application-that-links-libopenuvr"
 )]
 pub(crate) struct Args {
     /// Which session this is: its UUID
@@ -113,6 +118,19 @@ pub(crate) struct Args {
     /// End when the application has shown nothing within so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     first_picture: u32,
+    /// Start the application as this account, with its groups: for that this program must be root. With --door
+    /// screen alone, since otherwise the host is in the application
+    #[arg(long, value_name = "NAME")]
+    application_user: Option<String>,
+    /// Start the application in a sandbox of bubblewrap: it sees its own processes alone, can write to its home and
+    /// temporary files alone, and can read the system's files and its own. The host's keys are not among them, but
+    /// with --door run, xr and api the host is in the application
+    #[arg(long)]
+    sandbox: bool,
+    /// A file or folder that can be read in the sandbox, for an application that is installed elsewhere than in
+    /// /usr or /opt; may be repeated
+    #[arg(long, value_name = "PATH", requires = "sandbox")]
+    readable: Vec<PathBuf>,
     /// A further setting of the host, as in --set encoder=jpeg; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
@@ -185,14 +203,41 @@ struct Ended {
 }
 
 fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
+    if args.application_user.is_some() && args.door != Door::Screen {
+        bail!(
+            "--application-user is for --door screen: by other doors the host is in the application"
+        );
+    }
     let folder = SessionFolder::make(args.id)?;
-    let saves = Saves::open(args.save.as_deref(), &folder)?;
+    // What the host in the application needs of the folder that is hidden from it.
+    let keys = match args.door {
+        Door::Screen => Vec::new(),
+        _ => vec![folder.keys()],
+    };
+    let temporary = folder.temporary();
+    let confinement = Confinement {
+        user: args.application_user.as_deref(),
+        sandbox: args.sandbox,
+        temporary: &temporary,
+        readable: &args.readable,
+        writable: &keys,
+    };
+    confinement.check()?;
+    let shared = args.application_user.is_some();
+    let saves = Saves::open(args.save.as_deref(), &folder, shared)?;
+    if let Some(user) = &args.application_user {
+        folder.let_through()?;
+        Account::find(user)?.give(&[saves.home(), &temporary])?;
+    }
+    let words = confinement.words(&args.words)?;
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
-    // A game needs a display, and takes the one it finds; an OpenXR application may have none.
-    let display = (args.door == Door::Run).then(|| VirtualDisplay::start(args.size));
+    // A game needs a display, and takes the one it finds, as may what links the library; an OpenXR application may
+    // have none.
+    let display =
+        matches!(args.door, Door::Run | Door::Api).then(|| VirtualDisplay::start(args.size));
     let display = display.transpose()?;
     let name = display.as_ref().map(VirtualDisplay::name);
-    let mut host = Host::start(args, &folder, &saves, name)?;
+    let mut host = Host::start(args, &words, (&folder, &saves), name)?;
     let ended = follow(args, &folder, limits, &mut host, stop);
     host.end();
     let ended = ended?;
@@ -284,8 +329,8 @@ struct Host(Child);
 impl Host {
     fn start(
         args: &Args,
-        folder: &SessionFolder,
-        saves: &Saves,
+        application: &[OsString],
+        (folder, saves): (&SessionFolder, &Saves),
         display: Option<&str>,
     ) -> Result<Host> {
         let settings = args.settings.iter();
@@ -297,7 +342,7 @@ impl Host {
         // Also where the file was replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
         inner::words(args, folder, &mut command);
-        command.args(settings).arg("--").args(&args.words);
+        command.args(settings).arg("--").args(application);
         inner::surround(args, folder, saves, display, &mut command);
         #[expect(
             clippy::disallowed_methods,

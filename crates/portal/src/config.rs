@@ -82,6 +82,17 @@ pub(crate) struct KubernetesSection {
     /// The program of a session with its first words.
     #[serde(default = "program_of_clusters")]
     pub(crate) program: Vec<String>,
+    /// The claim of a volume that all nodes share, for saves.
+    #[serde(default)]
+    pub(crate) saves: Option<String>,
+    /// The group of the volume, which the program is in.
+    #[serde(default = "saves_group")]
+    pub(crate) saves_group: i64,
+}
+
+/// That of the account in `crates/portal/deploy/Containerfile`.
+fn saves_group() -> i64 {
+    1000
 }
 
 fn namespace() -> String {

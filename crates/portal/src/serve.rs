@@ -15,12 +15,15 @@ use crate::accounts::Passwords;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::http::{App, Server, TlsFiles, router};
-use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig};
+use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
 use crate::launch::{LAUNCHERS, Launcher};
 use crate::sessions::{self, Tickets};
 use crate::store::{Place, Store};
+
+/// Where saves are, in the folder of what the portal keeps.
+const SAVES: &str = "saves";
 
 /// What becomes of sessions when the portal ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +54,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         Arc::clone(&catalogue),
         Arc::clone(&tickets),
         config.limits.clone(),
-        config.data.join("saves"),
+        config.data.join(SAVES),
     ));
     sessions.find_ended().await;
     let tls = config.certificate.clone().zip(config.key.clone());
@@ -137,6 +140,11 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
                 kubeconfig: section.kubeconfig.clone(),
                 namespace: section.namespace.clone(),
                 program: section.program.clone(),
+                saves: section.saves.clone().map(|claim| SavesVolume {
+                    claim,
+                    root: config.data.join(SAVES),
+                    group: section.saves_group,
+                }),
                 ..KubernetesConfig::new(section.image.clone())
             })))
         }

@@ -6,21 +6,23 @@
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use openuvr_media::capture::Waker;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::NotForked;
 use openuvr_proto::input::pad::MAX_PADS;
 use rustix::cmsg_space;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
+use crate::clock;
 use crate::line::{Line, Order, SOCKET};
 use crate::remote;
 
@@ -29,6 +31,8 @@ pub struct Launcher {
     /// A child that goes on when the application has ended would keep it open otherwise.
     _own: NotForked,
     socket: OwnedFd,
+    /// Where its gateways look for the host.
+    gateway: Option<PathBuf>,
 }
 
 /// What a wait ended for.
@@ -47,17 +51,26 @@ impl Launcher {
     /// One line: nobody listens there.
     pub fn connect() -> Result<Launcher, String> {
         let path = std::env::var_os(SOCKET).unwrap_or_default();
+        Launcher::connect_to(Path::new(&path))
+    }
+
+    /// Connects to the socket of this name.
+    ///
+    /// # Errors
+    /// One line: nobody listens there.
+    pub fn connect_to(path: &Path) -> Result<Launcher, String> {
         let kind = (
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
         );
         let socket = socket_with(kind.0, kind.1, kind.2, None).map_err(failed)?;
-        let address = SocketAddrUnix::new(&path).map_err(failed)?;
+        let address = SocketAddrUnix::new(path).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
         Ok(Launcher {
             _own: NotForked::new(&socket),
             socket,
+            gateway: path.parent().map(|folder| folder.join(remote::NAME)),
         })
     }
 
@@ -87,8 +100,28 @@ impl Launcher {
         }
         let mut order = Order::read(text.get(..length).unwrap_or_default())?;
         order.host.seats = SeatSockets(sockets);
-        order.host.gateway = gateway().filter(|_| order.gateways);
+        order.host.gateway = self.gateway.clone().filter(|_| order.gateways);
         Ok(Some(order))
+    }
+
+    /// Waits for what to do, at most so long; `None` if it is not said, or the other end is gone.
+    ///
+    /// # Errors
+    /// As [`order`](Launcher::order).
+    pub fn order_within(&self, span: Duration) -> Result<Option<Order>, String> {
+        let until = clock::now() + span;
+        loop {
+            let left = until.since(clock::now());
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let turn = Timespec::try_from(left).ok();
+            // Interrupted, it is asked again.
+            let _ = poll(&mut fds, turn.as_ref());
+            let over = fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+            let order = self.order()?;
+            if order.is_some() || over || left.is_zero() {
+                return Ok(order);
+            }
+        }
     }
 
     /// Waits until `waker` is used, or the other end says something or is gone.
@@ -119,12 +152,6 @@ impl AsFd for Launcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// Where its gateways look for the host.
-fn gateway() -> Option<PathBuf> {
-    let socket = PathBuf::from(std::env::var_os(SOCKET)?);
-    Some(socket.parent()?.join(remote::NAME))
 }
 
 fn failed(e: Errno) -> String {

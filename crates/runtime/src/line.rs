@@ -30,6 +30,10 @@ use crate::host::config::Config;
 /// The variable that names the socket to a process with the hook in it; without it the hook does nothing.
 pub const SOCKET: &str = "OPENUVR_RUN";
 
+/// The variable that names the socket to a process that links `libopenuvr`, where it was started for that: it needs
+/// no hook, which [`SOCKET`] wakes.
+pub const API_SOCKET: &str = "OPENUVR_API";
+
 /// The variable that says to the OpenXR runtime how large an eye's picture is to be: `WIDTHxHEIGHT`, in pixels.
 pub const EYE: &str = "OPENUVR_XR_EYE";
 
@@ -72,7 +76,9 @@ impl Order {
     pub fn read(text: &[u8]) -> Result<Order, String> {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string());
         text.and_then(|text| toml::from_str(text).map_err(|e| e.message().to_owned()))
-            .map_err(|e| format!("openuvr run and the hook are of different versions: {e}"))
+            .map_err(|e| {
+                format!("openuvr run and what is in the application are of different versions: {e}")
+            })
     }
 }
 

@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use clap::Command;
 use openuvr_media::codec::Codec;
-use openuvr_media::head;
 use openuvr_media::input_source::x11::SHORTCUTS;
 use openuvr_proto::control::negotiate::Wishes;
 use openuvr_proto::display;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::FieldOfView;
-use openuvr_runtime::client::config::{Config, PortalWord};
-use openuvr_runtime::client::link::{PortalLink, SCHEME};
-use openuvr_runtime::client::{DrawWith, EyeView, Eyes, Reproject, Target};
+use openuvr_runtime::client::config::Config;
+use openuvr_runtime::client::{DrawWith, EyeView, Eyes, Reproject};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
+use super::ends::{HeadFrom, InputKind, PresentKind, head, input};
 use super::kind::{
-    Choice, Form, Kind, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag,
-    number, optional, path, pin, size, target, text, time,
+    Choice, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag, number,
+    optional, path, pin, size, text, time,
 };
+use super::portal::{CertificateHash, Place, PortalAddress, fingerprint, place, portal};
 use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings};
 
 /// What is missing to write pictures.
@@ -42,6 +42,8 @@ Examples:
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client desk --present headless --output shots --every 60
                                             no window; each 60th picture as a PNG
+  openuvr client --portal https://play.example.org --application openarena
+                                            what a portal offers; without --application it lists that
   openuvr client desk --head mouse --grab --view left
                                             an OpenXR application; the mouse is the head
   openuvr client desk --head opentrack --overscan 8
@@ -87,6 +89,35 @@ the last counts. --help says more on each than -h.";
             /// Folder of keys and known hosts.
             config_dir: PathBuf = "config-dir", path("FOLDER"),
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+        }
+        "A portal" {
+            /// Play what a portal offers: its address.
+            /// It asks for your account there, once: the log-in is kept in the folder of keys, for this user
+            /// alone. Without `--application` it lists what you may start and which sessions there are. Ctrl-C,
+            /// or closing the window, leaves the session running, as closing the portal's page does: the same
+            /// command joins it again; `--stop-session` ends it.
+            portal: Option<PortalAddress> = "portal", optional(portal()),
+                Default::OnlyFlag(&Default::Unset(""));
+            /// What to play there: an application's name, or a session's id.
+            /// Of an application of which you have a session that one is joined, and else one is started. The
+            /// session of somebody who shares it is only watched.
+            application: Option<String> = "application", optional(text("NAME", 64)),
+                Default::OnlyFlag(&Default::Unset("list them"));
+            /// End the session when this client ends, also while it waits for a place.
+            stop_session: bool = "stop-session", flag(), Default::Is("false");
+            /// The account there.
+            portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
+                Default::Unset("that of the last log-in, or it asks");
+            /// A file whose first line is the account's password.
+            /// For programs; without it the client asks at the terminal. The variable
+            /// OPENUVR_PORTAL_PASSWORD_FILE names one, too.
+            portal_password_file: Option<PathBuf> = "portal-password-file", optional(path("FILE")),
+                Default::Unset("it asks");
+            /// The portal's certificate, if this system does not know who signed it.
+            /// Its SHA-256 fingerprint, as `openssl x509 -noout -sha256 -fingerprint` shows it; it is kept with
+            /// the log-in, and must be the same from then on.
+            portal_fingerprint: Option<CertificateHash> = "portal-fingerprint", optional(fingerprint()),
+                Default::OnlyFlag(&Default::Unset("one that the system trusts"));
         }
         "Picture" {
             /// Where pictures go.
@@ -322,40 +353,6 @@ impl Choice for DrawWith {
     ];
 }
 
-/// Where the host is, and what a portal says of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    /// Where.
-    pub(crate) target: Target,
-    /// Its key and a ticket, if it was a link.
-    pub(crate) word: Option<PortalWord>,
-}
-
-impl From<Target> for Place {
-    fn from(target: Target) -> Place {
-        Place { target, word: None }
-    }
-}
-
-fn place() -> Kind<Place> {
-    let by_name = target();
-    Kind {
-        placeholder: by_name.placeholder,
-        range: by_name.range,
-        allowed: format!("{}, or the whole link of a portal", by_name.allowed),
-        form: by_name.form,
-        parse: Box::new(move |text| match text.starts_with(SCHEME) {
-            true => {
-                let PortalLink { target, word } = text.parse().ok()?;
-                let word = Some(word);
-                Some(Place { target, word })
-            }
-            false => (by_name.parse)(text).map(Place::from),
-        }),
-        absent: None,
-    }
-}
-
 /// A kind of video.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CodecName(Codec);
@@ -434,6 +431,14 @@ impl ClientConfig {
         <ClientConfig as Settings>::command().after_help(format!("{end}\n{examples}"))
     }
 
+    /// Makes it that of one who only watches.
+    pub(crate) fn watch(&mut self) {
+        self.observe = true;
+        self.take_over = false;
+        (self.bitrate, self.max_size) = (None, None);
+        self.head = HeadFrom(None);
+    }
+
     /// Where pictures go.
     ///
     /// # Errors
@@ -474,7 +479,11 @@ impl ClientConfig {
             ("input-script", self.input_script.as_deref()),
             ("csv", self.csv.as_deref()),
         ])?;
-        self.surface().map(drop)
+        match (&self.portal, &self.application) {
+            // It only lists.
+            (Some(_), None) => Ok(()),
+            _ => self.surface().map(drop),
+        }
     }
 
     /// How pictures of eyes are shown, on a display with so many refreshes a second, if it says it.
@@ -514,6 +523,12 @@ impl ClientConfig {
             () if self.observe && (self.bitrate.is_some() || self.max_size.is_some()) => {
                 "bitrate and max-size are a player's wishes: an observer sees what the player sees"
             }
+            () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
+                "a portal says which host it is, and nobody pairs: give either HOST or --portal"
+            }
+            () if self.portal.is_none() && self.application.is_some() => {
+                "application is what a portal offers: give --portal URL, too"
+            }
             () if self.observe && self.take_over => {
                 "observe and take-over exclude each other: give one of them"
             }
@@ -547,84 +562,5 @@ impl ClientConfig {
             () => return Ok(()),
         };
         Err(Refused(words.to_owned()))
-    }
-}
-
-/// Where pictures go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PresentKind {
-    /// A window on an X display.
-    X11,
-    /// A headset.
-    Xr,
-    /// PNG files.
-    Headless,
-    /// Nowhere.
-    Null,
-}
-
-impl Choice for PresentKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("x11", PresentKind::X11),
-        ("xr", PresentKind::Xr),
-        ("headless", PresentKind::Headless),
-        ("null", PresentKind::Null),
-    ];
-}
-
-/// Where input comes from.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum InputKind {
-    /// The window.
-    X11,
-    /// A file.
-    Script,
-    /// These devices.
-    Evdev(String),
-    /// Nowhere.
-    None,
-}
-
-/// Whose head it is, as `openuvr_media::head::open` takes it; `None`: nobody's.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct HeadFrom(pub(crate) Option<String>);
-
-fn head() -> Kind<HeadFrom> {
-    const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT]";
-    Kind {
-        placeholder: "WORD",
-        range: WORDS.to_owned(),
-        allowed: format!("one of {WORDS}"),
-        form: Form::Text,
-        parse: Box::new(|text| match (text, head::find(text)) {
-            ("none", _) => Some(HeadFrom(None)),
-            // A script needs its file, a mouse nothing.
-            (_, Ok((backend, argument))) => match (backend.name, argument) {
-                ("script", "") => None,
-                ("mouse", argument) if !argument.is_empty() => None,
-                _ => Some(HeadFrom(Some(text.to_owned()))),
-            },
-            (_, Err(_)) => None,
-        }),
-        absent: None,
-    }
-}
-
-fn input() -> Kind<InputKind> {
-    Kind {
-        placeholder: "WORD",
-        range: "x11, none, script, evdev:DEVICES".to_owned(),
-        allowed: "one of x11, none, script, evdev:DEVICES".to_owned(),
-        form: Form::Text,
-        parse: Box::new(|text| match text {
-            "x11" => Some(InputKind::X11),
-            "none" => Some(InputKind::None),
-            "script" => Some(InputKind::Script),
-            _ => {
-                let devices = text.strip_prefix("evdev:")?;
-                (!devices.is_empty()).then(|| InputKind::Evdev(devices.to_owned()))
-            }
-        }),
-        absent: None,
     }
 }

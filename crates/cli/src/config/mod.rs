@@ -7,10 +7,12 @@
 
 mod client;
 mod command_words;
+mod ends;
 mod file;
 mod gateway;
 mod host;
 pub(crate) mod kind;
+pub(crate) mod portal;
 mod print;
 mod run;
 #[cfg(test)]
@@ -419,7 +421,7 @@ impl fmt::Display for Origin {
 }
 
 /// A value as one short line shows it.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     const LONGEST: usize = 200;
     let mut shown = String::new();
     for c in text.chars().take(LONGEST) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command};
 
 use super::host::{HostConfig, PadsKind};
-use super::kind::{optional, path, text};
+use super::kind::{flag, optional, path, text};
 use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
 
 settings! {
@@ -19,6 +19,7 @@ Examples:
   openuvr run --fps 120 -- openarena +set r_fullscreen 0
   openuvr run --window Neverball -- sh start-game.sh
                                             scripts and launchers are followed to the game
+  openuvr run --api --web -- ./my-engine    an application of the C API (libopenuvr)
   openuvr run --fit --pads 2 -- neverball   the display takes the size of the player's window; two pads
                                             are there from the start
 
@@ -38,6 +39,11 @@ the last counts. --help says more on each than -h.";
             /// The library that is loaded into the game.
             hook: Option<PathBuf> = "hook", optional(path("FILE")),
                 Default::Unset("libopenuvr_hook.so beside this program, or in ../lib/openuvr");
+            /// For an application that links libopenuvr: nothing is loaded into it.
+            /// Its host is told from here where it listens and who may come in, and browsers, video players
+            /// and a recording are served by this program. What it shows, how that is encoded and what input
+            /// does is its own.
+            api: bool = "api", flag(), Default::Is("false");
         }
     }
 }
@@ -49,6 +55,8 @@ pub(crate) struct RunConfig {
     pub(crate) window: Option<String>,
     /// The library.
     pub(crate) hook: Option<PathBuf>,
+    /// Whether the game links the library itself.
+    pub(crate) api: bool,
     /// The host inside the game.
     pub(crate) host: HostConfig,
 }
@@ -70,17 +78,26 @@ impl Settings for RunConfig {
     }
 
     fn typed(given: &Given) -> Result<RunConfig, Refused> {
-        let Own { window, hook } = Own::typed(given)?;
+        let Own { window, hook, api } = Own::typed(given)?;
         let host = HostConfig {
             window: None,
             ..HostConfig::typed(given)?
         };
-        Ok(RunConfig { window, hook, host })
+        Ok(RunConfig {
+            window,
+            hook,
+            api,
+            host,
+        })
     }
 
     fn agree(&self) -> Result<(), Refused> {
         if self.host.pads == PadsKind::Uinput {
             let words = "pads uinput is for openuvr host: a game of openuvr run sees pads by itself (auto), or off";
+            return Err(Refused(words.to_owned()));
+        }
+        if self.api && (self.window.is_some() || self.hook.is_some()) {
+            let words = "window and hook are for a game with the hook in it: api does without";
             return Err(Refused(words.to_owned()));
         }
         self.host.gateways_agree()?;

@@ -64,6 +64,14 @@ impl SessionFolder {
         &self.path
     }
 
+    /// Lets other accounts through to what in it is theirs; they see no names in it.
+    pub(super) fn let_through(&self) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(&self.path, mode)
+            .with_context(|| format!("can't let others through {}", self.path.display()))
+    }
+
     /// Where the host has its key, which nobody else ever has.
     pub(super) fn keys(&self) -> PathBuf {
         self.path.join("keys")
@@ -86,7 +94,7 @@ fn own(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = fs::symlink_metadata(path)?;
     let mine = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
-    match mine && about.mode() & 0o077 == 0 {
+    match mine && about.mode() & 0o066 == 0 {
         true => Ok(()),
         false => bail!(
             "{} is not this user's folder alone: remove it",
@@ -102,17 +110,27 @@ pub(super) struct Saves {
 }
 
 impl Saves {
-    /// That one, which may not be there yet and stays; or one inside the session's folder.
+    /// That one, which may not be there yet and stays; or one inside the session's folder. `shared`: it will be
+    /// another account's, which has to get through the folders above it that are made now.
     ///
     /// # Errors
     /// Another session has it, or it can't be made.
-    pub(super) fn open(wanted: Option<&Path>, folder: &SessionFolder) -> Result<Saves> {
+    pub(super) fn open(
+        wanted: Option<&Path>,
+        folder: &SessionFolder,
+        shared: bool,
+    ) -> Result<Saves> {
         let Some(wanted) = wanted else {
             let home = folder.path().join("home");
             DirBuilder::new().mode(0o700).create(&home)?;
             return Ok(Saves { home, _lock: None });
         };
         let shown = wanted.display();
+        let above = match wanted.parent() {
+            Some(above) if shared => DirBuilder::new().recursive(true).mode(0o711).create(above),
+            _ => Ok(()),
+        };
+        above.with_context(|| format!("can't make the folders above {shown}"))?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(wanted);
         made.with_context(|| format!("can't make the folder of saves {shown}"))?;
         let home = wanted.canonicalize()?;
@@ -157,14 +175,14 @@ mod tests {
         let again = SessionFolder::make(id).err().unwrap().to_string();
         assert!(again.contains("runs already"), "{again}");
         let saves = folder.path().join("saves");
-        let held = Saves::open(Some(&saves), &folder).unwrap();
-        let other = Saves::open(Some(&saves), &folder)
+        let held = Saves::open(Some(&saves), &folder, false).unwrap();
+        let other = Saves::open(Some(&saves), &folder, false)
             .err()
             .unwrap()
             .to_string();
         assert!(other.contains("another session has"), "{other}");
         drop(held);
-        Saves::open(Some(&saves), &folder).unwrap();
+        Saves::open(Some(&saves), &folder, false).unwrap();
         fs::write(folder.path().join("left"), "x").unwrap();
         let path = folder.path().to_owned();
         drop(folder);

@@ -20,7 +20,7 @@ const FOLDERS: [(&str, &str); 4] = [
 pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) {
     let (role, display) = match args.door {
         Door::Screen => ("host", Some(args.size)),
-        Door::Run => ("run", None),
+        Door::Run | Door::Api => ("run", None),
         Door::Xr => ("xr", None),
     };
     // Free ports for one of both: the page's is told in any case.
@@ -45,6 +45,9 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
         .arg(format!("--lease={}s", args.lease))
         .arg("--config-dir")
         .arg(folder.keys());
+    if args.door == Door::Api {
+        command.arg("--api");
+    }
     if let Some(Size { width, height }) = display {
         command.arg(format!("--virtual={width}x{height}"));
     }

@@ -12,6 +12,7 @@ use openuvr_runtime::launch::Application;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::sys;
+use crate::confine;
 use crate::own_sound::OwnSound;
 use crate::run::terminal::Terminal;
 use crate::session_report as report;
@@ -49,7 +50,8 @@ impl Shown {
         sound.surround(&mut command);
         sys::die_with_parent(&mut command);
         let terminal = Terminal::give(&mut command);
-        let name = Path::new(program).file_name().unwrap_or(program);
+        let shown = confine::program_of(words).unwrap_or(program);
+        let name = Path::new(shown).file_name().unwrap_or(shown);
         Ok(Shown {
             name: name.to_string_lossy().into_owned(),
             application: Application::start(command).context("nothing to show")?,

@@ -12,3 +12,4 @@ mod listings;
 mod misuse;
 mod plain;
 mod python;
+mod session;

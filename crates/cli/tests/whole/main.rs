@@ -6,6 +6,7 @@
 mod support;
 
 mod attack;
+mod confined;
 mod fit;
 mod hostile;
 mod links;

@@ -1,12 +1,14 @@
 //! Clients that a portal sends: who comes in by a ticket, as what, and who does not.
 
+use std::process::Command;
+
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Ticket, TicketSigner, UnixTime};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 
 use crate::support::portal::{Portal, now};
-use crate::support::{Folder, Host, Program, client};
+use crate::support::{Folder, Host, Program, client, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
@@ -133,4 +135,57 @@ fn a_host_without_a_portal_takes_no_tickets() {
     let link = portal.link(&host.address(), key, &ticket);
     let said = follows(&host.folder, "second", &link).fails_in_one_line();
     assert!(said.contains("takes no tickets"), "{said}");
+}
+
+/// As when a person follows a link in a browser: xdg-open finds who opens it, and starts a client.
+#[test]
+fn a_link_opens_a_client_by_the_desktop() {
+    let has = Command::new("xdg-open").arg("--version").output().is_ok();
+    if !has {
+        skip("xdg-utils are not installed");
+        return;
+    }
+    let portal = Portal::new();
+    let (host, key) = host(&portal);
+    let home = Folder::new();
+    let at = |name: &str| home.path().join(name);
+    let settings = at("config/openuvr");
+    std::fs::create_dir_all(&settings).expect("a folder");
+    let told = "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
+    std::fs::write(settings.join("client.toml"), told).expect("it is written");
+    let surround = |command: &mut Command| {
+        command
+            // Without one xdg-open looks for browsers alone; nobody connects to it.
+            .env("DISPLAY", ":nowhere")
+            .env_remove("WAYLAND_DISPLAY")
+            .env_remove("XDG_CURRENT_DESKTOP")
+            .env("HOME", home.path())
+            .env("XDG_CONFIG_HOME", at("config"))
+            .env("XDG_DATA_HOME", at("data"));
+    };
+    let mut install = openuvr(&["link", "install", "--only=127.0.0.0/8"]);
+    surround(&mut install);
+    let done = install.output().expect("it starts");
+    assert!(done.status.success(), "{done:?}");
+    let link = portal.link(&host.address(), key, &portal.ticket(Role::Player, None));
+    let mut open = Command::new("xdg-open");
+    open.arg(&link);
+    surround(&mut open);
+    let mut opened = Program::start("xdg-open", open);
+    host.program.line("follower joins as player");
+    let mut again = openuvr(&["link", "open", "--only=10.0.0.0/8", "--", &link]);
+    surround(&mut again);
+    let refused = again.output().expect("it starts");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        said.contains("may not lead to") && !refused.status.success(),
+        "{said}"
+    );
+    // Its end is the client's.
+    drop(host);
+    opened.ended();
+    let mut uninstall = openuvr(&["link", "uninstall"]);
+    surround(&mut uninstall);
+    assert!(uninstall.output().expect("it starts").status.success());
+    assert!(!at("data/applications/openuvr-link.desktop").exists());
 }

@@ -21,6 +21,8 @@ pub(crate) enum Door {
     Run,
     /// An OpenXR application.
     Xr,
+    /// By the application itself, which links libopenuvr.
+    Api,
 }
 
 impl Door {
@@ -30,6 +32,7 @@ impl Door {
             Door::Screen => "screen",
             Door::Run => "run",
             Door::Xr => "xr",
+            Door::Api => "api",
         }
     }
 }
@@ -59,6 +62,12 @@ pub(crate) struct Application {
     /// Who may start it; none: everybody.
     pub(crate) users: Option<Vec<String>>,
     pub(crate) zone: Option<String>,
+    /// Whether it runs in a sandbox.
+    pub(crate) sandbox: bool,
+    /// What it can read there besides the system's files.
+    pub(crate) readable: Vec<PathBuf>,
+    /// The account of the machine that it runs as.
+    pub(crate) application_user: Option<String>,
 }
 
 /// As it stands in the file.
@@ -87,6 +96,11 @@ struct Written {
     saves: bool,
     users: Option<Vec<String>>,
     zone: Option<String>,
+    #[serde(default)]
+    sandbox: bool,
+    #[serde(default)]
+    readable: Vec<PathBuf>,
+    application_user: Option<String>,
 }
 
 impl Application {
@@ -120,6 +134,15 @@ impl Application {
         if hours.is_none() && written.hours.is_some() {
             return Err("its hours must be more than 0 and less than 10000".to_owned());
         }
+        if !written.readable.is_empty() && !written.sandbox {
+            return Err("its readable is for a sandbox: set sandbox = true, too".to_owned());
+        }
+        if written.readable.iter().any(|path| !path.is_absolute()) {
+            return Err("its readable must be absolute paths".to_owned());
+        }
+        if written.application_user.is_some() && written.door != Door::Screen {
+            return Err("its application_user is for door = \"screen\" alone: by other doors the host is in the application".to_owned());
+        }
         Ok(Application {
             title: written.title.unwrap_or_else(|| written.name.clone()),
             name: written.name,
@@ -136,6 +159,9 @@ impl Application {
             saves: written.saves,
             users: written.users,
             zone: written.zone,
+            sandbox: written.sandbox,
+            readable: written.readable,
+            application_user: written.application_user,
         })
     }
 

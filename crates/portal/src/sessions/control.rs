@@ -11,8 +11,8 @@ use hyper_util::rt::TokioIo;
 use openuvr_proto::control::identity::NoRandomness;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{
-    Action, Actions, ControlToken, Holder, MAX_OPEN_TICKET_LIFE, SessionUuid, Ticket, TicketSigner,
-    UnixTime,
+    Action, Actions, ControlToken, Holder, MAX_OPEN_TICKET_LIFE, MAX_TICKET_LIFE, SessionUuid,
+    Ticket, TicketSigner, UnixTime,
 };
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -79,18 +79,23 @@ impl Tickets {
         self.signer.public().to_string()
     }
 
-    /// A ticket for whoever shows it first, as text, and until when that must be.
+    /// A ticket for this holder, as text, and until when it must be shown.
     pub(crate) fn ticket(
         &self,
         session: SessionId,
         role: Role,
+        holder: Holder,
     ) -> Result<(String, u64), ControlError> {
         // Half of what a host takes, so that clocks may differ.
-        let not_after = now().plus(MAX_OPEN_TICKET_LIFE / 2);
+        let life = match holder {
+            Holder::FirstToCome => MAX_OPEN_TICKET_LIFE,
+            Holder::Key(_) => MAX_TICKET_LIFE,
+        };
+        let not_after = now().plus(life / 2);
         let ticket = Ticket {
             session: SessionUuid(session.bytes()),
             role,
-            holder: Holder::FirstToCome,
+            holder,
             not_after,
             id: Ticket::new_id()?,
         };

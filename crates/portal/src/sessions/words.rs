@@ -29,6 +29,14 @@ pub(super) fn of(
     if let Some(saves) = saves {
         words.push(format!("--save={}", saves.display()));
     }
+    if let Some(user) = &application.application_user {
+        words.push(format!("--application-user={user}"));
+    }
+    if application.sandbox {
+        words.push("--sandbox".to_owned());
+    }
+    let readable = application.readable.iter();
+    words.extend(readable.map(|path| format!("--readable={}", path.display())));
     words.push("--".to_owned());
     words.extend(application.command.iter().cloned());
     words

@@ -24,7 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::line::SOCKET;
+use crate::line::{API_SOCKET, SOCKET};
 
 pub use application::Application;
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
@@ -101,6 +101,20 @@ pub fn command(
         .envs(layer)
         .env("LD_PRELOAD", preload)
         .env(SOCKET, socket.path());
+    Ok(command)
+}
+
+/// The command that starts `words`, an application that links `libopenuvr`, with the way to `socket`: its first host
+/// is told there who may come in, and says there what happens. Nothing is loaded into it.
+///
+/// # Errors
+/// There are no words.
+pub fn api_command(words: &[OsString], socket: &Socket) -> Result<Command, LaunchError> {
+    let [program, arguments @ ..] = words else {
+        return Err(LaunchError::NoApplication);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env(API_SOCKET, socket.path());
     Ok(command)
 }
 

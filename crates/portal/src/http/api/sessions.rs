@@ -6,7 +6,11 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{Holder, KeyHash};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 use utoipa::ToSchema;
@@ -20,6 +24,9 @@ use crate::sessions::Seen;
 
 /// How much of the history is told.
 const HISTORY: u32 = 100;
+
+/// Characters of a key's text at most: one of 32 bytes has 43.
+const MAX_KEY: usize = 64;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Start {
@@ -38,6 +45,10 @@ pub(crate) struct Wish {
     /// To watch only. Who does not own the session always does.
     #[serde(default)]
     watch: bool,
+    /// The public key of the client that is to come, in base64url: the ticket is for it alone. Without one it is for
+    /// whoever shows it first, as a browser's must be.
+    #[serde(default)]
+    key: Option<String>,
 }
 
 /// What lets one client into one session, once.
@@ -191,6 +202,7 @@ pub(crate) async fn share(
         (status = 403, body = Problem),
         (status = 404, body = Problem),
         (status = 409, description = "it does not run", body = Problem),
+        (status = 422, description = "the key is none", body = Problem),
     ),
 )]
 pub(crate) async fn ticket(
@@ -199,7 +211,15 @@ pub(crate) async fn ticket(
     Path(id): Path<String>,
     given: Result<Json<Wish>, JsonRejection>,
 ) -> Result<Json<TicketView>, Refusal> {
-    let Json(Wish { watch }) = given?;
+    let Json(Wish { watch, key }) = given?;
+    let holder = match key.as_deref().map(holder) {
+        None => Holder::FirstToCome,
+        Some(Some(holder)) => holder,
+        Some(None) => {
+            let why = "the client's key is no key of 32 bytes in base64url";
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
+        }
+    };
     let seen = visible(&app, &caller, &id)?;
     let Phase::Running { endpoint } = &seen.observed.phase else {
         return Err(Refusal::new(
@@ -213,7 +233,7 @@ pub(crate) async fn ticket(
         false => Role::Observer,
     };
     let session = seen.observed.session;
-    let (ticket, not_after) = app.tickets.ticket(session, role).map_err(|why| {
+    let (ticket, not_after) = app.tickets.ticket(session, role, holder).map_err(|why| {
         error!(%session, "no ticket: {why}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no ticket could be made")
     })?;
@@ -226,6 +246,13 @@ pub(crate) async fn ticket(
         not_after,
         fingerprint: endpoint.fingerprint.clone(),
     }))
+}
+
+/// The client with this key.
+fn holder(text: &str) -> Option<Holder> {
+    let bytes = (text.len() <= MAX_KEY).then(|| URL_SAFE_NO_PAD.decode(text).ok());
+    let key = PublicKey(bytes??.try_into().ok()?);
+    (!key.is_weak()).then(|| Holder::Key(KeyHash::of(&key)))
 }
 
 /// What the person has played.

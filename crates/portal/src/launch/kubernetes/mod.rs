@@ -53,6 +53,20 @@ pub struct KubernetesConfig {
     /// How long a node may be unreachable before its sessions are lost. Kubernetes' own 5 minutes are long for
     /// somebody who plays.
     pub unreachable: Duration,
+    /// Where saves are kept; without it they go with the Pod.
+    pub saves: Option<SavesVolume>,
+}
+
+/// A volume that all nodes share, with everybody's saves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SavesVolume {
+    /// The claim of it (PersistentVolumeClaim), in the namespace of the Pods.
+    pub claim: String,
+    /// What it is called in the words of a session: `--save=ROOT/USER/APPLICATION`. A Pod gets its own folder there,
+    /// and no other.
+    pub root: PathBuf,
+    /// The group that owns it, which is one of the program's groups.
+    pub group: i64,
 }
 
 impl KubernetesConfig {
@@ -67,6 +81,7 @@ impl KubernetesConfig {
             gpu: "nvidia.com/gpu".to_owned(),
             zone: "topology.kubernetes.io/zone".to_owned(),
             unreachable: Duration::from_secs(20),
+            saves: None,
         }
     }
 }

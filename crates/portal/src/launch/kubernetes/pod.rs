@@ -1,15 +1,16 @@
 //! The Pod of a session.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec, ResourceRequirements,
-    Toleration,
+    Container, EnvVar, EnvVarSource, ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod,
+    PodSecurityContext, PodSpec, ResourceRequirements, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 
-use super::KubernetesConfig;
+use super::{KubernetesConfig, SavesVolume};
 use crate::launch::{LaunchSpec, SessionId};
 
 /// What the name of each of our Pods begins with.
@@ -48,6 +49,7 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
     let limit = spec
         .max_duration
         .map(|limit| i64::try_from(limit.as_secs().max(1)).unwrap_or(i64::MAX));
+    let saves = saves(config, spec).map(|(volume, _)| volume);
     Pod {
         metadata: ObjectMeta {
             name: Some(name(spec.session)),
@@ -64,6 +66,14 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
             enable_service_links: Some(false),
             active_deadline_seconds: limit,
             termination_grace_period_seconds: Some(GRACE),
+            volumes: saves.map(|saves| vec![volume(saves)]),
+            security_context: saves.map(|saves| PodSecurityContext {
+                // Kubernetes makes folders of the volume as writable for it as the volume is.
+                fs_group: Some(saves.group),
+                // Nobody waits until all files of everybody were looked at.
+                fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+                ..PodSecurityContext::default()
+            }),
             node_selector: selector.map(|one| BTreeMap::from([one])),
             tolerations: Some(
                 [
@@ -112,7 +122,40 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         args: Some(spec.words.iter().map(|word| literal(word)).collect()),
         env: Some(environment),
         resources: Some(resources(config, spec)),
+        volume_mounts: saves(config, spec).map(|(_, mount)| vec![mount]),
         ..Container::default()
+    }
+}
+
+/// What a volume of saves is called in a Pod.
+const SAVES: &str = "saves";
+
+/// The volume of the folder that the session's words name, and how it is mounted there: that folder alone.
+fn saves<'a>(
+    config: &'a KubernetesConfig,
+    spec: &LaunchSpec,
+) -> Option<(&'a SavesVolume, VolumeMount)> {
+    let volume = config.saves.as_ref()?;
+    let own = spec.words.iter().take_while(|word| *word != "--");
+    let folder = own.filter_map(|word| word.strip_prefix("--save=")).next()?;
+    let inside = Path::new(folder).strip_prefix(&volume.root).ok()?;
+    let mount = VolumeMount {
+        name: SAVES.to_owned(),
+        mount_path: folder.to_owned(),
+        sub_path: Some(inside.to_str()?.to_owned()),
+        ..VolumeMount::default()
+    };
+    Some((volume, mount))
+}
+
+fn volume(saves: &SavesVolume) -> Volume {
+    Volume {
+        name: SAVES.to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: saves.claim.clone(),
+            read_only: None,
+        }),
+        ..Volume::default()
     }
 }
 
@@ -157,5 +200,58 @@ fn tolerate(taint: &str, config: &KubernetesConfig) -> Toleration {
         effect: Some("NoExecute".to_owned()),
         toleration_seconds: Some(i64::try_from(config.unreachable.as_secs()).unwrap_or(i64::MAX)),
         value: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(words: &[&str]) -> LaunchSpec {
+        LaunchSpec {
+            session: SessionId::random(),
+            user: "ada".to_owned(),
+            application: "game".to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            environment: BTreeMap::new(),
+            gpus: 0,
+            millicores: 0,
+            memory: 0,
+            zone: None,
+            max_duration: None,
+        }
+    }
+
+    #[test]
+    fn a_pod_has_the_saves_of_its_person_and_no_others() {
+        let mut config = KubernetesConfig::new("image");
+        let words = [
+            "--save=/data/saves/ada/game",
+            "--",
+            "game",
+            "--save=/data/saves/eve/game",
+        ];
+        assert_eq!(of(&config, &spec(&words)).spec.unwrap().volumes, None);
+        config.saves = Some(SavesVolume {
+            claim: "openuvr-saves".to_owned(),
+            root: "/data/saves".into(),
+            group: 1000,
+        });
+        let pod = of(&config, &spec(&words)).spec.unwrap();
+        let volume = &pod.volumes.unwrap()[0];
+        let claim = volume.persistent_volume_claim.as_ref().unwrap();
+        assert_eq!(claim.claim_name, "openuvr-saves");
+        assert_eq!(pod.security_context.unwrap().fs_group, Some(1000));
+        let mounts = pod.containers[0].volume_mounts.as_ref().unwrap();
+        assert_eq!(mounts.len(), 1);
+        assert_eq!(mounts[0].name, volume.name);
+        assert_eq!(mounts[0].mount_path, "/data/saves/ada/game");
+        assert_eq!(mounts[0].sub_path.as_deref(), Some("ada/game"));
+        // An application without saves, and words of its own.
+        let without = of(
+            &config,
+            &spec(&["--", "game", "--save=/data/saves/eve/game"]),
+        );
+        assert_eq!(without.spec.unwrap().volumes, None);
     }
 }

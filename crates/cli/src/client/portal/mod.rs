@@ -1,0 +1,387 @@
+//! `openuvr client --portal`: what happens before there is a host. The person logs in at a portal, starts a session
+//! there or finds one, and gets the ticket by which its host lets this client in.
+//!
+//! ```text
+//! LogIn::open ─► Visitor::enter ─► the session runs ─► ticket for this client's key ─► Place ─► the client
+//! ```
+//! All of it is over before the client's threads begin, but for the last word ([`Visit::leave`]), which comes after
+//! their end: nothing here is in the media path.
+
+mod http;
+mod login;
+mod password;
+mod tls;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use openuvr_proto::control::ticket::SessionUuid;
+use openuvr_runtime::client::link::{PortalLink, key_text};
+use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::config::portal::{Place, PortalAddress};
+use crate::config::{ClientConfig, visible};
+
+use login::LogIn;
+
+/// How often it is asked how the session does.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// How soon Ctrl-C is noticed between two questions.
+const TURN: Duration = Duration::from_millis(25);
+
+/// How long a portal may be away while its session is waited for: sessions go on while it is started anew (guess).
+const AWAY: Duration = Duration::from_secs(30);
+
+/// How often a start that got no answer is asked for again: the same id starts nothing twice.
+const TRIES: u32 = 3;
+
+/// An application, as the portal lists it.
+#[derive(Deserialize)]
+struct Application {
+    name: String,
+    title: String,
+    #[serde(default)]
+    description: String,
+}
+
+/// A session, as the portal lists it.
+#[derive(Clone, Deserialize)]
+struct Session {
+    id: String,
+    application: String,
+    title: String,
+    user: String,
+    own: bool,
+    state: State,
+    why: Option<String>,
+    server: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Queued,
+    Starting,
+    Running,
+    Ended,
+    Lost,
+}
+
+impl Session {
+    /// How it does, in words.
+    fn state(&self) -> String {
+        let why = self.why.as_deref().map(visible).unwrap_or_default();
+        match (self.state, &self.server) {
+            (State::Queued, _) => format!("queued: {why}"),
+            (State::Starting, _) => "starting".to_owned(),
+            (State::Running, Some(server)) => format!("running on {}", visible(server)),
+            (State::Running, None) => "running".to_owned(),
+            (State::Ended, _) => format!("ended: {why}"),
+            (State::Lost, _) => format!("lost: {why}"),
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        matches!(self.state, State::Queued | State::Starting | State::Running)
+    }
+}
+
+#[derive(Deserialize)]
+struct Ticket {
+    /// The link; none where the session answers no native clients.
+    native: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Wish {
+    watch: bool,
+    key: String,
+}
+
+/// Prints what the portal offers.
+///
+/// # Errors
+/// One line: nobody is let in, or there is no answer.
+pub(super) fn list(portal: &PortalAddress, config: &ClientConfig) -> Result<()> {
+    let login = LogIn::open(portal, config)?;
+    let applications: Vec<Application> = login.list("/api/applications")?;
+    let sessions: Vec<Session> = login.list("/api/sessions")?;
+    println!("Applications for {} at {portal}:", visible(&login.user));
+    let width = applications.iter().map(|of| of.name.chars().count()).max();
+    let width = width.unwrap_or_default().min(63);
+    for Application {
+        name,
+        title,
+        description,
+    } in &applications
+    {
+        let colon = if description.is_empty() { "" } else { ": " };
+        println!(
+            "  {:width$}  {}{colon}{}",
+            visible(name),
+            visible(title),
+            visible(description)
+        );
+    }
+    if applications.is_empty() {
+        println!("  none");
+    }
+    let going = sessions.iter().filter(|session| session.goes_on());
+    for (index, session) in going.enumerate() {
+        if index == 0 {
+            println!("Sessions:");
+        }
+        let whose = match session.own {
+            true => String::new(),
+            false => format!(" of {}", visible(&session.user)),
+        };
+        println!(
+            "  {}  {}{whose}, {}",
+            visible(&session.id),
+            visible(&session.title),
+            session.state()
+        );
+    }
+    Ok(())
+}
+
+impl LogIn {
+    fn list<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.http.ask("GET", path, Some(&self.who), None)?.done()
+    }
+}
+
+/// Somebody who was let in at a portal, and has no session yet.
+pub(super) struct Visitor {
+    login: LogIn,
+    /// An application's name, or a session's id.
+    wanted: String,
+    stop_session: bool,
+}
+
+/// A session at a portal.
+pub(super) struct Visit {
+    login: LogIn,
+    id: String,
+    wanted: String,
+    own: bool,
+    stop_session: bool,
+}
+
+impl Visitor {
+    /// Logs in, if the configuration names a portal. May ask the person.
+    ///
+    /// # Errors
+    /// One line: nobody is let in, or there is no answer.
+    pub(super) fn log_in(config: &ClientConfig) -> Result<Option<Visitor>> {
+        let (Some(portal), Some(wanted)) = (&config.portal, &config.application) else {
+            return Ok(None);
+        };
+        Ok(Some(Visitor {
+            login: LogIn::open(portal, config)?,
+            wanted: wanted.clone(),
+            stop_session: config.stop_session,
+        }))
+    }
+
+    /// Starts the session or finds it, waits until it runs, and gets the ticket for this client's key. `None`: the
+    /// person has given up waiting. Of a session that is another's, `config` is made that of an observer.
+    ///
+    /// # Errors
+    /// One line: there is no such application, the session has ended, or the portal is away.
+    pub(super) fn enter(
+        self,
+        config: &mut ClientConfig,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Visit, Place)>> {
+        let session = match self.find()? {
+            Some(session) => session,
+            None => self.start()?,
+        };
+        let Visitor {
+            login,
+            wanted,
+            stop_session,
+        } = self;
+        if !session.own {
+            config.watch();
+        }
+        let visit = Visit {
+            login,
+            id: session.id.clone(),
+            wanted,
+            own: session.own,
+            stop_session,
+        };
+        let place = match visit.wait_for(session, stop) {
+            Ok(true) => visit.place(config),
+            Ok(false) => {
+                visit.leave();
+                return Ok(None);
+            }
+            Err(why) => Err(why),
+        };
+        match place {
+            Ok(place) => Ok(Some((visit, place))),
+            Err(why) => {
+                visit.stop_if_wanted();
+                Err(why)
+            }
+        }
+    }
+
+    /// The session that is meant, if there is one already.
+    fn find(&self) -> Result<Option<Session>> {
+        let sessions: Vec<Session> = self.login.list("/api/sessions")?;
+        let by_id = self.wanted.parse::<SessionUuid>().is_ok();
+        let mut going = sessions.into_iter().filter(Session::goes_on);
+        let found = going.find(|session| match by_id {
+            true => session.id == self.wanted.to_ascii_lowercase(),
+            false => session.own && session.application == self.wanted,
+        });
+        if by_id && found.is_none() {
+            bail!("there is no session {} that goes on", self.wanted);
+        }
+        if let Some(session) = &found {
+            let title = visible(&session.title);
+            eprintln!(
+                "openuvr client: joining the session {} of {title}",
+                visible(&session.id)
+            );
+        }
+        Ok(found)
+    }
+
+    fn start(&self) -> Result<Session> {
+        let id = SessionUuid::generate().map_err(|e| anyhow!("{e}"))?;
+        let path = format!("/api/sessions/{id}");
+        let body = json!({ "application": self.wanted });
+        let mut tries = 1;
+        let answer = loop {
+            let asked = (self.login.http).ask("PUT", &path, Some(&self.login.who), Some(&body));
+            match asked {
+                Err(_) if tries < TRIES => tries += 1,
+                asked => break asked?,
+            }
+        };
+        answer
+            .done()
+            .with_context(|| format!("{} is not started", self.wanted))
+    }
+}
+
+impl Visit {
+    fn path(&self) -> String {
+        format!("/api/sessions/{}", self.id)
+    }
+
+    /// Waits until it runs, and says how it does meanwhile; `false` if the person has given up.
+    fn wait_for(&self, mut session: Session, stop: &AtomicBool) -> Result<bool> {
+        let mut told = String::new();
+        let mut heard = Instant::now();
+        loop {
+            let state = session.state();
+            if state != told {
+                eprintln!("openuvr client: {state}");
+                told = state;
+            }
+            match session.state {
+                State::Running => return Ok(true),
+                State::Ended | State::Lost => bail!("the session did not come about"),
+                State::Queued | State::Starting => {}
+            }
+            let next = Instant::now() + ASK_EVERY;
+            while Instant::now() < next {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+                std::thread::sleep(TURN);
+            }
+            match self.look() {
+                Ok(now) => (session, heard) = (now, Instant::now()),
+                Err(why) if heard.elapsed() >= AWAY => return Err(why),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn look(&self) -> Result<Session> {
+        self.login.list(&self.path())
+    }
+
+    /// Where the session is, with a ticket for this client's key.
+    fn place(&self, config: &ClientConfig) -> Result<Place> {
+        let identity = load_or_create(&config.config_dir, KeyOwner::Client)?;
+        let wish = Wish {
+            watch: config.observe || !self.own,
+            key: key_text(&identity.public()),
+        };
+        let path = format!("{}/ticket", self.path());
+        let wish = serde_json::to_value(wish)?;
+        let (http, who) = (&self.login.http, &self.login.who);
+        let ticket: Ticket = http.ask("POST", &path, Some(who), Some(&wish))?.done()?;
+        let link = ticket.native.ok_or_else(|| {
+            let portal = http.address();
+            anyhow!("this session takes browsers alone: play it at {portal}")
+        })?;
+        let link: PortalLink = link
+            .parse()
+            .map_err(|_| anyhow!("the portal gave a link that is none"))?;
+        Ok(link.into())
+    }
+
+    /// The client has ended: says what becomes of the session, or ends it.
+    pub(super) fn leave(self) {
+        if self.stop_if_wanted() {
+            return;
+        }
+        // How it ended is known to the portal a moment later than to who played.
+        let until = Instant::now() + ASK_EVERY * 4;
+        let (portal, wanted) = (self.login.http.address(), visible(&self.wanted));
+        loop {
+            match self.look() {
+                Ok(session) if !session.goes_on() => {
+                    eprintln!("openuvr client: the session has {}", session.state());
+                    return;
+                }
+                Ok(_) if Instant::now() < until => std::thread::sleep(TURN),
+                Ok(_) => break,
+                Err(why) => {
+                    eprintln!("openuvr client: what became of the session is not known: {why:#}");
+                    return;
+                }
+            }
+        }
+        if self.own {
+            eprintln!(
+                "openuvr client: the session goes on. To join it again: openuvr client --portal {portal} \
+                 --application {wanted}; the portal's page ends it, and so does --stop-session"
+            );
+        }
+    }
+
+    /// Ends the session if that is wanted, and it is one's own.
+    fn stop_if_wanted(&self) -> bool {
+        if !self.stop_session || !self.own {
+            return false;
+        }
+        let asked = self
+            .login
+            .http
+            .ask("DELETE", &self.path(), Some(&self.login.who), None);
+        // One that has ended by itself is gone.
+        let stopped = asked.and_then(|answer| match answer.status {
+            404 => Ok(()),
+            _ => answer.is_done(),
+        });
+        match stopped {
+            Ok(()) => eprintln!("openuvr client: the session is ended"),
+            Err(why) => eprintln!("openuvr client: the session could not be ended: {why:#}"),
+        }
+        true
+    }
+}

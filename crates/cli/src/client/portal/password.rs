@@ -1,0 +1,136 @@
+//! A person's name and password: from a file, or typed at the terminal where nobody sees it.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use openuvr_terminal::out;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use crate::config::portal::PortalAddress;
+
+/// Names the file, where no flag does.
+pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
+
+/// Bytes of a password at most, a guess: a portal takes fewer.
+const LONGEST: u64 = 1024;
+
+/// The name of the account.
+///
+/// # Errors
+/// One line: nobody can be asked.
+pub(super) fn ask_name(portal: &PortalAddress) -> Result<String> {
+    if !io::stdin().is_terminal() {
+        bail!("{portal} wants to know who you are: give --portal-user NAME");
+    }
+    out::ask(format_args!("Your account at {portal}: "));
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    match line.trim() {
+        "" => bail!("no account was given"),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The password, from the first line of `file`, or of the one that the environment names, or else from the person.
+///
+/// # Errors
+/// One line: the file can't be read, or nobody can be asked.
+pub(super) fn password(file: Option<&Path>, user: &str) -> Result<String> {
+    let named = std::env::var_os(FILE).filter(|file| !file.is_empty());
+    if let Some(file) = file.or(named.as_deref().map(Path::new)) {
+        return from_file(file);
+    }
+    if !io::stdin().is_terminal() {
+        bail!("the password of {user} is needed: give --portal-password-file FILE, or set {FILE}");
+    }
+    typed(user)
+}
+
+fn from_file(file: &Path) -> Result<String> {
+    let shown = file.display();
+    let mut text = String::new();
+    let opened = File::open(file).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    opened.with_context(|| format!("can't read the password in {shown}"))?;
+    let line = text.lines().next().unwrap_or_default();
+    match line.len() as u64 {
+        0 => bail!("the first line of {shown}, which is to be the password, is empty"),
+        length if length > LONGEST => {
+            bail!("the first line of {shown} is no password: it is too long")
+        }
+        _ => Ok(line.to_owned()),
+    }
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Silent {
+    before: Termios,
+}
+
+impl Silent {
+    fn begin() -> io::Result<Silent> {
+        let before = tcgetattr(io::stdin())?;
+        let mut now = before.clone();
+        // Also its signals come as characters: one must not end this program before the terminal is as it was.
+        now.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &now)?;
+        Ok(Silent { before })
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
+    }
+}
+
+fn typed(user: &str) -> Result<String> {
+    out::ask(format_args!("Its password for {user} (not shown): "));
+    let silent = Silent::begin().context("the terminal can't be made not to show the password")?;
+    let line = line_of(io::stdin().lock());
+    drop(silent);
+    // The return key was not shown.
+    out::ask(format_args!("\n"));
+    match line? {
+        Some(line) if !line.is_empty() => Ok(line),
+        _ => bail!("no password was given"),
+    }
+}
+
+/// A line as keys are typed; `None` if it is given up.
+fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
+    const INTERRUPT: u8 = 0x03;
+    const END: u8 = 0x04;
+    const BACKSPACE: u8 = 0x08;
+    const KILL_LINE: u8 = 0x15;
+    const DELETE: u8 = 0x7f;
+    let mut line: Vec<u8> = Vec::new();
+    for key in keys.bytes().take(4 * LONGEST as usize) {
+        match key? {
+            INTERRUPT | END => return Ok(None),
+            b'\r' | b'\n' => return Ok(String::from_utf8(line).ok()),
+            KILL_LINE => line.clear(),
+            BACKSPACE | DELETE => {
+                // All bytes of a character: those that follow its first are 10xxxxxx (RFC 3629).
+                while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+            }
+            byte => line.push(byte),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_make_a_password_or_give_it_up() {
+        let line = |keys: &str| line_of(keys.as_bytes()).unwrap();
+        assert_eq!(line("secret\n").as_deref(), Some("secret"));
+        assert_eq!(line("wrong\x15sü\x7f\x7fsix\r").as_deref(), Some("six"));
+        assert_eq!(line("secr\x03et\n"), None);
+        assert_eq!(line("secret"), None);
+    }
+}

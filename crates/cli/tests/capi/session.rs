@@ -1,0 +1,139 @@
+//! A session of a portal whose application links the library: `openuvr session --door api`.
+
+use std::process::Command;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::Actions;
+use openuvr_runtime::client::link::key_of;
+use serde_json::Value;
+
+use crate::build::{library, program};
+use crate::support::portal::Portal;
+use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
+
+/// A session of the host `plain`, whose standard input does not end.
+fn start(portal: &Portal, folder: &Folder, words: &[&str], script: &str) -> Program {
+    let key = format!("--ticket-key={}", portal.key());
+    let id = format!("--id={}", portal.session);
+    let own = ["session", &key, &id, "--door=api", "--size=640x368"];
+    let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
+    let plain = program(folder, "examples/plain.c", &[]);
+    let script = script.replace("PLAIN", plain.to_str().expect("UTF-8"));
+    let mut command = openuvr(&[&own[..], &more, words, &["--", "sh", "-c", &script]].concat());
+    command.env("PULSE_SERVER", NO_SOUND);
+    command.env("LD_LIBRARY_PATH", library().folder);
+    Program::start("session", command)
+}
+
+fn has_xvfb() -> bool {
+    let there = Command::new("Xvfb").arg("-help").output().is_ok();
+    if !there {
+        skip("Xvfb is not installed");
+    }
+    there
+}
+
+#[test]
+fn an_application_of_the_library_is_a_portals_session() {
+    if !has_xvfb() {
+        return;
+    }
+    let (portal, folder) = (Portal::new(), Folder::new());
+    // What it would do by itself is another's word here: the session says where it listens and who may come.
+    let script = "sleep 1000 | exec PLAIN 1234 127.0.0.1:1";
+    let mut session = start(&portal, &folder, &[], script);
+    let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
+    let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
+    let native = at["native"].as_str().expect("an address");
+    assert_ne!(native, "127.0.0.1:1");
+    // Another portal's word is none.
+    let other = Portal {
+        session: portal.session,
+        ..Portal::new()
+    };
+    let forged = other.link(native, host, &other.ticket(Role::Player, None));
+    let mut refused = client(&folder, "eve", &forged, &["--present", "null"]);
+    let (status, said) = refused.ended();
+    assert!(
+        !status.success() && said.contains("not signed by the portal"),
+        "{said}"
+    );
+    // Nor is the PIN that the application has named.
+    let pin = ["--present", "null", "--pin", "1234"];
+    let mut refused = client(&folder, "pin", native, &pin);
+    let (status, said) = refused.ended();
+    assert!(!status.success(), "{said}");
+    let link = portal.link(native, host, &portal.ticket(Role::Player, None));
+    let player = client(&folder, "player", &link, &["--present", "null"]);
+    player.line("player at");
+    player.line("showing 640x368");
+    // And its page asks for a word of the portal.
+    let ask = |method: &str, path: &str| {
+        let url = format!("{}{path}", at["web"].as_str().expect("an address"));
+        let token = format!("Authorization: Bearer {}", portal.token(Actions::ALL));
+        let words = [
+            "--silent",
+            "--insecure",
+            "--request",
+            method,
+            "--header",
+            &token,
+            &url,
+        ];
+        let answer = Command::new("curl").args(words).output();
+        String::from_utf8(answer.expect("curl is installed").stdout).expect("text")
+    };
+    eventually("the player is counted", || {
+        let told: Value = serde_json::from_str(&ask("GET", "/session")).expect("JSON");
+        (told["connected"] == 1).then_some(())
+    });
+    ask("POST", "/session/stop");
+    let (_, said) = session.ended();
+    assert!(said.contains("the portal stopped the session"), "{said}");
+}
+
+#[test]
+fn an_application_of_the_library_streams_from_a_sandbox() {
+    let sandbox = Command::new("bwrap")
+        .args(["--unshare-user", "--ro-bind", "/", "/", "true"])
+        .output();
+    if !sandbox.is_ok_and(|tried| tried.status.success()) {
+        skip("bubblewrap is not installed, or makes no sandbox here");
+        return;
+    }
+    if !has_xvfb() {
+        return;
+    }
+    let (portal, folder) = (Portal::new(), Folder::new());
+    let libraries = library().folder;
+    let words = ["--sandbox", "--readable"];
+    let words = [
+        &words[..],
+        &[libraries.to_str().expect("UTF-8"), "--readable"],
+    ]
+    .concat();
+    let place = folder.path().to_str().expect("UTF-8").to_owned();
+    let words = [&words[..], &[&*place]].concat();
+    let script = "sleep 1000 | exec PLAIN";
+    let mut session = start(&portal, &folder, &words, script);
+    let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
+    let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
+    let native = at["native"].as_str().expect("an address");
+    let link = portal.link(native, host, &portal.ticket(Role::Player, None));
+    let player = client(&folder, "player", &link, &["--present", "null"]);
+    player.line("showing 640x368");
+    session.signal(rustix::process::Signal::TERM);
+    session.ended();
+}
+
+#[test]
+fn an_application_without_the_library_is_told_of() {
+    if !has_xvfb() {
+        return;
+    }
+    let (portal, folder) = (Portal::new(), Folder::new());
+    let mut session = start(&portal, &folder, &[], "exit 3");
+    let (_, said) = session.ended();
+    assert!(said.contains("ended without a picture"), "{said}");
+    assert!(said.contains("not link libopenuvr"), "{said}");
+}

@@ -1,0 +1,193 @@
+//! `openuvr session --sandbox` and `--application-user`: what an application can't get at, and what stays of it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_runtime::client::link::key_of;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::portal::Portal;
+use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
+
+/// Whether this machine has what a sandbox needs.
+fn has_sandbox() -> bool {
+    let tried = Command::new("bwrap")
+        .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
+        .args(["--proc", "/proc", "true"])
+        .output();
+    let has = tried.is_ok_and(|tried| tried.status.success());
+    if !has {
+        skip("bubblewrap is not installed, or makes no sandbox here");
+    }
+    has && has_xvfb()
+}
+
+fn has_xvfb() -> bool {
+    let there = Command::new("Xvfb").arg("-help").output().is_ok();
+    if !there {
+        skip("Xvfb is not installed");
+    }
+    there
+}
+
+/// A session of a shell's script, in which SCENE is the built-in scene and KEYS the host's folder of keys.
+fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
+    let scene = format!(
+        "{} scene --size=320x200 --fps=10",
+        env!("CARGO_BIN_EXE_openuvr")
+    );
+    let name = portal.session.to_string().replace('-', "");
+    let keys = std::env::temp_dir().join(format!("ouvr-{name}/keys"));
+    let script = script.replace("SCENE", &scene);
+    let script = script.replace("KEYS", keys.to_str().expect("UTF-8"));
+    let key = format!("--ticket-key={}", portal.key());
+    let id = format!("--id={}", portal.session);
+    let own = ["session", &key, &id, "--size=320x200", "--lease=600"];
+    let more = ["--set=realtime=off", "--set=sound=off"];
+    let mut command = openuvr(&[&own[..], &more, words, &["--", "sh", "-c", &script]].concat());
+    command.env("PULSE_SERVER", NO_SOUND);
+    Program::start("session", command)
+}
+
+/// What the script looks at, each into a file of its home.
+const LOOKS: &str = "cat KEYS/* >$HOME/keys 2>/dev/null
+ls -d KEYS >$HOME/folder 2>/dev/null
+ls /proc | grep '^[0-9]' | wc -l >$HOME/processes
+ls /tmp/.X11-unix | wc -l >$HOME/displays
+touch /usr/openuvr-was-here 2>/dev/null && echo yes >$HOME/wrote
+id -u >$HOME/uid
+echo $TMPDIR >$HOME/tmp
+echo kept >$HOME/saved
+";
+
+fn read(folder: &str, file: &str) -> String {
+    let text = fs::read_to_string(format!("{folder}/{file}"));
+    text.unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn an_application_in_a_sandbox_sees_what_is_its_own() {
+    if !has_sandbox() {
+        return;
+    }
+    let (portal, folder) = (Portal::new(), Folder::new());
+    let saves = folder.join("saves");
+    let script = format!(
+        "{LOOKS}
+trap 'echo in order >$HOME/end; kill $!; exit 0' TERM
+sleep 1000 & setsid sleep 1000 &
+SCENE & wait"
+    );
+    let mut session = start(&portal, &["--sandbox", "--save", &saves], &script);
+    let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
+    let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
+    let native = at["native"].as_str().expect("an address");
+    let link = portal.link(native, host, &portal.ticket(Role::Player, None));
+    let player = client(&folder, "player", &link, &["--present", "null"]);
+    player.line("player at");
+    eventually("the script has looked", || {
+        (read(&saves, "saved") == "kept").then_some(())
+    });
+    assert_eq!(read(&saves, "keys"), "");
+    assert_eq!(read(&saves, "folder"), "");
+    assert_eq!(read(&saves, "wrote"), "");
+    assert_eq!(read(&saves, "displays"), "1");
+    assert_eq!(read(&saves, "tmp"), "/tmp");
+    let processes: u32 = read(&saves, "processes").parse().expect("a number");
+    assert!(processes < 8, "{processes} processes");
+    session.signal(Signal::TERM);
+    session.ended();
+    // It was asked to end, and had the time to.
+    assert_eq!(read(&saves, "end"), "in order");
+    let mark = format!("OPENUVR_SESSION={}", portal.session);
+    eventually("the end of all its processes", || {
+        let all = fs::read_dir("/proc").expect("it is there").flatten();
+        let of_it = all.filter(|entry| {
+            let about = fs::read(entry.path().join("environ")).unwrap_or_default();
+            about
+                .split(|byte| *byte == 0)
+                .any(|of| of == mark.as_bytes())
+        });
+        (of_it.count() == 0).then_some(())
+    });
+    // And the next session has its saves.
+    let next = Portal::new();
+    let again = "cat $HOME/saved >$HOME/again; SCENE";
+    let mut session = start(&next, &["--sandbox", "--save", &saves], again);
+    session.line("\"web\":");
+    eventually("the saves are there", || {
+        (read(&saves, "again") == "kept").then_some(())
+    });
+    session.signal(Signal::TERM);
+    session.ended();
+}
+
+#[test]
+fn an_application_runs_as_an_account_of_its_own() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root may start an application as another account");
+        return;
+    }
+    if !has_xvfb() {
+        return;
+    }
+    // Debian's account for games.
+    let known = Command::new("id").args(["-u", "games"]).output();
+    let uid = String::from_utf8(known.expect("id is there").stdout).expect("text");
+    if uid.trim().is_empty() {
+        skip("there is no account games");
+        return;
+    }
+    let folder = Folder::new();
+    let through = fs::Permissions::from_mode(0o711);
+    fs::set_permissions(folder.path(), through).expect("it is ours");
+    let script = format!("{LOOKS} xdpyinfo >$HOME/display 2>&1; echo $? >$HOME/code; sleep 1000");
+    let sandbox: &[&[&str]] = match has_sandbox() {
+        true => &[&[], &["--sandbox"]],
+        false => &[&[]],
+    };
+    for (index, words) in sandbox.iter().enumerate() {
+        let portal = Portal::new();
+        let saves = folder.join(&format!("saves-{index}"));
+        let own = [
+            "--application-user=games",
+            "--save",
+            &saves,
+            "--first-picture=600",
+        ];
+        let mut session = start(&portal, &[&own[..], words].concat(), &script);
+        session.line("\"web\":");
+        eventually("the script has looked", || {
+            (!read(&saves, "code").is_empty()).then_some(())
+        });
+        assert_eq!(read(&saves, "uid"), uid.trim());
+        assert_eq!(read(&saves, "keys"), "");
+        assert_eq!(read(&saves, "wrote"), "");
+        assert_eq!(read(&saves, "code"), "0", "{}", read(&saves, "display"));
+        session.signal(Signal::TERM);
+        session.ended();
+    }
+}
+
+#[test]
+fn what_can_not_be_confined_is_told() {
+    let portal = Portal::new();
+    for (words, why) in [
+        (["--application-user=root", "--"], "root"),
+        (["--application-user=no-such-account", "--"], "no account"),
+        (
+            ["--application-user=games", "--door=run"],
+            "for --door screen",
+        ),
+    ] {
+        let words: Vec<&str> = words.into_iter().filter(|word| *word != "--").collect();
+        let mut session = start(&portal, &words, "true");
+        let (status, said) = session.ended();
+        assert!(!status.success(), "{said}");
+        let only_root = said.contains("only root");
+        assert!(said.contains(why) || only_root, "{said}");
+    }
+}
