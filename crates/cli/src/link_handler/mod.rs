@@ -33,8 +33,8 @@ Examples:
                                             those to these hosts alone
   openuvr link uninstall
 
-A link says where to connect, and nothing else. Whatever page it stands in, the client that it opens has the settings
-of openuvr client (client.toml), but shares no clipboard and no microphone.")]
+A link says where to connect, and nothing else. Whatever page it stands in, the client that it opens
+has the settings of openuvr client (client.toml), but shares no clipboard and no microphone.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

@@ -86,7 +86,7 @@ impl Drop for Silent {
 }
 
 fn typed(user: &str) -> Result<String> {
-    out::ask(format_args!("Its password for {user} (not shown): "));
+    out::ask(format_args!("The password of {user} (not shown): "));
     let silent = Silent::begin().context("the terminal can't be made not to show the password")?;
     let line = line_of(io::stdin().lock());
     drop(silent);
