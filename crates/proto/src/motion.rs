@@ -83,9 +83,10 @@ impl Track {
         while self.0.len() > 1 && (self.0.len() >= KEPT || at.since(self.0[0].0) > BASELINE) {
             self.0.pop_front();
         }
-        let moved = self.0.front().map(|(before, from)| {
-            Velocity::between(from, pose, at.since(*before).as_secs_f32())
-        });
+        let moved = self
+            .0
+            .front()
+            .map(|(before, from)| Velocity::between(from, pose, at.since(*before).as_secs_f32()));
         self.0.push_back((at, *pose));
         moved.unwrap_or_default()
     }
