@@ -262,7 +262,12 @@ impl Session {
         let known = refresh.phase.bound <= period / 4;
         // As many pictures as it shows: at another rate there is no moment for each.
         let apart = refresh.period.abs_diff(period);
-        (known && apart < period / 50).then_some(refresh.phase.at)
+        (known && apart < period / 50).then(|| {
+            // What is a little apart is much after many refreshes: the one that is next now is meant.
+            let theirs = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
+            let (at, now) = (refresh.phase.at.0, clock::now().0);
+            Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(theirs)))
+        })
     }
 
     /// What the player's display is like for its eyes.
