@@ -285,6 +285,36 @@ enum OPENUVR_LEFT {
     OPENUVR_LEFT_ENDED = 4,
 };
 
+// A person's hands: their places in `openuvr_controllers`, and bits of its `held`.
+enum OPENUVR_HAND {
+    // The left one: place 0, bit 1.
+    OPENUVR_HAND_LEFT = 0,
+    // The right one: place 1, bit 2.
+    OPENUVR_HAND_RIGHT = 1,
+};
+
+// Bits of what is pressed and touched of a controller. The names are those of OpenXR's Touch controllers.
+enum OPENUVR_BUTTON {
+    // X of the left hand, A of the right one, is pressed.
+    OPENUVR_BUTTON_A_X = 1,
+    // Y of the left hand, B of the right one, is pressed.
+    OPENUVR_BUTTON_B_Y = 2,
+    // The menu button of the left hand, the system button of the right one, is pressed.
+    OPENUVR_BUTTON_MENU_SYSTEM = 4,
+    // The thumbstick is pressed.
+    OPENUVR_BUTTON_THUMBSTICK = 8,
+    // X or A is touched.
+    OPENUVR_BUTTON_A_X_TOUCH = 16,
+    // Y or B is touched.
+    OPENUVR_BUTTON_B_Y_TOUCH = 32,
+    // The trigger is touched.
+    OPENUVR_BUTTON_TRIGGER_TOUCH = 64,
+    // The thumbstick is touched.
+    OPENUVR_BUTTON_THUMBSTICK_TOUCH = 128,
+    // The thumb rest is touched.
+    OPENUVR_BUTTON_THUMBREST_TOUCH = 256,
+};
+
 // A host. Made by `openuvr_alloc_context` or `openuvr_open`, ended by `openuvr_close`. A process may
 // have several; they share nothing. Its functions may be called from any thread, but for those that
 // read a pixel buffer, and for `openuvr_close`.
@@ -663,6 +693,73 @@ struct openuvr_event {
     char name[64];
 };
 
+// Where a part of a controller is, in the space of the head's poses (`openuvr_pose`).
+struct openuvr_placed {
+    // 1: it is tracked; 0: it is not, and the rest does not count.
+    uint32_t tracked;
+    // 1: `linear` is known.
+    uint32_t has_linear;
+    // 1: `angular` is known.
+    uint32_t has_angular;
+    // In metres.
+    float position[3];
+    // A rotation as a quaternion x, y, z, w of length 1, within 1 %.
+    float orientation[4];
+    // Velocity in metres a second.
+    float linear[3];
+    // In radians a second around each axis.
+    float angular[3];
+};
+
+// One controller.
+struct openuvr_controller {
+    // The middle of the palm, as OpenXR's `grip`.
+    struct openuvr_placed grip;
+    // What it points with, along -z, as OpenXR's `aim`.
+    struct openuvr_placed aim;
+    // Bits of `OPENUVR_BUTTON`.
+    uint32_t buttons;
+    // How far the trigger is pulled: 0 to 1.
+    float trigger;
+    // How hard it is squeezed: 0 to 1.
+    float squeeze;
+    // The thumbstick, to the right and up: -1 to 1.
+    float thumbstick[2];
+};
+
+// What a person holds. Set `size` to `sizeof(struct openuvr_controllers)` and what is not named to 0.
+struct openuvr_controllers {
+    // Bytes of this structure.
+    uint32_t size;
+    // Which hands hold one: 1 the left one, 2 the right one, 3 both, 0 none.
+    uint32_t held;
+    // At the host: counts up with each of this player's states.
+    uint32_t number;
+    // At the host: whose they are.
+    uint32_t session;
+    // When they were sampled, in nanoseconds of CLOCK_MONOTONIC here; at the MUD 0: now; at the host -1:
+    // not known yet.
+    int64_t sampled_ns;
+    // At the host: when they arrived.
+    int64_t received_ns;
+    // The left hand's and the right hand's.
+    struct openuvr_controller hands[2];
+};
+
+// What a hand is to feel. Set `size` to `sizeof(struct openuvr_haptic)`.
+struct openuvr_haptic {
+    // Bytes of this structure.
+    uint32_t size;
+    // An `OPENUVR_HAND`.
+    uint32_t hand;
+    // How hard: 0 (it stops) to 1.
+    float amplitude;
+    // In Hz, up to 65535; 0: whatever suits the device.
+    uint32_t frequency;
+    // How long, in nanoseconds, up to 60 seconds; 0 with an amplitude: as short as the device can.
+    uint64_t duration_ns;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -978,6 +1075,27 @@ int openuvr_mud_next_log(struct openuvr_mud_context *context,
 // most; then the oldest are lost. From any thread, once the thread is started.
 int openuvr_next_event(struct openuvr_context *context,
                        struct openuvr_event *event);
+
+// Writes what the player holds, as it was heard last, into `*controllers`, whose `size` the caller has set.
+// Returns 1, or 0 if nobody has told since the current player came. From any thread.
+int openuvr_last_controllers(struct openuvr_context *context,
+                             struct openuvr_controllers *controllers);
+
+// Lets a hand of the player's feel this, in place of what it felt. Nobody feels it while nobody plays. From
+// any thread, once the thread is started; does not block.
+int openuvr_send_haptic(struct openuvr_context *context,
+                        const struct openuvr_haptic *haptic);
+
+// Sends what the person holds. It is no event: only the newest counts, so say it again and again, at best
+// with each pose. More than 2000 a second are not sent. Returns its number, or 0 while there is no session.
+// From any thread; does not block.
+int openuvr_send_controllers(struct openuvr_mud_context *context,
+                             const struct openuvr_controllers *controllers);
+
+// Writes what a hand is to feel into `*haptic`, whose `size` the caller has set: the oldest that was not
+// taken yet, of the newest 64. Returns 1 if there was one, 0 if not. From any thread; does not block.
+int openuvr_next_haptic(struct openuvr_mud_context *context,
+                        struct openuvr_haptic *haptic);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -22,6 +22,7 @@ pub mod features;
 mod ffi;
 mod gl;
 mod handle;
+pub mod hands;
 pub mod host;
 mod input;
 pub mod keys;

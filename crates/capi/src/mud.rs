@@ -69,7 +69,7 @@ pub(crate) struct Started {
     pulled: bool,
     client: Option<Arc<ClientRuntime>>,
     devices: Option<Registrar>,
-    state: Arc<Mutex<MudState>>,
+    pub(crate) state: Arc<Mutex<MudState>>,
     log: Arc<Log>,
     teller: Option<Worker>,
     /// What the application takes.
@@ -410,13 +410,13 @@ pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_conte
 }
 
 impl Started {
-    fn client(&self) -> Outcome<&ClientRuntime> {
+    pub(crate) fn client(&self) -> Outcome<&ClientRuntime> {
         let over = || Failure::new(OPENUVR_ERROR_ENDED, "the stream has ended");
         self.client.as_deref().ok_or_else(over)
     }
 
     /// The end, if it has come.
-    fn end(&self) -> Option<Failure> {
+    pub(crate) fn end(&self) -> Option<Failure> {
         let end = lock(&self.state).end.clone();
         end.map(|why| Failure::new(OPENUVR_ERROR_ENDED, why))
     }

@@ -1,8 +1,10 @@
 //! What an application is told of what happens in its host or MUD: as lines, and in numbers.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::controller::Haptic;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
 use openuvr_runtime::client::{Notice as ClientNotice, StopReason};
 use openuvr_runtime::host::Notice;
@@ -89,7 +91,12 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
 pub(crate) struct MudState {
     pub(crate) statistics: openuvr_mud_statistics,
     pub(crate) end: Option<String>,
+    /// What hands are to feel and the application has not taken.
+    pub(crate) haptics: VecDeque<Haptic>,
 }
+
+/// Of an application that takes none, the oldest are forgotten.
+const HAPTICS: usize = 64;
 
 /// Keeps and passes on what a MUD's threads said.
 pub(crate) fn note(state: &Mutex<MudState>, pictures: &Pictures, log: &Log, notice: ClientNotice) {
@@ -145,8 +152,13 @@ fn keep(
             (statistics.width, statistics.height) = (size.width, size.height);
             (OPENUVR_LOG_INFO, format!("showing {size}"))
         }
-        // No application has asked for what hands feel.
-        ClientNotice::Haptic(_) => return None,
+        ClientNotice::Haptic(haptic) => {
+            if state.haptics.len() == HAPTICS {
+                state.haptics.pop_front();
+            }
+            state.haptics.push_back(haptic);
+            return None;
+        }
         ClientNotice::SourceShown(shown) => (
             OPENUVR_LOG_INFO,
             match shown {

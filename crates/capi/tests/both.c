@@ -153,9 +153,11 @@ int main(int argc, char **argv)
     struct openuvr_mud_statistics seen = { .size = sizeof seen };
     struct openuvr_input key = { .size = sizeof key }, motion = { .size = sizeof motion };
     struct openuvr_pose pose = { .size = sizeof pose }, posed = { .size = sizeof posed };
+    struct openuvr_controllers hold = { .size = sizeof hold }, held = { .size = sizeof held };
+    struct openuvr_haptic feel = { .size = sizeof feel }, felt = { .size = sizeof felt };
     static const uint32_t arrow[] = { 0xff112233, 0, 0, 0xff445566, 0, 0xff778899 };
     struct openuvr_pointer pointer = { .size = sizeof pointer };
-    int shown = 0, keys = 0, poses = 0, waited = 0, pointed = 0, turn;
+    int shown = 0, keys = 0, poses = 0, hands = 0, feels = 0, waited = 0, pointed = 0, turn;
 
     for (int y = 0; y < HEIGHT; y++)
         for (int x = 0; x < WIDTH; x++) {
@@ -169,6 +171,16 @@ int main(int argc, char **argv)
     motion.y = -4;
     pose.position[1] = 1.5f;
     pose.orientation[3] = 1.0f;
+    hold.held = 2;
+    hold.hands[1].grip.tracked = 1;
+    hold.hands[1].grip.position[2] = -0.5f;
+    hold.hands[1].grip.orientation[3] = 1.0f;
+    hold.hands[1].buttons = OPENUVR_BUTTON_A_X;
+    hold.hands[1].trigger = 1;
+    hold.hands[1].thumbstick[0] = -1;
+    feel.hand = OPENUVR_HAND_RIGHT;
+    feel.amplitude = 1;
+    feel.duration_ns = 20000000;
     for (int i = 0; i < 2; i++)
         hosts[i] = host(folder, i ? "host-b" : "host-a", i);
     for (int i = 0; i < 2; i++)
@@ -197,12 +209,20 @@ int main(int argc, char **argv)
         /* And back. */
         key.value = !key.value;
         if (openuvr_send_input(muds[0], &key) < 0 || openuvr_send_input(muds[1], &motion) < 0 ||
-            openuvr_send_pose(muds[0], &pose) < 0)
+            openuvr_send_pose(muds[0], &pose) < 0 || openuvr_send_controllers(muds[0], &hold) < 0 ||
+            openuvr_send_haptic(hosts[0], &feel) < 0)
             more(&wrong);
         while (openuvr_next_input(hosts[0], &input) == 1)
             keys += input.kind == OPENUVR_INPUT_KEY && input.code == KEY_A;
         if (openuvr_last_pose(hosts[0], &posed) == 1)
             poses += posed.position[1] == 1.5f && posed.id > 0 && posed.has_linear == 0;
+        if (openuvr_last_controllers(hosts[0], &held) == 1)
+            hands += held.held == 2 && held.number > 0 && held.hands[0].grip.tracked == 0 &&
+                     held.hands[1].grip.position[2] == -0.5f && held.hands[1].aim.tracked == 0 &&
+                     held.hands[1].buttons == OPENUVR_BUTTON_A_X && held.hands[1].trigger == 1 &&
+                     held.hands[1].thumbstick[0] == -1;
+        while (openuvr_next_haptic(muds[0], &felt) == 1)
+            feels += felt.hand == OPENUVR_HAND_RIGHT && felt.amplitude == 1 && felt.duration_ns == 20000000;
         struct openuvr_pointer told = { .size = sizeof told };
         if (openuvr_mud_pointer(muds[0], &told) == 1)
             pointed = told.relative == 1 && told.visible == 1 && told.x == 100 && told.y == 65535 &&
@@ -210,16 +230,16 @@ int main(int argc, char **argv)
                       memcmp(told.argb, arrow, sizeof arrow) == 0;
         openuvr_statistics(hosts[0], &statistics);
         openuvr_mud_statistics(muds[0], &seen);
-        if (shown > 5 && keys > 2 && poses > 2 && waited > 5 && pointed && count(&frames_called) > 5 &&
+        if (shown > 5 && keys > 2 && poses > 2 && hands > 2 && feels > 2 && waited > 5 && pointed && count(&frames_called) > 5 &&
             count(&motions_called) > 2 && statistics.whole > 5 && seen.whole > 5 &&
             seen.state == OPENUVR_MUD_PLAYING && statistics.latency_p50_ns > 0)
             break;
         usleep(5000);
     }
     fprintf(stderr,
-            "%d pictures polled, %d called, %d keys, %d motions, %d poses, %d waited for, pointer %d, "
+            "%d pictures polled, %d called, %d keys, %d motions, %d poses, %d times hands, %d felt, %d waited for, pointer %d, "
             "%u player, %llu whole, %d wrong, %d turns\n",
-            shown, count(&frames_called), keys, count(&motions_called), poses, waited, pointed,
+            shown, count(&frames_called), keys, count(&motions_called), poses, hands, feels, waited, pointed,
             statistics.players, (unsigned long long)statistics.whole, count(&wrong), turn);
     if (turn == 3000 || statistics.players != 1)
         more(&wrong);

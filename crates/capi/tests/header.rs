@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files whose items the header has, in its order.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "version",
     "enums",
     "error",
@@ -25,6 +25,7 @@ const SOURCES: [&str; 18] = [
     "mud",
     "sound",
     "poll",
+    "hands",
 ];
 
 fn root() -> PathBuf {
@@ -100,6 +101,8 @@ fn generated() -> String {
         "OPENUVR_EVENT_KIND",
         "OPENUVR_ROLE",
         "OPENUVR_LEFT",
+        "OPENUVR_HAND",
+        "OPENUVR_BUTTON",
     ]
     .map(str::to_owned)
     .to_vec();

@@ -123,6 +123,8 @@ static void null_and_wrong_contexts(void)
     struct openuvr_mud_context *no_mud = NULL;
     struct openuvr_input input = { .size = sizeof input };
     struct openuvr_pose pose = { .size = sizeof pose };
+    struct openuvr_controllers held = { .size = sizeof held };
+    struct openuvr_haptic haptic = { .size = sizeof haptic };
     struct openuvr_picture picture = { .size = sizeof picture };
     struct openuvr_statistics statistics = { .size = sizeof statistics };
     struct openuvr_mud_statistics seen = { .size = sizeof seen };
@@ -156,6 +158,8 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_send_picture(none, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_next_input(none, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_last_pose(none, &pose), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_last_controllers(none, &held), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_haptic(none, &haptic), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_last_error(none, text, sizeof text), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_pin(none, text, sizeof text), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_listen_address(none, text, sizeof text), OPENUVR_ERROR_NULL);
@@ -167,6 +171,8 @@ static void null_and_wrong_contexts(void)
     EXPECT(openuvr_next_frame(no_mud, &picture, 0), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_input(no_mud, &input), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_send_pose(no_mud, &pose), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_controllers(no_mud, &held), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_next_haptic(no_mud, &haptic), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_mud_last_error(no_mud, text, sizeof text), OPENUVR_ERROR_NULL);
     EXPECT(openuvr_mud_statistics(no_mud, &seen), OPENUVR_ERROR_NULL);
     openuvr_close(NULL);
@@ -295,6 +301,8 @@ static void pictures(struct openuvr_context *context)
     struct openuvr_picture picture = { .size = sizeof picture };
     struct openuvr_input input = { 0 };
     struct openuvr_pose pose = { .size = sizeof pose };
+    struct openuvr_controllers held = { .size = sizeof held };
+    struct openuvr_haptic haptic = { .size = sizeof haptic };
     struct openuvr_event event = { .size = sizeof event };
     struct openuvr_pointer pointer = { .size = sizeof pointer };
 
@@ -344,6 +352,16 @@ static void pictures(struct openuvr_context *context)
     EXPECT(openuvr_next_input(context, &input), 0);
     EXPECT(openuvr_last_pose(context, &pose), 0);
     EXPECT(openuvr_last_pose(context, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_last_controllers(context, &held), 0);
+    EXPECT(openuvr_last_controllers(context, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_haptic(context, NULL), OPENUVR_ERROR_NULL);
+    EXPECT(openuvr_send_haptic(context, &haptic), OPENUVR_OK);
+    haptic.hand = 2;
+    EXPECT(openuvr_send_haptic(context, &haptic), OPENUVR_ERROR_ARGUMENT);
+    haptic.hand = 1, haptic.amplitude = 1.5f;
+    EXPECT(openuvr_send_haptic(context, &haptic), OPENUVR_ERROR_ARGUMENT);
+    haptic.amplitude = 1, haptic.duration_ns = 61000000000;
+    EXPECT(openuvr_send_haptic(context, &haptic), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_map_input_device(context, -1, 1), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_map_input_device(context, 1, 999), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_open_pairing(context, "12", 1), OPENUVR_ERROR_ARGUMENT);

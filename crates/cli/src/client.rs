@@ -1,6 +1,7 @@
 //! `openuvr client`: opens everything that the configuration names, starts the client's threads,
 //! and tells the person what happens.
 
+mod phase;
 mod portal;
 mod worn;
 
@@ -91,6 +92,7 @@ fn play(
     stop: Option<Arc<AtomicBool>>,
 ) -> Result<ExitCode> {
     let worn = ends.worn.take();
+    let refreshes = ends.refreshes.take();
     let recorder = Recorder::new(&Options::from(config))?;
     let opened = open(config, host)?;
     let host = opened.target.host.clone();
@@ -119,9 +121,12 @@ fn play(
         silent,
         headset: worn.as_ref().map(|worn| Arc::clone(&worn.headset)),
     };
-    let outcome = match worn {
-        Some(worn) => worn.beside(&client, || session.follow(&client, config.lasting, &stop)),
-        None => session.follow(&client, config.lasting, &stop),
+    let mut follow = || session.follow(&client, config.lasting, &stop);
+    let eyes = config.eyes_seen();
+    let outcome = match (worn, refreshes) {
+        (Some(worn), _) => worn.beside(&client, eyes, follow),
+        (None, Some(display)) => phase::beside(&display, eyes, &client, follow),
+        (None, None) => follow(),
     };
     for notice in client.stop() {
         // It ends anyway.
@@ -190,6 +195,8 @@ struct Ends {
     eyes: Eyes,
     /// The headset, if that is the surface.
     worn: Option<Worn>,
+    /// The X display whose refreshes the host is to hear of.
+    refreshes: Option<String>,
     /// Refreshes a second of its display, rounded up, where they are known.
     fps: Option<NonZeroU16>,
 }
@@ -203,6 +210,10 @@ impl Ends {
             InputFrom::Devices(list) => Some(format!("evdev:{list}")),
             InputFrom::Window | InputFrom::Nothing => None,
         };
+        let refreshes = match &surface {
+            Surface::X11 { display, .. } => Some(display.clone()),
+            _ => None,
+        };
         let (surface, worn, refresh) = match surface {
             Surface::Xr => {
                 let worn = Worn::open()?;
@@ -215,7 +226,10 @@ impl Ends {
             }
         };
         let head = config.head.0.as_deref().map(head::open).transpose()?;
+        // Only who is a headset draws for the moments of its display.
+        let refreshes = refreshes.filter(|_| head.is_some());
         Ok(Ends {
+            refreshes,
             worn,
             input: input.map(|spec| input_source::open(&spec)).transpose()?,
             send_input: from != InputFrom::Nothing,

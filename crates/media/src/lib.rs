@@ -49,6 +49,8 @@ pub mod input_sink;
 #[cfg(feature = "client")]
 pub mod decode;
 #[cfg(feature = "client")]
+pub mod display_phase;
+#[cfg(feature = "client")]
 pub mod head;
 #[cfg(feature = "client")]
 pub mod input_source;

@@ -22,7 +22,7 @@ use crate::control::plane::{ControlEvent, ControlPlane, SILENCE, earlier};
 use crate::control::streams::Grant;
 use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
-use crate::display::Display;
+use crate::display::{Display, Refresh};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use crate::input::event::InputEvent;
 use crate::input::keys::Keys;
@@ -147,6 +147,8 @@ pub struct ClientSession {
     rumbles: [Option<u32>; MAX_PADS as usize],
     /// The same of both hands.
     haptics: [Option<u32>; 2],
+    /// When the host's application takes poses, and the message's number.
+    poses_wanted: Option<(u32, Refresh<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,
     /// Where the host asked whether it is heard, and its tokens.
@@ -185,6 +187,7 @@ impl ClientSession {
             pads_taken: 0,
             rumbles: Default::default(),
             haptics: [None; 2],
+            poses_wanted: None,
             probe: None,
             probe_token: 0,
             challenges: VecDeque::new(),
@@ -348,6 +351,11 @@ impl ClientSession {
                 self.events.retain(|event| !same(event));
                 self.events.push_back(ClientEvent::Haptic(haptic));
             }
+            Message::PosesWanted { number, at }
+                if (self.poses_wanted).is_none_or(|(known, _)| seq::newer(number, known)) =>
+            {
+                self.poses_wanted = Some((number, at));
+            }
             Message::Probed {
                 token, piece, rung, ..
             } => {
@@ -412,6 +420,18 @@ impl ClientSession {
             let sampled = PeerInstant(sampled.0);
             self.plane.queue(&Message::Pose { id, sampled, pose });
         }
+    }
+
+    /// At which moments of our clock a pose is to be sampled, so that it is there when the host's application takes
+    /// one; `None` of a host that has not said it, and while the clocks are not known well enough.
+    #[must_use]
+    pub fn poses_wanted(&self, now: Instant) -> Option<Refresh<Instant>> {
+        let (_, Refresh { phase, period }) = self.poses_wanted?;
+        let phase = self.plane.clock.to_mine(phase, now)?;
+        (phase.bound <= period / 2).then_some(Refresh {
+            phase: phase.at,
+            period,
+        })
     }
 
     /// The display that shows the pictures is like this. The host hears the latest, once a second.

@@ -22,6 +22,28 @@ pub struct Refresh<T> {
     pub period: Duration,
 }
 
+impl<T> Refresh<T> {
+    /// Unless no display has it.
+    pub(crate) fn sane(self) -> Option<Refresh<T>> {
+        (SHORTEST..=LONGEST).contains(&self.period).then_some(self)
+    }
+}
+
+impl Refresh<PeerInstant> {
+    pub(crate) fn write(&self, w: &mut Writer<'_>) {
+        let nanos = u32::try_from(self.period.as_nanos()).unwrap_or(u32::MAX);
+        w.i64(self.phase.0).u32(nanos);
+    }
+
+    /// It may be one that can't be.
+    pub(crate) fn parse(r: &mut Reader<'_>) -> Result<Refresh<PeerInstant>, Reject> {
+        Ok(Refresh {
+            phase: PeerInstant(r.i64()?),
+            period: Duration::from_nanos(r.u32()?.into()),
+        })
+    }
+}
+
 /// What the eyes of a headset see.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Eyes {
@@ -46,10 +68,9 @@ pub struct Display {
 impl Display {
     /// Without what can't be.
     pub(crate) fn sane(self) -> Display {
-        let refresh = |r: &Refresh<_>| (SHORTEST..=LONGEST).contains(&r.period);
         let eyes = |eyes: &Eyes| (0.0..=WIDEST).contains(&eyes.between);
         Display {
-            refresh: self.refresh.filter(refresh),
+            refresh: self.refresh.and_then(Refresh::sane),
             eyes: self.eyes.filter(eyes),
         }
     }
@@ -58,8 +79,7 @@ impl Display {
         let has = u8::from(self.refresh.is_some()) | u8::from(self.eyes.is_some()) << 1;
         w.u8(has);
         if let Some(refresh) = self.refresh {
-            let nanos = u32::try_from(refresh.period.as_nanos()).unwrap_or(u32::MAX);
-            w.i64(refresh.phase.0).u32(nanos);
+            refresh.write(w);
         }
         if let Some(eyes) = self.eyes {
             eyes.fov.iter().for_each(|fov| fov.write(w));
@@ -72,10 +92,7 @@ impl Display {
         let has = r.u8()?;
         let refresh = match has & 1 {
             0 => None,
-            _ => Some(Refresh {
-                phase: PeerInstant(r.i64()?),
-                period: Duration::from_nanos(r.u32()?.into()),
-            }),
+            _ => Some(Refresh::parse(r)?),
         };
         let eyes = match has & 2 {
             0 => None,

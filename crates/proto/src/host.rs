@@ -14,6 +14,7 @@ mod event;
 mod haptics;
 mod member;
 mod others;
+mod poses_wanted;
 mod request;
 mod roles;
 mod rumble;
@@ -30,6 +31,7 @@ use self::haptics::Haptics;
 use self::member::Member;
 pub use self::others::InputRefused;
 use self::others::Other;
+use self::poses_wanted::PosesWanted;
 pub use self::request::SubscribeRequest;
 use self::roles::{Change, Roles};
 pub use self::roles::{Grant, SecondPlayer};
@@ -43,7 +45,7 @@ use crate::control::plane::earlier;
 use crate::control::streams::StreamOffer;
 use crate::controller::{Controlled, Haptic};
 use crate::decision::Decision;
-use crate::display::PlayersDisplay;
+use crate::display::{PlayersDisplay, Refresh};
 use crate::id::SubscriberId;
 use crate::input::keys::Keys;
 use crate::input::pad::{PadId, Rumble};
@@ -93,6 +95,7 @@ pub struct Host {
     pads_taken: u8,
     rumbles: Rumbles,
     haptics: Haptics,
+    poses_wanted: PosesWanted,
     unknown_sessions: Budget<[u8; 16]>,
     events: VecDeque<HostEvent>,
     /// [`HostEvent::Input`]s among them.
@@ -114,6 +117,7 @@ impl Host {
             pads_taken: 0,
             rumbles: Rumbles::default(),
             haptics: Haptics::default(),
+            poses_wanted: PosesWanted::default(),
             unknown_sessions: Budget::new(ANSWERS_PER_SECOND, ANSWERS_PER_NETWORK),
             events: VecDeque::new(),
             inputs_waiting: 0,
@@ -155,6 +159,22 @@ impl Host {
     /// A hand of the player's is to feel this now; its client is told.
     pub fn haptic(&mut self, now: Instant, haptic: Haptic) {
         self.haptics.set(now, haptic);
+    }
+
+    /// The application takes poses at these moments, of which the time that a pose is under way is taken off; whether
+    /// the player's client is to hear it now.
+    pub fn poses_wanted(&mut self, now: Instant, wanted: Refresh<Instant>) -> bool {
+        let Some(player) = self.roles.player() else {
+            return false;
+        };
+        let mut sessions = self.sessions.iter_mut();
+        let session = sessions.find(|s| s.member.id == player && s.is_active());
+        let said = session.and_then(|session| {
+            let message = self.poses_wanted.say(now, player, wanted)?;
+            session.plane.queue(&message);
+            Some(())
+        });
+        said.is_some()
     }
 
     /// The player lost its role: what it holds is released.

@@ -335,6 +335,16 @@ fn display() -> impl Strategy<Value = Message<'static>> {
     })
 }
 
+fn poses_wanted() -> impl Strategy<Value = Message<'static>> {
+    (any::<(u32, i64)>(), 1_000_000..=100_000_000_u64).prop_map(|((number, phase), nanos)| {
+        let at = Refresh {
+            phase: PeerInstant(phase),
+            period: Duration::from_nanos(nanos),
+        };
+        Message::PosesWanted { number, at }
+    })
+}
+
 fn haptic() -> impl Strategy<Value = Message<'static>> {
     let numbers = (any::<(u32, u16, u16)>(), 0..60_000_000_u64);
     (select(&Hand::ALL), numbers).prop_map(|(hand, ((serial, amplitude, frequency), micros))| {
@@ -465,6 +475,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         pose(),
         controllers(),
         haptic(),
+        poses_wanted(),
         display(),
         any::<u32>().prop_map(|seq| Message::InputSeen {
             through: InputSeq(seq)

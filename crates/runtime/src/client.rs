@@ -51,7 +51,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::{Offer, Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controllers, Haptic};
-use openuvr_proto::display::Display;
+use openuvr_proto::display::{Display, Refresh};
 use openuvr_proto::id::{PathId, PoseId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -331,6 +331,11 @@ impl Shared {
         if let Some(hands) = lock(&self.hands).as_mut() {
             hands.grabbed(grabbed);
         }
+    }
+
+    /// When poses are to be sampled, of a host that says it.
+    fn poses_wanted(&self) -> Option<Refresh<Instant>> {
+        self.session().as_ref()?.poses_wanted(clock::now())
     }
 
     /// The person holds these: see [`ClientRuntime::push_controllers`].

@@ -53,7 +53,7 @@ use openuvr_net::Link as _;
 pub use openuvr_net::NotForked;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controlled, Haptic};
-use openuvr_proto::display::PlayersDisplay;
+use openuvr_proto::display::{PlayersDisplay, Refresh};
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::Posed;
@@ -486,6 +486,13 @@ impl Guest {
     #[must_use]
     pub fn display(&self) -> Option<PlayersDisplay> {
         self.host()?.display()
+    }
+
+    /// The application takes poses at these moments: see [`HostRuntime::poses_wanted`].
+    pub fn poses_wanted(&self, wanted: Refresh<Instant>) {
+        if let Some(host) = self.host() {
+            host.poses_wanted(wanted);
+        }
     }
 
     /// A hand of the player's is to feel this now: see [`HostRuntime::haptic`].

@@ -58,6 +58,8 @@ pub(crate) struct Frame {
     pub(crate) display: xr::Time,
     /// Whether anybody will see it.
     pub(crate) seen: bool,
+    /// From one frame's display to the next.
+    pub(crate) period: xr::Duration,
 }
 
 /// How an eye looks.
@@ -162,6 +164,7 @@ impl Session {
         begun.map_err(VrError::openxr("begin a frame"))?;
         Ok(Step::Frame(Frame {
             display: state.predicted_display_time,
+            period: state.predicted_display_period,
             seen: state.should_render,
         }))
     }
@@ -180,6 +183,12 @@ impl Session {
             true => (self.instance.now()).map_err(VrError::openxr("say what time it is")),
             false => Ok(frame.display),
         }
+    }
+
+    /// How long after `now` the frame will be seen, in nanoseconds, of a runtime that says what time it is.
+    pub(crate) fn until_seen(&self, frame: Frame, now: xr::Time) -> Option<i64> {
+        let until = frame.display.as_nanos().checked_sub(now.as_nanos())?;
+        self.clocked.then_some(until)
     }
 
     /// Whether the person's devices are this application's.

@@ -30,6 +30,7 @@ use crate::logic::head::{Head, HeadTracker};
 use crate::logic::input::{ActiveSet, Input};
 use crate::logic::life::{Audience, Life};
 use crate::logic::pose::Pose;
+use crate::logic::pose_times::PoseTimes;
 use crate::logic::spaces::{self, Whereabouts};
 use crate::logic::views::Headset;
 use crate::settings::{self, USUAL_FPS};
@@ -67,6 +68,7 @@ struct State {
     attached: Option<Vec<SetId>>,
     head: HeadTracker,
     newest_pose: Option<Posed>,
+    pose_times: PoseTimes,
     /// What views were located with, by the time that they were located for.
     located: VecDeque<Located>,
     begun: Option<Instant>,
@@ -112,6 +114,7 @@ impl Session {
                 attached: None,
                 head: HeadTracker::default(),
                 newest_pose: None,
+                pose_times: PoseTimes::default(),
                 located: VecDeque::new(),
                 begun: None,
                 refresh: 0.0,
@@ -223,7 +226,14 @@ impl Session {
         }
         let frame = state.frames.take(clock::now(), rhythm);
         state.worth_drawing = state.life.is_visible();
-        Ok((frame, state.worth_drawing))
+        let worth_drawing = state.worth_drawing;
+        state.pose_times.slot(slot);
+        let wanted = state.pose_times.wanted(period);
+        drop(state);
+        if let (Some(stream), Some(wanted)) = (&self.stream, wanted) {
+            stream.poses_wanted(wanted);
+        }
+        Ok((frame, worth_drawing))
     }
 
     fn running(&self) -> Outcome<MutexGuard<'_, State>> {
@@ -262,7 +272,12 @@ impl Session {
         let known = refresh.phase.bound <= period / 4;
         // As many pictures as it shows: at another rate there is no moment for each.
         let apart = refresh.period.abs_diff(period);
-        (known && apart < period / 50).then_some(refresh.phase.at)
+        (known && apart < period / 50).then(|| {
+            // What is a little apart is much after many refreshes: the one that is next now is meant.
+            let theirs = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
+            let (at, now) = (refresh.phase.at.0, clock::now().0);
+            Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(theirs)))
+        })
     }
 
     /// What the player's display is like for its eyes.
@@ -338,6 +353,7 @@ impl Session {
         if let Some(posed) = posed {
             state.newest_pose = Some(posed);
             state.head.heard(posed);
+            state.pose_times.heard(&posed);
         }
         state.head.expected(clock::now(), at)
     }
@@ -346,6 +362,7 @@ impl Session {
     pub(crate) fn head_of_frame(&self, at: Instant) -> Head {
         let head = self.head(at);
         let mut state = self.state();
+        state.pose_times.taken(clock::now());
         let newest = state.newest_pose;
         state.located.retain(|located| located.display != at);
         state.located.push_back(Located {

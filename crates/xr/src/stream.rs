@@ -13,9 +13,10 @@ use openuvr_media::capture::Waker;
 use openuvr_media::capture::submit::Submitter;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::controller::{Controlled, Haptic};
-use openuvr_proto::display::PlayersDisplay;
+use openuvr_proto::display::{PlayersDisplay, Refresh};
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::pose::Posed;
+use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
@@ -108,6 +109,13 @@ impl Stream {
     pub(crate) fn haptic(&self, haptic: Haptic) {
         if let Some(guest) = self.shared.guest() {
             guest.haptic(haptic);
+        }
+    }
+
+    /// The application takes poses at these moments: the player's client is to sample for them.
+    pub(crate) fn poses_wanted(&self, wanted: Refresh<Instant>) {
+        if let Some(guest) = self.shared.guest() {
+            guest.poses_wanted(wanted);
         }
     }
 

@@ -65,6 +65,21 @@ class Client(Context):
             pose.has_angular, pose.angular = 1, list(angular)
         return self._call(lib.openuvr_send_pose, pose)
 
+    def send_controllers(self, left=None, right=None):
+        """Sends what the hands hold: fields of `struct openuvr_controller` by name, those left out 0; None: nothing."""
+        held = structure("openuvr_controllers")
+        for hand, controller in enumerate((left, right)):
+            if controller is not None:
+                held.held |= 1 << hand
+                held.hands[hand] = controller
+        return self._call(lib.openuvr_send_controllers, held)
+
+    def haptics(self):
+        """What hands are to feel and was not taken yet, the fields of `struct openuvr_haptic`, oldest first."""
+        haptic = structure("openuvr_haptic")
+        while self._call(lib.openuvr_next_haptic, haptic) == 1:
+            yield plain(haptic)
+
     @property
     def state(self):
         """How far it is, a `MudState`."""

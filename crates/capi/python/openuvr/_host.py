@@ -82,6 +82,25 @@ class Host(Context):
             fields[name] = tuple(fields[name])
         return fields
 
+    def controllers(self):
+        """What the player holds, a dictionary for the left and one for the right hand; None if unknown.
+
+        A hand's is None where it holds nothing; `grip` and `aim` in it are None where they are not tracked.
+        """
+        held = structure("openuvr_controllers")
+        if self._call(lib.openuvr_last_controllers, held) == 0:
+            return None
+        return tuple(
+            _controller(held.hands[hand]) if held.held & 1 << hand else None for hand in (0, 1)
+        )
+
+    def send_haptic(self, hand, amplitude, *, frequency=0, seconds=0.0):
+        """Lets a hand of the player's (0 left, 1 right) feel something: 0 to 1, in Hz, for so long."""
+        haptic = structure("openuvr_haptic")
+        haptic.hand, haptic.amplitude, haptic.frequency = hand, amplitude, frequency
+        haptic.duration_ns = round(seconds * 1e9)
+        self._call(lib.openuvr_send_haptic, haptic)
+
     @property
     def pin(self):
         """The PIN with which a new device may pair; empty if none may."""
@@ -95,6 +114,21 @@ class Host(Context):
     def open_pairing(self, pin, seconds=120):
         """Lets in a new device that knows `pin`, 4 to 12 digits."""
         self._call(lib.openuvr_open_pairing, pin.encode(), seconds)
+
+
+def _controller(state):
+    """One controller's fields."""
+    fields = {name: getattr(state, name) for name in ("buttons", "trigger", "squeeze")}
+    fields["thumbstick"] = tuple(state.thumbstick)
+    for name in ("grip", "aim"):
+        placed = getattr(state, name)
+        fields[name] = {"position": tuple(placed.position), "orientation": tuple(placed.orientation)}
+        for velocity in ("linear", "angular"):
+            known = getattr(placed, f"has_{velocity}")
+            fields[name][velocity] = tuple(getattr(placed, velocity)) if known else None
+        if not placed.tracked:
+            fields[name] = None
+    return fields
 
 
 def _memory(picture):

@@ -74,6 +74,16 @@ def main():
             assert pose["position"] == (1, 2, 3) and pose["has_angular"], pose
             assert pose["has_linear"] == 0, pose
 
+            assert host.controllers() is None
+            grip = {"tracked": 1, "position": [1, 0, 0], "orientation": [0, 0, 0, 1]}
+            client.send_controllers(right={"grip": grip, "buttons": 1, "trigger": 1})
+            left, right = until("controllers", host.controllers)
+            assert left is None and right["aim"] is None, (left, right)
+            assert right["grip"]["position"] == (1, 0, 0) and right["trigger"] == 1, right
+            host.send_haptic(1, 1, seconds=0.02)
+            felt = until("a vibration", lambda: next(client.haptics(), None))
+            assert (felt["hand"], felt["duration_ns"]) == (1, 20_000_000), felt
+
             counted = until("an account", lambda: (arrives(), host.statistics())[1])
             assert counted["players"] == 1
         until("a goodbye", lambda: host.statistics()["players"] == 0)

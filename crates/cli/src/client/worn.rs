@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use anyhow::Result;
+use openuvr_proto::display::Eyes;
 use openuvr_runtime::client::{ClientRuntime, OpenSurface};
 use openuvr_runtime::clock;
 use openuvr_vr::headset::{Headset, SAMPLE_WAIT, Sample};
+
+use super::phase::Told;
 
 /// A headset that was opened.
 pub(super) struct Worn {
@@ -44,11 +47,16 @@ impl Worn {
         Box::new(move |_, _, _| Ok((headset.presenter(), None)))
     }
 
-    /// Does `work` while head and hands go to the host of `client`.
-    pub(super) fn beside<T>(self, client: &ClientRuntime, work: impl FnOnce() -> T) -> T {
+    /// Does `work` while head and hands go to the host of `client`, and when its display shows pictures.
+    pub(super) fn beside<T>(
+        self,
+        client: &ClientRuntime,
+        eyes: Option<Eyes>,
+        work: impl FnOnce() -> T,
+    ) -> T {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| send(self.samples, client, &over));
+            scope.spawn(|| send(self.samples, client, Told::new(eyes), &over));
             let done = work();
             over.store(true, Ordering::Relaxed);
             done
@@ -56,7 +64,7 @@ impl Worn {
     }
 }
 
-fn send(samples: Receiver<Sample>, client: &ClientRuntime, over: &AtomicBool) {
+fn send(samples: Receiver<Sample>, client: &ClientRuntime, mut display: Told, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let sample = match samples.recv_timeout(SAMPLE_WAIT) {
             Ok(sample) => sample,
@@ -67,5 +75,8 @@ fn send(samples: Receiver<Sample>, client: &ClientRuntime, over: &AtomicBool) {
             let _ = client.set_pose(head, sample.at);
         }
         let _ = client.push_controllers(sample.at, sample.hands);
+        if let Some(refresh) = sample.refresh {
+            display.refresh(client, refresh);
+        }
     }
 }

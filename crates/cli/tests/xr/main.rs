@@ -15,6 +15,8 @@ mod support;
 )]
 mod browser;
 mod browsers;
+mod desktop;
+mod killed;
 mod watcher;
 
 use std::path::{Path, PathBuf};

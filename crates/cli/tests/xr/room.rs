@@ -16,7 +16,7 @@ use crate::watcher::{Watcher, looking};
 use crate::{BLUE, BOTH, EYE, Hello, RED, middle_of};
 
 /// The code in a half of the picture.
-fn code(shot: &Shot, right: bool) -> Option<ViewStamp> {
+pub(crate) fn code(shot: &Shot, right: bool) -> Option<ViewStamp> {
     let from = if right { EYE as usize * 4 } else { 0 };
     let size = Size::new(EYE, EYE);
     let stride = shot.size.width as usize * 4;
@@ -30,7 +30,7 @@ fn codes(shot: &Shot, with: &Viewpoint) -> Option<[ViewStamp; 2]> {
 }
 
 /// Whether the code was drawn for a direction, of which a single step may be lost in rounding.
-fn is_of(code: &ViewStamp, pose: &Pose) -> bool {
+pub(crate) fn is_of(code: &ViewStamp, pose: &Pose) -> bool {
     let said = ViewStamp::default().looking(pose.orientation());
     let off = |a: f32, b: f32| (a - b).abs() < 1.5 * STEP;
     off(code.yaw_degrees(), said.yaw_degrees()) && off(code.pitch_degrees(), said.pitch_degrees())
@@ -44,7 +44,7 @@ fn in_both(shot: &Shot, colour: usize) -> [[f64; 2]; 2] {
 }
 
 /// The room under `openuvr xr`; `None`, said aloud, where something is missing.
-fn room() -> Option<Hello> {
+pub(crate) fn room() -> Option<Hello> {
     let room = Path::new(env!("CARGO_BIN_EXE_openuvr")).with_file_name("openuvr-bench");
     Hello::of("raw", &[], &[room.to_str().expect("UTF-8"), "room"])
 }

@@ -7,10 +7,12 @@ pub mod hands;
 pub mod mouse;
 mod moving;
 pub mod opentrack;
+mod schedule;
 pub mod script;
 
 use std::time::Duration;
 
+use openuvr_proto::display::Refresh;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -23,6 +25,12 @@ pub trait HeadSource: Send {
     /// # Errors
     /// [`HeadError`] if no poses come any more.
     fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError>;
+
+    /// Samples are taken at the host's application at these moments, less the way there; `None`: nobody says when.
+    /// A source whose poses come when they come does nothing about it.
+    fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+        let _ = wanted;
+    }
 }
 
 /// The half of a source that input of the client's window moves; owned by the input thread.

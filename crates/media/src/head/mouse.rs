@@ -8,12 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use openuvr_proto::display::Refresh;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
 
 use super::moving::{Moving, Place};
+use super::schedule::Schedule;
 use super::{Backend, Head, HeadError, HeadInput, HeadSource};
 use crate::clock;
 
@@ -23,9 +25,6 @@ pub const BACKEND: Backend = Backend {
     argument: "",
     open: |_| Ok(open()),
 };
-
-/// Between two poses of a head that moves: 250 a second.
-const EVERY: Duration = Duration::from_millis(4);
 
 /// A head that rests says so as often, lest the host think that it is gone (it waits 330 ms).
 const AT_REST: Duration = Duration::from_millis(100);
@@ -120,6 +119,7 @@ fn open() -> Head {
         last: None,
         told: None,
         moving: Moving::default(),
+        schedule: Schedule::default(),
     });
     Head {
         source,
@@ -190,6 +190,7 @@ struct Mouse {
     last: Option<Instant>,
     told: Option<(Place, Instant)>,
     moving: Moving,
+    schedule: Schedule,
 }
 
 impl Mouse {
@@ -219,7 +220,7 @@ impl HeadSource for Mouse {
         let until = clock::now() + timeout;
         loop {
             let now = clock::now();
-            let due = self.last.map_or(now, |at| at + EVERY);
+            let due = self.last.map_or(now, |at| self.schedule.after(at));
             if now >= due
                 && let Some(pose) = self.look(now)
             {
@@ -228,9 +229,16 @@ impl HeadSource for Mouse {
             if now >= until {
                 return Ok(None);
             }
-            let wake = self.last.map_or(until, |at| at + EVERY).min(until);
+            let wake = self
+                .last
+                .map_or(until, |at| self.schedule.after(at))
+                .min(until);
             std::thread::sleep(wake.since(now));
         }
+    }
+
+    fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+        self.schedule.aim(wanted);
     }
 }
 
@@ -254,6 +262,7 @@ mod tests {
             last: None,
             told: None,
             moving: Moving::default(),
+            schedule: Schedule::default(),
         };
         (MouseInput(state), mouse)
     }

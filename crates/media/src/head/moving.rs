@@ -1,6 +1,6 @@
-//! Six numbers of a head, and the pose with velocities that two of them make.
+//! Six numbers of a head, and the pose with velocities that those of the last moments make.
 
-use openuvr_proto::motion::Velocity;
+use openuvr_proto::motion::Track;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
@@ -20,24 +20,21 @@ impl Place {
     }
 }
 
-/// The last pose, to tell velocities from.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moving(Option<(Pose, Instant)>);
+/// The last poses, to tell velocities from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moving(Track);
 
 impl Moving {
-    /// The pose at `place`, with the velocities from the one before. `None` if a number is not finite.
+    /// The pose at `place`, with the velocities from those before. `None` if a number is not finite.
     pub(super) fn pose(&mut self, place: Place, now: Instant) -> Option<Pose> {
         let pose = Pose::new(place.at, place.rotation().0).ok()?;
-        let before = self.0.replace((pose, now));
-        let velocity = before.map_or_else(Velocity::default, |(before, at)| {
-            Velocity::between(&before, &pose, now.since(at).as_secs_f32())
-        });
+        let velocity = self.0.moved(now, &pose);
         pose.moving(velocity.linear, velocity.angular).ok()
     }
 
-    /// Forgets it: what comes next is somewhere else.
+    /// Forgets them: what comes next is somewhere else.
     pub(super) fn jumped(&mut self) {
-        self.0 = None;
+        self.0.jumped();
     }
 }
 

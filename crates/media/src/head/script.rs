@@ -7,10 +7,12 @@
 use std::io::{BufRead, BufReader, Read as _};
 use std::time::Duration;
 
+use openuvr_proto::display::Refresh;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 
 use super::moving::{Moving, Place};
+use super::schedule::Schedule;
 use super::{Backend, Head, HeadError, HeadSource};
 use crate::clock;
 
@@ -27,9 +29,6 @@ pub const BACKEND: Backend = Backend {
     },
 };
 
-/// Between two poses: 250 a second, as good trackers of today.
-const EVERY: Duration = Duration::from_millis(4);
-
 /// More of a file is no script: 16 MiB are some hours.
 const LARGEST: u64 = 16 << 20;
 
@@ -38,7 +37,8 @@ pub struct Script {
     lines: Lines,
     /// When it began, at the first pose.
     began: Option<Instant>,
-    next: Instant,
+    last: Option<Instant>,
+    schedule: Schedule,
     moving: Moving,
 }
 
@@ -75,7 +75,8 @@ impl Script {
         Ok(Script {
             lines: Lines(lines),
             began: None,
-            next: Instant(0),
+            last: None,
+            schedule: Schedule::default(),
             moving: Moving::default(),
         })
     }
@@ -143,7 +144,7 @@ impl HeadSource for Script {
     fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadError> {
         let now = clock::now();
         let began = *self.began.get_or_insert(now);
-        let due = self.next.max(began);
+        let due = self.last.map_or(began, |last| self.schedule.after(last));
         let wait = due.since(now);
         std::thread::sleep(wait.min(timeout));
         if wait > timeout {
@@ -151,13 +152,17 @@ impl HeadSource for Script {
         }
         // What was missed by a machine that stood still is left out.
         let now = clock::now();
-        let before = self.next.since(began).saturating_sub(EVERY);
-        self.next = now + EVERY;
+        let before = self.last.map_or(Duration::ZERO, |last| last.since(began));
+        self.last = Some(now);
         let (place, anew) = self.lines.at(now.since(began), before);
         if anew {
             self.moving.jumped();
         }
         Ok(self.moving.pose(place, now).map(|pose| (pose, now)))
+    }
+
+    fn aim(&mut self, wanted: Option<Refresh<Instant>>) {
+        self.schedule.aim(wanted);
     }
 }
 

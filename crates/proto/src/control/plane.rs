@@ -409,6 +409,7 @@ fn owned(message: Message<'_>) -> Option<Message<'static>> {
         },
         Message::Haptic { serial, haptic } => Message::Haptic { serial, haptic },
         Message::Display { number, display } => Message::Display { number, display },
+        Message::PosesWanted { number, at } => Message::PosesWanted { number, at },
         Message::Ping { .. }
         | Message::Pong { .. }
         | Message::Segment { .. }

@@ -14,7 +14,7 @@ pub use self::resend::{MAX_RANGES, MissingRange, ResendRequest};
 use crate::bytes::{Reader, Reject, Writer};
 use crate::controller::{self, Controllers, Haptic};
 use crate::decision::Decision;
-use crate::display::Display;
+use crate::display::{Display, Refresh};
 use crate::id::{FrameId, InputSeq, PoseId, ViewId};
 pub use crate::input::batch::{InputBatch, MAX_EVENTS};
 use crate::input::pad::{PadId, Rumble};
@@ -184,6 +184,14 @@ pub enum Message<'a> {
         /// What it is like.
         display: Display,
     },
+    /// At these moments the host's application takes a pose, as much sooner as a pose is under way: a client that
+    /// samples then sends none too late and none too old. Said once a second, and when they have moved.
+    PosesWanted {
+        /// Counts up; an older one is ignored.
+        number: u32,
+        /// The moments, on the host's clock.
+        at: Refresh<PeerInstant>,
+    },
     /// The host's application wants a hand to feel this. Said a few times.
     Haptic {
         /// Counts up over both hands; what is not newer than the newest of a hand is passed over.
@@ -235,6 +243,7 @@ mod kind {
     pub(super) const CONTROLLERS: u8 = 23;
     pub(super) const HAPTIC: u8 = 24;
     pub(super) const DISPLAY: u8 = 25;
+    pub(super) const POSES_WANTED: u8 = 26;
 }
 
 /// In place of a transport's number.
@@ -339,6 +348,10 @@ impl Message<'_> {
                 w.u32(*number);
                 display.write(&mut w);
             }
+            Message::PosesWanted { number, at } => {
+                w.u32(*number);
+                at.write(&mut w);
+            }
             Message::Haptic { serial, haptic } => {
                 w.u32(*serial);
                 haptic.write(&mut w);
@@ -375,6 +388,7 @@ impl Message<'_> {
             Message::Controllers { .. } => kind::CONTROLLERS,
             Message::Haptic { .. } => kind::HAPTIC,
             Message::Display { .. } => kind::DISPLAY,
+            Message::PosesWanted { .. } => kind::POSES_WANTED,
         }
     }
 }
@@ -523,6 +537,14 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
             number: r.u32()?,
             display: Display::parse(&mut r)?,
         },
+        kind::POSES_WANTED => {
+            let (number, at) = (r.u32()?, Refresh::parse(&mut r)?);
+            let Some(at) = at.sane() else {
+                // No reason to lose what comes with it.
+                return Ok(None);
+            };
+            Message::PosesWanted { number, at }
+        }
         kind::HAPTIC => Message::Haptic {
             serial: r.u32()?,
             haptic: Haptic::parse(&mut r)?,

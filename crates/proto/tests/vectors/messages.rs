@@ -331,6 +331,16 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
             },
         ),
         ("display", display()),
+        (
+            "poses_wanted",
+            Message::PosesWanted {
+                number: 5,
+                at: Refresh {
+                    phase: PeerInstant(6_000_000_000),
+                    period: ms(11),
+                },
+            },
+        ),
         ("pose_moving", pose(Some([0.5, -0.25, 0.0]))),
         (
             "reports_after",

@@ -33,6 +33,7 @@ pub(super) fn start(
                         .as_ref()
                         .map(|hands| hands.controllers(&pose));
                     let _ = held.and_then(|held| shared.controllers(sampled, held));
+                    source.aim(shared.poses_wanted());
                 }
                 Ok(None) => {}
                 Err(e) => {

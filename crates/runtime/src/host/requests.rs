@@ -6,9 +6,10 @@ use std::time::Duration;
 use openuvr_media::input_sink::device::Descriptor;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::controller::{Controlled, Haptic};
-use openuvr_proto::display::PlayersDisplay;
+use openuvr_proto::display::{PlayersDisplay, Refresh};
 use openuvr_proto::id::DeviceId;
 use openuvr_proto::pose::Posed;
+use openuvr_proto::time::Instant;
 
 use super::HostRuntime;
 use super::admit::{Admission, AdmitRefused, AdmittedAs};
@@ -71,6 +72,15 @@ impl HostRuntime {
     #[must_use]
     pub fn display(&self) -> Option<PlayersDisplay> {
         self.shared.sessions().display()
+    }
+
+    /// The application takes poses at these moments, of which the time that a pose is under way is taken off: the
+    /// player's client samples then, if it can. Cheap: to be said for each frame. From any thread.
+    pub fn poses_wanted(&self, wanted: Refresh<Instant>) {
+        let mut sessions = self.shared.sessions();
+        if sessions.poses_wanted(clock::now(), wanted) {
+            self.shared.flush(&mut sessions);
+        }
     }
 
     /// A hand of the player's is to feel this now, in place of what it felt. From any thread.

@@ -18,6 +18,7 @@ use openuvr_media::cursor::Cursor;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{PresentError, Presenter, to_bgrx};
 use openuvr_proto::controller::{Controllers, Haptic};
+use openuvr_proto::display::Refresh;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
@@ -43,6 +44,9 @@ pub struct Sample {
     pub head: Option<Pose>,
     /// The controllers that there are.
     pub hands: Controllers,
+    /// When the display shows pictures, on the monotonic clock, as its runtime predicts it; `None` of one that does
+    /// not say what time it is.
+    pub refresh: Option<Refresh<Instant>>,
 }
 
 /// What is known of a headset that was opened.
@@ -236,7 +240,7 @@ impl Worn {
                     // Now, and not when the picture will be seen: when that is, the host knows, whose own
                     // picture comes then.
                     let now = self.session.now(frame)?;
-                    let _ = samples.try_send(self.sample(now)?);
+                    let _ = samples.try_send(self.sample(frame, now)?);
                     self.take(shared)?;
                     self.show(frame)?;
                 }
@@ -244,14 +248,21 @@ impl Worn {
         }
     }
 
-    fn sample(&self, now: xr::Time) -> Result<Sample, VrError> {
+    fn sample(&self, frame: Frame, now: xr::Time) -> Result<Sample, VrError> {
         let at = (self.clock)();
+        let period = u64::try_from(frame.period.as_nanos()).ok();
+        let refresh = self.session.until_seen(frame, now).zip(period);
+        let refresh = refresh.map(|(until, period)| Refresh {
+            phase: Instant(at.0.saturating_add(until)),
+            period: Duration::from_nanos(period),
+        });
         let located = self.head.relate(&self.session.space, now);
         let (location, velocity) = located.map_err(VrError::openxr("locate the head"))?;
         Ok(Sample {
             at,
             head: moving(&location, &velocity),
             hands: self.devices.at(&self.session, now)?,
+            refresh,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openuvr_proto::motion::{self, Velocity};
+use openuvr_proto::motion::{self, Track, Velocity};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 
@@ -45,7 +45,9 @@ struct Sample {
 #[derive(Default)]
 pub(crate) struct HeadTracker {
     newest: Option<Sample>,
-    /// As the client says it, else as it was from the pose before.
+    /// The poses before.
+    track: Track,
+    /// As the client says it, else as it was from the poses before.
     velocity: Velocity,
 }
 
@@ -59,16 +61,16 @@ impl HeadTracker {
                 .sampled_here
                 .map_or(posed.received, |mapped| mapped.at.min(posed.received)),
         };
-        let before = self.newest.replace(sample);
-        let before = before.filter(|before| before.posed.subscriber == posed.subscriber);
-        if before.is_some_and(|before| before.posed.id == posed.id) {
+        let before = self.newest.replace(sample).map(|before| before.posed);
+        let same = before.is_some_and(|before| before.subscriber == posed.subscriber);
+        if same && before.is_some_and(|before| before.id == posed.id) {
             return;
         }
-        let moved = before.map(|before| {
-            let span = seconds(before.at, sample.at);
-            Velocity::between(&before.posed.pose, &posed.pose, span)
-        });
-        self.velocity = Velocity::of(&posed.pose).or(moved.unwrap_or_default());
+        if !same {
+            self.track.jumped();
+        }
+        let moved = self.track.moved(sample.at, &posed.pose);
+        self.velocity = Velocity::of(&posed.pose).or(moved);
     }
 
     /// Where it is expected to be at `at`, as is known at `now`.
@@ -153,6 +155,23 @@ mod tests {
         // Not further than is sensible.
         let far = tracker.expected(ms(21), ms(900));
         assert!(near(&far.pose.turned.vector(), &[0.0, 0.24, 0.0]));
+    }
+
+    #[test]
+    fn poses_close_together_do_not_make_noise_a_velocity() {
+        let mut tracker = HeadTracker::default();
+        // At rest but for noise, heard twice a frame.
+        for (id, at) in (1..).zip([0, 9, 10, 19, 20]) {
+            let noise = if at % 2 == 0 { 0.0005 } else { -0.0005 };
+            tracker.heard(posed(id, at, 0.0, noise));
+        }
+        let turns = tracker.expected(ms(20), ms(20)).angular.unwrap();
+        assert!(turns[1].abs() < 0.051, "{turns:?}");
+        // Another player's head is another head.
+        let mut other = posed(1, 21, 1.0, 0.0);
+        other.subscriber = SubscriberId::Session(SessionId(2));
+        tracker.heard(other);
+        assert_eq!(tracker.expected(ms(21), ms(30)).angular, None);
     }
 
     #[test]

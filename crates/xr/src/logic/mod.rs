@@ -15,6 +15,7 @@ pub(crate) mod life;
 pub(crate) mod newer_devices;
 pub(crate) mod paths;
 pub(crate) mod pose;
+pub(crate) mod pose_times;
 pub(crate) mod profiles;
 pub(crate) mod scene;
 pub(crate) mod spaces;

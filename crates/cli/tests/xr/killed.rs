@@ -1,0 +1,45 @@
+//! An application that ends as in a crash, while a client is there.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Program, Shot};
+use crate::{BOTH, Hello, ahead};
+
+/// The application, which `openuvr xr` has started.
+fn application(of: &Program) -> Pid {
+    let id = of.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+    let children = children.expect("it runs");
+    let mut children = children.split_whitespace().filter_map(|id| id.parse().ok());
+    let name = |id: i32| std::fs::read_to_string(format!("/proc/{id}/comm"));
+    let hello = children.find(|id| name(*id).is_ok_and(|name| name.trim() == "hello_xr"));
+    Pid::from_raw(hello.expect("hello_xr runs")).expect("not 0")
+}
+
+#[test]
+fn an_application_that_is_killed_is_gone_and_starts_anew() {
+    let Some(mut hello) = Hello::start(&[]) else {
+        return;
+    };
+    let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
+    let mut watcher = hello.watch();
+    hello.sees("both eyes", is_drawn);
+    // It draws without a pause: somewhere in a frame.
+    kill_process(application(&hello.program), Signal::KILL).expect("it is ours");
+    let (status, text) = hello.program.ended();
+    assert!(!status.success(), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    watcher.line("looking for it again");
+    watcher.assert_running();
+    watcher.stop();
+
+    // Nothing that it has left is in the way of the next.
+    let Some(mut next) = Hello::start(&[]) else {
+        return;
+    };
+    let _watcher = next.watch();
+    next.sees("both eyes", is_drawn);
+    next.program.hang_up();
+    let (status, text) = next.program.ended();
+    assert!(status.success(), "{text}");
+}

@@ -1,0 +1,276 @@
+//! When an X display shows pictures: its refreshes, as the Present extension tells of them.
+//!
+//! A connection of its own asks for vertical blanks of the screen (`PresentNotifyMSC`) and hears the time and number
+//! of each (`PresentCompleteNotify`: UST in microseconds, MSC). X.Org's servers take UST from `CLOCK_MONOTONIC`, which
+//! the protocol does not promise: it is compared with our clock. A straight line through the newest blanks is the
+//! display's period and phase.
+//!
+//! What it is not: it shows nothing, and does not know on which of several monitors the window is: the server answers
+//! for the one that has most of the screen.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use openuvr_proto::display::Refresh;
+use openuvr_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::errors::ReplyOrIdError;
+use x11rb::protocol::Event;
+use x11rb::protocol::present::{self, ConnectionExt as _};
+use x11rb::protocol::xproto::Window;
+use x11rb::rust_connection::RustConnection;
+
+use crate::clock;
+use crate::display;
+
+/// Blanks that a line is drawn through: six seconds at 60 refreshes a second.
+const KEPT: usize = 64;
+
+/// Before there are so many, nothing is said.
+const LEAST: usize = 16;
+
+/// One blank of so many is asked for: ten a second of a usual display are enough.
+const EVERY: u64 = 6;
+
+/// A blank was this long ago at most when we hear of it; else its time is of another clock.
+const LATEST: Duration = Duration::from_millis(500);
+
+/// Whoever hears nothing for so long asks anew: the screen was switched off, or its blanks are counted from the
+/// beginning again.
+const SILENT: Duration = Duration::from_secs(2);
+
+/// Refreshes of a display, as time between them.
+const PERIODS: std::ops::RangeInclusive<f64> = 1e6..=1e8;
+
+/// The refreshes of an X screen.
+pub struct DisplayPhase {
+    conn: RustConnection,
+    root: Window,
+    blanks: Blanks,
+    /// The request that is not answered yet, and since when.
+    asked: Option<(u32, Instant)>,
+    serial: u32,
+    /// The blank that was heard of last.
+    newest: Option<u64>,
+}
+
+impl DisplayPhase {
+    /// Opens a connection to `display`; `None` if its server has no Present extension.
+    ///
+    /// # Errors
+    /// One line: the display can't be reached.
+    pub fn open(display: &str) -> Result<Option<DisplayPhase>, String> {
+        let (conn, screen) = display::connect(display)?;
+        let Some(root) = conn.setup().roots.get(screen).map(|screen| screen.root) else {
+            return Err(format!("display {display} has no screen {screen}"));
+        };
+        let selected: Result<bool, ReplyOrIdError> = (|| {
+            let name = present::X11_EXTENSION_NAME;
+            if conn.extension_information(name)?.is_none() {
+                return Ok(false);
+            }
+            conn.present_query_version(1, 0)?.reply()?;
+            let mask = present::EventMask::COMPLETE_NOTIFY;
+            conn.present_select_input(conn.generate_id()?, root, mask)?;
+            Ok(true)
+        })();
+        let there = selected.map_err(|cause| format!("display {display}: {cause}"))?;
+        Ok(there.then(|| DisplayPhase {
+            conn,
+            root,
+            blanks: Blanks::default(),
+            asked: None,
+            serial: 0,
+            newest: None,
+        }))
+    }
+
+    /// Waits for a blank, `timeout` at most; what is known of the refreshes then, on the monotonic clock. `None`
+    /// until enough was heard, and while what the server says makes no sense.
+    ///
+    /// # Errors
+    /// One line: the display is gone.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Refresh<Instant>>, String> {
+        let gone = |cause: String| format!("the display is gone: {cause}");
+        let now = clock::now();
+        if self
+            .asked
+            .is_none_or(|(_, since)| now.since(since) > SILENT)
+        {
+            self.ask(now).map_err(gone)?;
+        }
+        let mut ready = [PollFd::new(self.conn.stream(), PollFlags::IN)];
+        let timeout = Timespec::try_from(timeout).unwrap_or_default();
+        match poll(&mut ready, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => return Err(gone(cause.to_string())),
+        }
+        let event = |conn: &RustConnection| conn.poll_for_event().map_err(|e| gone(e.to_string()));
+        while let Some(event) = event(&self.conn)? {
+            self.heard(&event, clock::now());
+        }
+        Ok(self.blanks.refresh())
+    }
+
+    fn ask(&mut self, now: Instant) -> Result<(), String> {
+        // Behind the newest; if none is known, or nothing came, whichever is next.
+        let newest = self.newest.take();
+        let target = newest.map_or(0, |newest| newest.saturating_add(EVERY));
+        let divisor = u64::from(newest.is_none());
+        self.serial = self.serial.wrapping_add(1);
+        let asked = self
+            .conn
+            .present_notify_msc(self.root, self.serial, target, divisor, 0);
+        asked.map_err(|e| e.to_string())?;
+        self.conn.flush().map_err(|e| e.to_string())?;
+        self.asked = Some((self.serial, now));
+        Ok(())
+    }
+
+    fn heard(&mut self, event: &Event, now: Instant) {
+        let Event::PresentCompleteNotify(blank) = event else {
+            return;
+        };
+        let ours = self.asked.is_some_and(|(serial, _)| serial == blank.serial);
+        if blank.kind != present::CompleteKind::NOTIFY_MSC || !ours {
+            return;
+        }
+        self.asked = None;
+        self.newest = Some(blank.msc);
+        let nanos = i64::try_from(blank.ust)
+            .ok()
+            .and_then(|us| us.checked_mul(1000));
+        self.blanks.saw(blank.msc, nanos.map(Instant), now);
+    }
+}
+
+/// The newest vertical blanks: their numbers and times.
+#[derive(Default)]
+struct Blanks(VecDeque<(u64, Instant)>);
+
+impl Blanks {
+    /// The blank `number` was at `at`, which is heard at `now`.
+    fn saw(&mut self, number: u64, at: Option<Instant>, now: Instant) {
+        // A little ahead is the server's rounding.
+        let at = at.filter(|at| now.since(*at) <= LATEST && at.since(now) <= LATEST / 100);
+        let newer = |last: &(u64, Instant), at: Instant| last.0 < number && last.1 < at;
+        let follows = at.is_some_and(|at| self.0.back().is_none_or(|last| newer(last, at)));
+        if !follows {
+            self.0.clear();
+        }
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.extend(at.map(|at| (number, at)));
+    }
+
+    /// The line through them, if there are enough and it passes them closely.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "spans of seconds"
+    )]
+    fn refresh(&self) -> Option<Refresh<Instant>> {
+        if self.0.len() < LEAST {
+            return None;
+        }
+        // Counted from the newest, so that numbers are small.
+        let (number, at) = *self.0.back()?;
+        let relative = |&(n, t): &(u64, Instant)| (-((number - n) as f64), (t.0 - at.0) as f64);
+        let mut points: Vec<(f64, f64)> = self.0.iter().map(relative).collect();
+        let off =
+            |line: (f64, f64), point: &(f64, f64)| (line.0 + line.1 * point.0 - point.1).abs();
+        // Virtual displays tell of a blank when a timer wakes them, now and then late.
+        let first = line(&points)?;
+        points.sort_by(|a, b| off(first, a).total_cmp(&off(first, b)));
+        points.truncate(points.len() * 3 / 4);
+        let (phase, period) = line(&points)?;
+        let close = |point| off((phase, period), point) < period / 8.0;
+        (PERIODS.contains(&period) && points.iter().all(close)).then(|| Refresh {
+            phase: Instant(at.0 + phase as i64),
+            period: Duration::from_nanos(period as u64),
+        })
+    }
+}
+
+/// The line of least squares: its height at 0, and its slope.
+#[allow(clippy::cast_precision_loss, reason = "a few points")]
+fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let across: f64 = points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum();
+    let both: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let slope = both / across;
+    slope.is_finite().then(|| (y - slope * x, slope))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xvfb::Xvfb;
+
+    /// Blanks of a display of 60 refreshes a second, each told so much later than it was, in microseconds.
+    fn told(late: impl Fn(u64) -> i64) -> Blanks {
+        let mut blanks = Blanks::default();
+        for n in 1..=40 {
+            let at = Instant(5_000_000 + n as i64 * 100_000_000 + late(n) * 1000);
+            blanks.saw(n * 6, Some(at), at);
+        }
+        blanks
+    }
+
+    #[test]
+    fn a_line_through_blanks_is_period_and_phase() {
+        let refresh = told(|_| 0).refresh().expect("enough");
+        assert!(
+            refresh.period.abs_diff(Duration::from_nanos(16_666_667)) < Duration::from_nanos(2)
+        );
+        assert!((refresh.phase.0 - 4_005_000_000).abs() < 1000);
+        // One that is late now and then changes little.
+        let late = told(|n| if n % 8 == 3 { 9000 } else { 0 })
+            .refresh()
+            .expect("enough");
+        assert!(late.period.abs_diff(refresh.period) < Duration::from_micros(5));
+        assert!((late.phase.0 - refresh.phase.0).abs() < 500_000);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_said() {
+        // At any time.
+        let anyhow = |n: u64| (n * 7919 % 13) as i64 * 4000;
+        assert_eq!(told(anyhow).refresh(), None);
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        // Another clock, too few, counted from the beginning again, a display that is switched off (1 a second).
+        let mut blanks = told(|_| 0);
+        blanks.saw(1000, Some(at(90_000)), at(4_200));
+        assert_eq!(blanks.refresh(), None);
+        blanks.saw(1006, Some(at(4_300)), at(4_300));
+        assert_eq!(blanks.refresh(), None);
+        let mut blanks = told(|_| 0);
+        blanks.saw(3, Some(at(4_200)), at(4_200));
+        assert_eq!(blanks.refresh(), None);
+        let mut off = Blanks::default();
+        for n in 1..=40 {
+            off.saw(n, Some(at(n as i64 * 1000)), at(n as i64 * 1000));
+        }
+        assert_eq!(off.refresh(), None);
+    }
+
+    #[test]
+    fn a_virtual_screen_has_sixty_refreshes_a_second() {
+        let Some(xvfb) = Xvfb::start("320x200") else {
+            return;
+        };
+        let phase = DisplayPhase::open(&xvfb.display).expect("Xvfb runs");
+        let mut phase = phase.expect("Xvfb has Present");
+        // On a machine that is busy it takes a while until a few blanks in a row are told in time.
+        let refresh =
+            (0..600).find_map(|_| phase.next(Duration::from_millis(100)).expect("it runs"));
+        let refresh = refresh.expect("blanks are told of");
+        let usual = Duration::from_nanos(16_666_667);
+        assert!(refresh.period.abs_diff(usual) < usual / 20, "{refresh:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! A host says when its application takes poses, and the client knows the moments on its own clock.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test knows its numbers, and ends with a panic"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use openuvr_proto::client::ClientSession;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::display::Refresh;
+use openuvr_proto::id::PathId;
+use openuvr_proto::time::Instant;
+use support::{established, host, offer};
+
+/// The client's clock is so far ahead of the host's.
+const AHEAD: i64 = 7_000_000_000;
+
+#[test]
+fn a_client_knows_on_its_own_clock_when_poses_are_wanted() {
+    let path = PathId([1; PathId::LEN]);
+    let established = established();
+    let mut host = host(2);
+    let here = |host: Instant| Instant(host.0 + AHEAD);
+    let mut now = Instant(0);
+    host.established(now, path, &established);
+    let mut client = ClientSession::new(here(now), &established, offer(Role::Player, 2));
+    let mut out = Vec::new();
+    let period = Duration::from_millis(11);
+    let phase = |now: Instant| now + Duration::from_millis(4);
+    let mut said = 0;
+    for frame in 0..300 {
+        while client.poll_transmit(here(now), &mut out) {
+            host.handle_datagram(now, path, &out).unwrap();
+        }
+        let wanted = Refresh {
+            phase: phase(now),
+            period,
+        };
+        said += u32::from(host.poses_wanted(now, wanted));
+        while let Some(to) = host.poll_transmit(now, &mut out) {
+            assert_eq!(to, path);
+            client.handle_datagram(here(now), path, &out).unwrap();
+        }
+        if frame == 0 {
+            assert_eq!(client.poses_wanted(here(now)), None, "nobody plays yet");
+        }
+        now = now + period;
+        host.handle_timeout(now);
+        client.handle_timeout(here(now));
+    }
+    let wanted = client.poses_wanted(here(now)).unwrap();
+    assert_eq!(wanted.period, period);
+    let off = (wanted.phase.0 - here(phase(now)).0).rem_euclid(11_000_000);
+    assert!(off.min(11_000_000 - off) < 1_000_000, "{off}");
+    assert!(
+        (3..6).contains(&said),
+        "{said}: three seconds, as nothing moves"
+    );
+}
