@@ -14,7 +14,16 @@ use tracing::Level;
                   openuvr portal --demo                     shows it, with an account of its own\n  \
                   openuvr portal                            serves the page at http://127.0.0.1:8600\n\n\
                   Without --config it keeps everything in ~/.local/share/openuvr/portal, where applications.toml \
-                  says what can be started. docs/deploy.md has examples of both files."
+                  says what can be started. docs/deploy.md has examples of both files.\n\n\
+                  Log-ins by OpenID Connect: a table [oidc] in the configuration, with\n  \
+                  issuer, client_id, address   the provider, what the portal is called there, the portal's own address\n  \
+                  client_secret_file           a file with the portal's secret there\n  \
+                  title                        what the button says\n  \
+                  name_claim                   the claim that names a new account (preferred_username)\n  \
+                  group_claim                  the claim with the person's groups (groups)\n  \
+                  operators, users             the group of operators, and the only group that gets in\n  \
+                  create                       whether who has no account gets one (false)\n  \
+                  scopes, hours, ca            more to ask for; how long a log-in lives (24); who else is trusted"
 )]
 pub(crate) struct PortalArgs {
     #[command(flatten)]
@@ -64,9 +73,20 @@ pub(crate) enum UserAction {
         /// Sessions that it may have at a time, instead of the configuration's
         #[arg(long, value_name = "NUMBER")]
         sessions: Option<u32>,
+        /// It has no password: the person with this subject (`sub`) logs in by the provider of OpenID Connect
+        #[arg(long, value_name = "SUBJECT", conflicts_with = "password_stdin")]
+        subject: Option<String>,
         /// Read the password from standard input, instead of making one
         #[arg(long)]
         password_stdin: bool,
+    },
+    /// Let a person of the provider of OpenID Connect log in to an account that is there; its log-ins end
+    Link {
+        /// Its name
+        name: String,
+        /// The person's subject (`sub`) at the provider; without it nobody may log in to the account by the provider
+        #[arg(long, value_name = "SUBJECT")]
+        subject: Option<String>,
     },
     /// Give an account another password, and print it; its log-ins end
     Password {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
+use crate::oidc::OidcSection;
+
 /// All that can be said. Paths count from the file's folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) local: LocalSection,
     pub(crate) kubernetes: Option<KubernetesSection>,
     pub(crate) slurm: SlurmSection,
+    pub(crate) oidc: Option<OidcSection>,
 }
 
 /// What a person may have, and how long things may take.
@@ -145,6 +148,7 @@ impl Default for Config {
             local: LocalSection::default(),
             kubernetes: None,
             slurm: SlurmSection::default(),
+            oidc: None,
         }
     }
 }
@@ -192,7 +196,12 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
                 .kubernetes
                 .as_mut()
                 .and_then(|of| of.kubeconfig.as_mut());
-            for path in [config.certificate.as_mut(), config.key.as_mut(), cluster]
+            let oidc = config.oidc.as_mut();
+            let (secret, ca) = oidc.map_or((None, None), |of| {
+                (of.client_secret_file.as_mut(), of.ca.as_mut())
+            });
+            let (certificate, key) = (config.certificate.as_mut(), config.key.as_mut());
+            for path in [certificate, key, cluster, secret, ca]
                 .into_iter()
                 .flatten()
             {
@@ -252,6 +261,9 @@ impl Config {
                  it so",
                 self.listen
             );
+        }
+        if let Some(oidc) = &self.oidc {
+            oidc.check().map_err(anyhow::Error::msg)?;
         }
         if self.local.program.is_empty() {
             bail!(

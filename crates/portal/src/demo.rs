@@ -101,7 +101,7 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
         operator: true,
         sessions: None,
     };
-    serve::store(&config).await?.add_user(&user).await?;
+    serve::store(&config).await?.add_user(&user, None).await?;
     out::answer(format_args!(
         "Log in as {NAME} with the password {password}; Ctrl-C ends the portal and its sessions"
     ));

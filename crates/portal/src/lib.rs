@@ -16,6 +16,7 @@ mod config;
 mod demo;
 mod http;
 pub mod launch;
+mod oidc;
 mod serve;
 mod sessions;
 mod store;

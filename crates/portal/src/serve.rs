@@ -19,6 +19,7 @@ use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume}
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
 use crate::launch::{LAUNCHERS, Launcher};
+use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
 use crate::store::{Place, Store};
 
@@ -43,6 +44,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     if !config.listen.ip().is_loopback() && !config.is_secure() {
         warn!("passwords cross the network for all to read, as plain_http = true says");
     }
+    let provider = config.oidc.clone().map(Provider::open).transpose()?;
     let store = store(&config).await?;
     let launcher = launcher(&config)?;
     let tickets = Arc::new(Tickets::open(&store).await?);
@@ -62,7 +64,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     let server = Server::bind(config.listen, tls.as_ref()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let at = server.address()?;
-    if store.users().await?.is_empty() {
+    if provider.is_none() && store.users().await?.is_empty() {
         let hint =
             "nobody can log in yet: `openuvr portal user add NAME --operator` makes an account";
         out::answer(format_args!("{hint}"));
@@ -75,6 +77,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         tickets,
         passwords: Passwords::new()?,
         limiter: Default::default(),
+        provider,
         secure: config.is_secure(),
         behind_proxy: config.behind_proxy,
         metrics_token: config.metrics_token.clone(),
@@ -167,6 +170,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
 /// Something is.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
+    config.oidc.clone().map(Provider::open).transpose()?;
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
         out::answer(format_args!("left out: {problem}"));

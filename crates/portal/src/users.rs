@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::accounts;
 use crate::command::UserAction;
 use crate::config::Config;
+use crate::oidc;
 use crate::serve;
-use crate::store::User;
+use crate::store::{StoreError, User};
 
 /// Does it, and says so.
 ///
@@ -23,8 +24,25 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             name,
             operator,
             sessions,
+            subject,
             password_stdin,
         } => {
+            if let Some(subject) = subject {
+                let user = User {
+                    name: name.clone(),
+                    // None: only the provider lets in.
+                    password: String::new(),
+                    operator,
+                    sessions,
+                };
+                let subject = at_provider(config, &subject)?;
+                if let Some(other) = store.user_of(&subject).await? {
+                    bail!(StoreError::Linked(other.name));
+                }
+                store.add_user(&user, Some(&subject)).await?;
+                println!("{name} may log in by the provider");
+                return Ok(());
+            }
             let password = password(password_stdin)?;
             let user = User {
                 name: name.clone(),
@@ -32,7 +50,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 operator,
                 sessions,
             };
-            store.add_user(&user).await?;
+            store.add_user(&user, None).await?;
             tell(&name, &password, password_stdin);
         }
         UserAction::Password {
@@ -47,6 +65,19 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 bail!(none(&name));
             }
             tell(&name, &password, password_stdin);
+        }
+        UserAction::Link { name, subject } => {
+            let subject = match subject {
+                Some(subject) => Some(at_provider(config, &subject)?),
+                None => None,
+            };
+            if !store.link(&name, subject.as_deref()).await? {
+                bail!(none(&name));
+            }
+            match subject {
+                Some(_) => println!("{name} may log in by the provider"),
+                None => println!("{name} may not log in by the provider"),
+            }
         }
         UserAction::Remove { name } => {
             if !store.remove_user(&name).await? {
@@ -65,6 +96,14 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The person of this subject, at the provider that the configuration names.
+fn at_provider(config: &Config, subject: &str) -> Result<String> {
+    let Some(oidc) = &config.oidc else {
+        bail!("the configuration names no provider: it needs a table [oidc]");
+    };
+    Ok(oidc::key(&oidc.issuer, subject))
 }
 
 fn password(from_input: bool) -> Result<String> {

@@ -5,7 +5,16 @@ export type State = "queued" | "starting" | "running" | "ended" | "lost";
 export interface Me {
   name: string;
   operator: boolean;
+  password: boolean;
   csrf: string;
+}
+
+export interface Ways {
+  provider: string | null;
+}
+
+export interface Elsewhere {
+  url: string;
 }
 
 export interface Application {

@@ -1,10 +1,11 @@
 // The portal's page: logs in, shows what can be started and what runs, and opens it.
 
 import { showApplications } from "./applications";
-import { ask, carry, Refusal, type Me, type Session } from "./api";
+import { ask, carry, Refusal, type Elsewhere, type Me, type Session } from "./api";
 import { attempt, byId, problem } from "./dom";
 import { showHistory } from "./history";
 import { showOperator } from "./operator";
+import { showProvider, tellEnded } from "./provider";
 import { lines } from "./sessions";
 
 /** How often what is not told by itself is asked for. */
@@ -23,6 +24,8 @@ async function enter(me: Me): Promise<void> {
   document.querySelector("header")!.hidden = false;
   byId("who").textContent = me.name;
   byId("tab-operator").hidden = !me.operator;
+  byId("change").hidden = !me.password;
+  byId("no-password").hidden = me.password;
   show("play");
   listen();
   await showApplications();
@@ -35,6 +38,7 @@ function leave(): void {
   for (const of of VIEWS) byId(of).hidden = true;
   byId("login").hidden = false;
   byId("name").focus();
+  void showProvider().catch(() => undefined);
 }
 
 function show(next: View): void {
@@ -88,6 +92,7 @@ async function begin(): Promise<void> {
   } catch (why) {
     if (why instanceof Refusal && why.status === 401) {
       leave();
+      tellEnded();
       return;
     }
     problem(why instanceof Error ? why.message : String(why));
@@ -118,8 +123,10 @@ byId<HTMLFormElement>("change").addEventListener("submit", (event) => {
 
 byId("logout").addEventListener("click", () => {
   void attempt(async () => {
-    await ask("POST", "/api/logout");
+    const elsewhere = await ask<Elsewhere | undefined>("POST", "/api/logout");
     leave();
+    // Whoever sits here next is not to be logged in by the provider at once.
+    if (elsewhere) location.href = elsewhere.url;
   });
 });
 

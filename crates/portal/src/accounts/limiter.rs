@@ -17,6 +17,9 @@ const OF_BOTH: u32 = 5;
 const OF_NAME: u32 = 50;
 const OF_ADDRESS: u32 = 30;
 
+/// Log-ins by a provider from one address that have begun and not come to a good end; a guess.
+const OF_PROVIDER: u32 = 60;
+
 /// What is remembered at most; beyond it everybody waits until something is forgotten.
 const MAX_KNOWN: usize = 20_000;
 
@@ -25,6 +28,7 @@ enum Of {
     Both(String, IpAddr),
     Name(String),
     Address(IpAddr),
+    Provider(IpAddr),
 }
 
 /// The counts. The caller says what time it is.
@@ -49,7 +53,22 @@ impl Limiter {
             (Of::Name(name.to_owned()), OF_NAME),
             (Of::Address(from), OF_ADDRESS),
         ];
-        for (of, most) in &counted {
+        self.count(&counted, now)
+    }
+
+    /// The same of a log-in by a provider, which has no name yet.
+    pub(crate) fn attempt_by_provider(
+        &mut self,
+        from: IpAddr,
+        now: Instant,
+    ) -> Result<(), Duration> {
+        self.failures
+            .retain(|_, (_, since)| now.duration_since(*since) < FORGOTTEN);
+        self.count(&[(Of::Provider(from), OF_PROVIDER)], now)
+    }
+
+    fn count(&mut self, counted: &[(Of, u32)], now: Instant) -> Result<(), Duration> {
+        for (of, most) in counted {
             if let Some((count, since)) = self.failures.get(of)
                 && count >= most
             {
@@ -60,9 +79,16 @@ impl Limiter {
             return Err(FORGOTTEN);
         }
         for (of, _) in counted {
-            self.failures.entry(of).or_insert((0, now)).0 += 1;
+            self.failures.entry(of.clone()).or_insert((0, now)).0 += 1;
         }
         Ok(())
+    }
+
+    /// It came to a good end.
+    pub(crate) fn succeeded_by_provider(&mut self, from: IpAddr) {
+        if let Some((count, _)) = self.failures.get_mut(&Of::Provider(from)) {
+            *count = count.saturating_sub(1);
+        }
     }
 
     /// It was the right password.
@@ -117,6 +143,19 @@ mod tests {
         assert!(limiter.attempt("ada", HERE, now).is_err());
         limiter.succeeded("ada", HERE);
         limiter.attempt("ada", HERE, now).unwrap();
+    }
+
+    #[test]
+    fn the_provider_and_passwords_have_limits_of_their_own() {
+        let (mut limiter, now) = (Limiter::default(), Instant::now());
+        for _ in 0..OF_PROVIDER {
+            limiter.attempt_by_provider(HERE, now).unwrap();
+        }
+        assert!(limiter.attempt_by_provider(HERE, now).is_err());
+        limiter.attempt("ada", HERE, now).unwrap();
+        limiter.attempt_by_provider(THERE, now).unwrap();
+        limiter.succeeded_by_provider(HERE);
+        limiter.attempt_by_provider(HERE, now).unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::counts::Counts;
 use crate::accounts::{Limiter, Passwords};
 use crate::catalogue::Catalogue;
+use crate::oidc::Provider;
 use crate::sessions::{Sessions, Tickets};
 use crate::store::Store;
 
@@ -16,6 +17,8 @@ pub(crate) struct App {
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) passwords: Passwords,
     pub(crate) limiter: Mutex<Limiter>,
+    /// By whom people may log in beside passwords.
+    pub(crate) provider: Option<Provider>,
     /// Browsers reach it by HTTPS.
     pub(crate) secure: bool,
     /// `X-Forwarded-For` says who asks.

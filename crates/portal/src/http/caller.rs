@@ -22,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) csrf: String,
     /// What is kept of the cookie.
     pub(crate) token: String,
+    /// The log-in is by a provider.
+    pub(crate) provider: bool,
 }
 
 /// A person who is an operator.
@@ -35,10 +37,14 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Refusal> {
         let unknown = || Refusal::new(StatusCode::UNAUTHORIZED, "log in first");
-        let secret = cookie(&parts.headers, app.secure).ok_or_else(unknown)?;
+        let secret = cookie(&parts.headers, cookie_name(app.secure)).ok_or_else(unknown)?;
         let token = Secret::kept(secret);
         let login = app.store.login(&token).await?;
-        let Login { user, csrf } = login.ok_or_else(unknown)?;
+        let Login {
+            user,
+            csrf,
+            provider,
+        } = login.ok_or_else(unknown)?;
         if parts.method != Method::GET && parts.method != Method::HEAD {
             same_origin(&parts.headers)?;
             let given = parts.headers.get(CSRF).map(|value| value.as_bytes());
@@ -47,7 +53,12 @@ impl FromRequestParts<Arc<App>> for Caller {
                 return Err(Refusal::new(StatusCode::FORBIDDEN, why));
             }
         }
-        Ok(Caller { user, csrf, token })
+        Ok(Caller {
+            user,
+            csrf,
+            token,
+            provider,
+        })
     }
 }
 
@@ -92,8 +103,8 @@ pub(super) fn cookie_name(secure: bool) -> &'static str {
     }
 }
 
-fn cookie(headers: &HeaderMap, secure: bool) -> Option<&str> {
-    let wanted = cookie_name(secure);
+/// The first cookie of this name.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter();
     let pairs = lines.flat_map(|line| line.to_str().unwrap_or_default().split(';'));
     let mut values = pairs.filter_map(|pair| {
@@ -147,8 +158,11 @@ mod tests {
     #[test]
     fn the_cookie_is_found_among_others() {
         let found = headers(&[("cookie", "a=b; openuvr=12; __Host-openuvr=34")]);
-        assert_eq!(cookie(&found, false), Some("12"));
-        assert_eq!(cookie(&found, true), Some("34"));
-        assert_eq!(cookie(&headers(&[("cookie", "openuvrx=1")]), false), None);
+        assert_eq!(cookie(&found, cookie_name(false)), Some("12"));
+        assert_eq!(cookie(&found, cookie_name(true)), Some("34"));
+        assert_eq!(
+            cookie(&headers(&[("cookie", "openuvrx=1")]), "openuvr"),
+            None
+        );
     }
 }

@@ -10,6 +10,7 @@ pub(crate) struct Counts {
     pub(super) answers: [AtomicU64; 5],
     pub(super) logins_wrong: AtomicU64,
     pub(super) logins_limited: AtomicU64,
+    pub(super) logins_by_provider: AtomicU64,
 }
 
 impl Counts {
@@ -19,6 +20,11 @@ impl Counts {
 
     pub(super) fn login_limited(&self) {
         self.logins_limited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A log-in by the provider that came to nothing.
+    pub(super) fn login_by_provider_refused(&self) {
+        self.logins_by_provider.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn answered(&self, status: StatusCode) {

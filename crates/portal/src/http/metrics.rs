@@ -93,6 +93,7 @@ async fn text(app: &App) -> String {
     );
     let wrong = of_count(&app.counts.logins_wrong);
     let limited = of_count(&app.counts.logins_limited);
+    let provider = of_count(&app.counts.logins_by_provider);
     family(
         "openuvr_portal_logins_refused_total",
         "counter",
@@ -100,6 +101,7 @@ async fn text(app: &App) -> String {
         &[
             ("{reason=\"wrong\"}".to_owned(), wrong),
             ("{reason=\"limited\"}".to_owned(), limited),
+            ("{reason=\"provider\"}".to_owned(), provider),
         ],
     );
     let up = |up: bool| [(String::new(), if up { 1.0 } else { 0.0 })];

@@ -11,7 +11,7 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::api::{applications, login, operator, sessions};
+use super::api::{applications, login, oidc, operator, sessions};
 use super::app::App;
 use super::{events, headers, metrics, pages};
 
@@ -41,7 +41,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 
 fn routes() -> (Router<Arc<App>>, OpenApi) {
     OpenApiRouter::new()
-        .routes(routes!(login::log_in))
+        .routes(routes!(login::ways, login::log_in))
+        .routes(routes!(oidc::begin))
+        .routes(routes!(oidc::callback))
         .routes(routes!(login::log_out))
         .routes(routes!(login::me))
         .routes(routes!(login::change_password))

@@ -23,21 +23,26 @@ pub(crate) struct Login {
     pub(crate) user: User,
     /// What its requests carry beside the cookie.
     pub(crate) csrf: String,
+    /// Whether it is by a provider.
+    pub(crate) provider: bool,
 }
 
 impl Store {
-    /// Keeps a log-in. `token` is the hash of what the browser has.
+    /// Keeps a log-in. `token` is the hash of what the browser has; `until`, in seconds since 1970, when a log-in by
+    /// a provider ends.
     pub(crate) async fn add_login(
         &self,
         token: &str,
         user: &str,
         csrf: &str,
+        until: Option<i64>,
     ) -> Result<(), StoreError> {
         let now = now();
         let mut transaction = self.pool.begin().await?;
-        sqlx::query("DELETE FROM logins WHERE seen < $1 OR created < $2")
+        sqlx::query("DELETE FROM logins WHERE seen < $1 OR created < $2 OR until < $3")
             .bind(now - IDLE)
             .bind(now - LIFE)
+            .bind(now)
             .execute(&mut *transaction)
             .await?;
         sqlx::query(
@@ -48,13 +53,17 @@ impl Store {
         .bind(EACH - 1)
         .execute(&mut *transaction)
         .await?;
-        sqlx::query("INSERT INTO logins (token, user_name, csrf, created, seen) VALUES ($1, $2, $3, $4, $4)")
-            .bind(token)
-            .bind(user)
-            .bind(csrf)
-            .bind(now)
-            .execute(&mut *transaction)
-            .await?;
+        sqlx::query(
+            "INSERT INTO logins (token, user_name, csrf, created, seen, until)
+             VALUES ($1, $2, $3, $4, $4, $5)",
+        )
+        .bind(token)
+        .bind(user)
+        .bind(csrf)
+        .bind(now)
+        .bind(until)
+        .execute(&mut *transaction)
+        .await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -63,12 +72,14 @@ impl Store {
     pub(crate) async fn login(&self, token: &str) -> Result<Option<Login>, StoreError> {
         let now = now();
         let row = sqlx::query(
-            "SELECT name, password, operator, sessions, csrf, seen FROM logins
-             JOIN users ON name = user_name WHERE token = $1 AND seen >= $2 AND logins.created >= $3",
+            "SELECT name, password, operator, sessions, csrf, seen, until FROM logins
+             JOIN users ON name = user_name WHERE token = $1 AND seen >= $2 AND logins.created >= $3
+             AND (until IS NULL OR until >= $4)",
         )
         .bind(token)
         .bind(now - IDLE)
         .bind(now - LIFE)
+        .bind(now)
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
@@ -83,6 +94,7 @@ impl Store {
         Ok(Some(Login {
             user: super::users::read(&row)?,
             csrf: row.try_get("csrf")?,
+            provider: row.try_get::<Option<i64>, _>("until")?.is_some(),
         }))
     }
 

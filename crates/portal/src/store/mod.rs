@@ -4,6 +4,7 @@
 //! SQLite in a file, or PostgreSQL by its URL where several portals share one. All statements are understood by
 //! both.
 
+mod attempts;
 mod history;
 mod keys;
 mod logins;
@@ -39,6 +40,9 @@ pub(crate) enum StoreError {
     /// There is an account of this name.
     #[error("there is an account {0:?} already")]
     Exists(String),
+    /// The person of the provider has another account.
+    #[error("that person of the provider has the account {0:?} already")]
+    Linked(String),
     /// Such a name is none.
     #[error("{0:?} is no name of an account: letters, digits, . _ @ and -, {MAX_NAME} at most")]
     Name(String),

@@ -5,21 +5,22 @@ use sqlx::AnyPool;
 use super::StoreError;
 
 /// What each version adds. A version that was released is never changed; a new one is added behind it.
-const STEPS: [&[&str]; 1] = [&[
-    "CREATE TABLE users (
+const STEPS: [&[&str]; 2] = [
+    &[
+        "CREATE TABLE users (
         name TEXT PRIMARY KEY,
         password TEXT NOT NULL,
         operator BIGINT NOT NULL,
         sessions BIGINT,
         subject TEXT UNIQUE,
         created BIGINT NOT NULL)",
-    "CREATE TABLE logins (
+        "CREATE TABLE logins (
         token TEXT PRIMARY KEY,
         user_name TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
         csrf TEXT NOT NULL,
         created BIGINT NOT NULL,
         seen BIGINT NOT NULL)",
-    "CREATE TABLE history (
+        "CREATE TABLE history (
         session TEXT PRIMARY KEY,
         user_name TEXT NOT NULL,
         application TEXT NOT NULL,
@@ -29,9 +30,19 @@ const STEPS: [&[&str]; 1] = [&[
         code BIGINT,
         why TEXT,
         shared BIGINT NOT NULL)",
-    "CREATE INDEX history_of_user ON history (user_name, launched)",
-    "CREATE TABLE keys (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-]];
+        "CREATE INDEX history_of_user ON history (user_name, launched)",
+        "CREATE TABLE keys (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    ],
+    &[
+        "ALTER TABLE logins ADD COLUMN until BIGINT",
+        "CREATE TABLE attempts (
+        state TEXT PRIMARY KEY,
+        browser TEXT NOT NULL,
+        nonce TEXT NOT NULL,
+        verifier TEXT NOT NULL,
+        created BIGINT NOT NULL)",
+    ],
+];
 
 /// The version of this program's tables.
 #[expect(clippy::cast_possible_wrap, reason = "there are few")]

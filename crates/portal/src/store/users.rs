@@ -22,18 +22,23 @@ pub(crate) struct User {
 }
 
 impl Store {
-    /// Adds an account.
-    pub(crate) async fn add_user(&self, user: &User) -> Result<(), StoreError> {
+    /// Adds an account. `subject`: who it is at a provider, as [`crate::oidc::key`] makes it.
+    pub(crate) async fn add_user(
+        &self,
+        user: &User,
+        subject: Option<&str>,
+    ) -> Result<(), StoreError> {
         check(&user.name)?;
         let added = sqlx::query(
-            "INSERT INTO users (name, password, operator, sessions, created)
-             VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+            "INSERT INTO users (name, password, operator, sessions, created, subject)
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
         )
         .bind(&user.name)
         .bind(&user.password)
         .bind(i64::from(user.operator))
         .bind(user.sessions.map(i64::from))
         .bind(now())
+        .bind(subject)
         .execute(&self.pool)
         .await?;
         match added.rows_affected() {
@@ -50,6 +55,49 @@ impl Store {
                 .fetch_optional(&self.pool)
                 .await?;
         Ok(row.as_ref().map(read).transpose()?)
+    }
+
+    /// The account of this person of a provider.
+    pub(crate) async fn user_of(&self, subject: &str) -> Result<Option<User>, StoreError> {
+        let row =
+            sqlx::query("SELECT name, password, operator, sessions FROM users WHERE subject = $1")
+                .bind(subject)
+                .fetch_optional(&self.pool)
+                .await?;
+        Ok(row.as_ref().map(read).transpose()?)
+    }
+
+    /// Lets a person of a provider log in to an account, or with none nobody any more; its log-ins end. Whether
+    /// there is such an account.
+    pub(crate) async fn link(&self, name: &str, subject: Option<&str>) -> Result<bool, StoreError> {
+        if let Some(subject) = subject
+            && let Some(other) = self.user_of(subject).await?
+            && other.name != name
+        {
+            return Err(StoreError::Linked(other.name));
+        }
+        let mut transaction = self.pool.begin().await?;
+        let changed = sqlx::query("UPDATE users SET subject = $2 WHERE name = $1")
+            .bind(name)
+            .bind(subject)
+            .execute(&mut *transaction)
+            .await?;
+        sqlx::query("DELETE FROM logins WHERE user_name = $1")
+            .bind(name)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(changed.rows_affected() > 0)
+    }
+
+    /// Makes an account one of an operator, or one that is none.
+    pub(crate) async fn set_operator(&self, name: &str, operator: bool) -> Result<(), StoreError> {
+        sqlx::query("UPDATE users SET operator = $2 WHERE name = $1")
+            .bind(name)
+            .bind(i64::from(operator))
+            .execute(&self.pool)
+            .await?;
+        Ok(())
     }
 
     /// All accounts, by name.

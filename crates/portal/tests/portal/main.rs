@@ -5,6 +5,8 @@
 
 mod killed;
 mod login;
+mod oidc;
+mod provider;
 mod refused;
 mod rights;
 mod sessions;

@@ -61,6 +61,10 @@ fn table() -> Vec<Line> {
         ("GET", "/api/operator/servers", None, [401, 403, 403, 200]),
         ("GET", "/api/operator/users", None, [401, 403, 403, 200]),
         ("GET", "/metrics", None, [401, 403, 403, 200]),
+        ("GET", "/api/login", None, [200, 200, 200, 200]),
+        // There is no provider here; with one: `oidc.rs`.
+        ("POST", "/api/oidc/login", None, [404, 404, 404, 404]),
+        ("GET", "/api/oidc/callback", None, [404, 404, 404, 404]),
         ("POST", "/api/login", login, [401, 401, 401, 401]),
         ("PUT", "/api/password", password, [401, 403, 403, 403]),
         ("POST", "/api/logout", None, [401, 204, 204, 204]),

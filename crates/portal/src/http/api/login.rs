@@ -16,7 +16,7 @@ use crate::accounts::{self, Secret};
 use crate::http::app::App;
 use crate::http::caller::{Caller, From, cookie_name, same_origin};
 use crate::http::refusal::{Problem, Refusal};
-use crate::store::MAX_NAME;
+use crate::store::{MAX_NAME, User};
 
 /// How long a browser keeps the cookie, in seconds: as long as a log-in lives at most.
 const KEPT: u32 = 90 * 24 * 3600;
@@ -37,14 +37,43 @@ pub(crate) struct NewPassword {
     new: String,
 }
 
+/// How people may log in, beside name and password.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Ways {
+    /// What the button for the provider of OpenID Connect says; none: there is no provider.
+    provider: Option<String>,
+}
+
+/// Where a log-in goes on.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Elsewhere {
+    /// An address at the provider.
+    pub(super) url: String,
+}
+
 /// Who has logged in.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Me {
     name: String,
     /// Whether it may see and stop everybody's sessions.
     operator: bool,
+    /// Whether the account has a password, which it can change.
+    password: bool,
     /// What requests but GET carry in the header `x-openuvr-csrf`.
     csrf: String,
+}
+
+impl Me {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// How people may log in.
+#[utoipa::path(get, path = "/api/login", responses((status = 200, body = Ways)))]
+pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<Ways> {
+    let provider = app.provider.as_ref().map(|of| of.section().title.clone());
+    Json(Ways { provider })
 }
 
 /// Logs in, and sets the cookie.
@@ -90,30 +119,55 @@ pub(crate) async fn log_in(
         ));
     };
     limiter().succeeded(&short, from);
-    let (secret, csrf) = (Secret::random().text(), Secret::random().text());
-    app.store
-        .add_login(&Secret::kept(&secret), &user.name, &csrf)
-        .await?;
-    info!(user = user.name, %from, "logged in");
-    let me = Me {
-        name: user.name,
-        operator: user.operator,
-        csrf,
-    };
-    Ok((set_cookie(&secret, KEPT, app.secure)?, Json(me)).into_response())
+    let (cookie, me) = enter(&app, user, None).await?;
+    info!(user = me.name, %from, "logged in");
+    Ok((AppendHeaders([cookie]), Json(me)).into_response())
 }
 
-/// Logs out.
+/// Makes a log-in of this account: the cookie, and what the page is told. `until` ends it, in seconds since 1970.
+pub(super) async fn enter(
+    app: &App,
+    user: User,
+    until: Option<i64>,
+) -> Result<(Cookie, Me), Refusal> {
+    let (secret, csrf) = (Secret::random().text(), Secret::random().text());
+    app.store
+        .add_login(&Secret::kept(&secret), &user.name, &csrf, until)
+        .await?;
+    let cookie = set_cookie(cookie_name(app.secure), &secret, KEPT, app.secure)?;
+    let me = Me {
+        operator: user.operator,
+        password: !user.password.is_empty(),
+        name: user.name,
+        csrf,
+    };
+    Ok((cookie, me))
+}
+
+/// Logs out. Who came by a provider that can be logged out of gets its address, since whoever sits there next is
+/// still logged in at the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [])),
-    responses((status = 204), (status = 401, body = Problem)),
+    responses(
+        (status = 200, description = "logged out here, and not yet at the provider", body = Elsewhere),
+        (status = 204, description = "logged out"),
+        (status = 401, body = Problem),
+    ),
 )]
 pub(crate) async fn log_out(
     State(app): State<Arc<App>>,
     caller: Caller,
 ) -> Result<Response, Refusal> {
     app.store.remove_login(&caller.token).await?;
-    Ok((set_cookie("", 0, app.secure)?, StatusCode::NO_CONTENT).into_response())
+    let gone = AppendHeaders([set_cookie(cookie_name(app.secure), "", 0, app.secure)?]);
+    let elsewhere = match app.provider.as_ref().filter(|_| caller.provider) {
+        Some(provider) => provider.log_out().await,
+        None => None,
+    };
+    Ok(match elsewhere {
+        Some(url) => (gone, Json(Elsewhere { url })).into_response(),
+        None => (gone, StatusCode::NO_CONTENT).into_response(),
+    })
 }
 
 /// Who has logged in.
@@ -123,8 +177,9 @@ pub(crate) async fn log_out(
 )]
 pub(crate) async fn me(caller: Caller) -> Json<Me> {
     Json(Me {
-        name: caller.user.name,
         operator: caller.user.operator,
+        password: !caller.user.password.is_empty(),
+        name: caller.user.name,
         csrf: caller.csrf,
     })
 }
@@ -171,16 +226,20 @@ pub(crate) async fn change_password(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn set_cookie(
+pub(super) type Cookie = (header::HeaderName, HeaderValue);
+
+/// The header that sets a cookie, or with `kept` of 0 takes it away.
+pub(super) fn set_cookie(
+    name: &str,
     value: &str,
     kept: u32,
     secure: bool,
-) -> Result<AppendHeaders<[(header::HeaderName, HeaderValue); 1]>, Refusal> {
-    let name = cookie_name(secure);
+) -> Result<Cookie, Refusal> {
     let secure = if secure { "; Secure" } else { "" };
-    // Lax, since a link to the portal from elsewhere is no reason to log in anew; GET changes nothing.
+    // Lax, since a link to the portal from elsewhere is no reason to log in anew, and a provider sends people back by
+    // one; GET changes nothing but what a cookie of this browser vouches for.
     let text = format!("{name}={value}; Path=/; Max-Age={kept}; HttpOnly; SameSite=Lax{secure}");
     let value = HeaderValue::from_str(&text)
         .map_err(|why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;
-    Ok(AppendHeaders([(header::SET_COOKIE, value)]))
+    Ok((header::SET_COOKIE, value))
 }

@@ -2,5 +2,6 @@
 
 pub(super) mod applications;
 pub(super) mod login;
+pub(super) mod oidc;
 pub(super) mod operator;
 pub(super) mod sessions;

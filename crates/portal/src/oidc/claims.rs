@@ -1,0 +1,116 @@
+//! What a provider says of a person, and what follows from it.
+
+use std::collections::BTreeMap;
+
+use openidconnect::AdditionalClaims;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::OidcSection;
+
+/// Groups of one person that are looked at; a guess.
+const MAX_GROUPS: usize = 1000;
+
+/// Claims that the standard has no names for.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Extra {
+    #[serde(flatten)]
+    all: BTreeMap<String, Value>,
+}
+
+impl AdditionalClaims for Extra {}
+
+/// A person, as the provider has named it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    /// Issuer and subject, which together name one person for ever (OpenID Connect Core 1.0, section 5.7). What
+    /// accounts are found by, and nothing else.
+    pub(crate) subject: String,
+    /// What a new account would be called.
+    pub(crate) name: Option<String>,
+    /// Whether the person may log in.
+    pub(crate) allowed: bool,
+    /// Whether the person is an operator; none: the provider is not asked that.
+    pub(crate) operator: Option<bool>,
+}
+
+/// An issuer has no blank, being an address; so no two pairs are the same text.
+pub(crate) fn key(issuer: &str, subject: &str) -> String {
+    format!("{issuer} {subject}")
+}
+
+/// What follows from claims. `claims` are those of a verified token, as JSON.
+pub(super) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -> Identity {
+    let claim = |name: &str| claims.iter().find_map(|of| of.get(name));
+    let name = claim(&section.name_claim).and_then(Value::as_str);
+    let groups = claim(&section.group_claim).map_or_else(Vec::new, groups);
+    let is_in = |group: &String| groups.contains(&group.as_str());
+    let operator = section.operators.as_ref().map(is_in);
+    let allowed = section.users.as_ref().is_none_or(is_in) || operator == Some(true);
+    Identity {
+        subject: key(&section.issuer, subject),
+        name: name.map(str::to_owned),
+        allowed,
+        operator,
+    }
+}
+
+/// Whether these claims say what is asked for.
+pub(super) fn is_enough(section: &OidcSection, claims: &Value) -> bool {
+    let asks_groups = section.operators.is_some() || section.users.is_some();
+    claims.get(&section.name_claim).is_some()
+        && (!asks_groups || claims.get(&section.group_claim).is_some())
+}
+
+/// Groups: a text, or a list of texts. Anything else is none.
+fn groups(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(one) => vec![one],
+        Value::Array(many) => (many.iter().take(MAX_GROUPS))
+            .filter_map(Value::as_str)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn section(more: &str) -> OidcSection {
+        let text =
+            "issuer = \"https://id.example\"\nclient_id = \"c\"\naddress = \"https://p.example\"\n";
+        toml::from_str(&format!("{text}{more}")).unwrap()
+    }
+
+    #[test]
+    fn groups_say_who_gets_in_and_who_is_an_operator() {
+        let section = section("operators = \"ops\"\nusers = \"players\"\n");
+        let of = |claims: Value| {
+            let identity = identity(&section, "7", &[claims]);
+            (identity.allowed, identity.operator)
+        };
+        assert_eq!(of(json!({"groups": ["players"]})), (true, Some(false)));
+        assert_eq!(of(json!({"groups": "ops"})), (true, Some(true)));
+        assert_eq!(
+            of(json!({"groups": ["Ops", 3, null]})),
+            (false, Some(false))
+        );
+        // A text that holds the word is another group.
+        assert_eq!(of(json!({"groups": "ops players"})), (false, Some(false)));
+        assert_eq!(of(json!({"groups": {"ops": true}})), (false, Some(false)));
+        assert_eq!(of(json!({})), (false, Some(false)));
+    }
+
+    #[test]
+    fn without_groups_the_provider_decides_no_role() {
+        let section = section("name_claim = \"nick\"\n");
+        let claims = json!({"nick": "ada", "groups": ["ops"]});
+        let identity = identity(&section, "7", &[claims]);
+        assert_eq!(identity.subject, "https://id.example 7");
+        assert_eq!(identity.name.as_deref(), Some("ada"));
+        assert_eq!((identity.allowed, identity.operator), (true, None));
+    }
+}

@@ -1,0 +1,395 @@
+//! Log-ins by a provider of OpenID Connect: the authorisation code flow with PKCE, state and nonce (OpenID Connect
+//! Core 1.0, section 3.1; RFC 7636).
+//!
+//! What it is not: it knows no accounts. It says who somebody is ([`Identity`]); the caller decides what follows.
+
+mod claims;
+mod http;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openidconnect::core::{
+    CoreAuthDisplay, CoreAuthPrompt, CoreAuthenticationFlow, CoreClientAuthMethod,
+    CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm, CoreRevocableToken, CoreRevocationErrorResponse,
+    CoreTokenIntrospectionResponse, CoreTokenType,
+};
+use openidconnect::{
+    AccessTokenHash, AuthType, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken,
+    EmptyExtraTokenFields, EndpointMaybeSet, EndpointNotSet, EndpointSet, IdToken, IdTokenFields,
+    IssuerUrl, LogoutRequest, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
+    PostLogoutRedirectUrl, ProviderMetadataWithLogout, RedirectUrl, Scope, StandardErrorResponse,
+    StandardTokenResponse, TokenResponse as _, UserInfoClaims,
+};
+use tokio::sync::Mutex;
+use tracing::warn;
+
+use self::claims::{Extra, identity, is_enough};
+pub(crate) use self::claims::{Identity, key};
+use self::http::{Http, TrustError};
+pub(crate) use self::settings::OidcSection;
+
+/// How long a provider's description and keys are taken for current; a guess. Keys that are new are asked for as
+/// soon as a token names one.
+const CURRENT: Duration = Duration::from_secs(3600);
+
+/// For how long nobody is kept waiting for a provider that did not answer just now; a guess.
+const DOWN: Duration = Duration::from_secs(5);
+
+/// How often the keys are asked for at most because a token does not fit them.
+const AGAIN: Duration = Duration::from_secs(30);
+
+type Fields = IdTokenFields<
+    Extra,
+    EmptyExtraTokenFields,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
+
+type Token =
+    IdToken<Extra, CoreGenderClaim, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm>;
+
+type Flow = Client<
+    Extra,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    StandardTokenResponse<Fields, CoreTokenType>,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+/// Signatures that only the provider can make. Those with the client's secret are not among them.
+const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+/// Why a log-in by the provider does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OidcError {
+    /// The provider is not reached, or says nothing that can be used.
+    #[error("the provider does not answer: {0}")]
+    Provider(String),
+    /// It does not take the code: it is used up, old, or forged.
+    #[error("the provider does not take the code: {0}")]
+    Code(String),
+    /// What it says of the person can't be trusted.
+    #[error("the provider's token is not valid: {0}")]
+    Token(String),
+}
+
+/// Why there is no provider.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// The configuration is wrong.
+    #[error("{0}")]
+    Settings(String),
+    /// The secret can't be read.
+    #[error("oidc.client_secret_file: {0}")]
+    Secret(String),
+    /// Nothing can be trusted.
+    #[error("oidc.ca: {0}")]
+    Trust(#[from] TrustError),
+}
+
+/// A log-in that has begun: where the browser goes, and what its end must match.
+pub(crate) struct Begun {
+    pub(crate) url: String,
+    pub(crate) attempt: Secrets,
+}
+
+/// What the end of a log-in must match.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Secrets {
+    /// Comes back with the browser.
+    pub(crate) state: String,
+    /// Comes back inside the token.
+    pub(crate) nonce: String,
+    /// Goes to the provider with the code.
+    pub(crate) verifier: String,
+}
+
+/// The provider that the configuration names.
+pub(crate) struct Provider {
+    section: OidcSection,
+    issuer: IssuerUrl,
+    redirect: RedirectUrl,
+    secret: Option<ClientSecret>,
+    http: Http,
+    /// Whoever asks for it waits for the one request that is under way.
+    known: Mutex<Known>,
+}
+
+/// What was heard of the provider last.
+#[derive(Default)]
+struct Known {
+    metadata: Option<(Instant, Arc<ProviderMetadataWithLogout>)>,
+    failed: Option<(Instant, String)>,
+}
+
+impl Provider {
+    /// Reads the secret. The provider itself is asked when somebody logs in: the portal starts without it.
+    ///
+    /// # Errors
+    /// The table can't be used.
+    pub(crate) fn open(section: OidcSection) -> Result<Provider, OpenError> {
+        section.check().map_err(OpenError::Settings)?;
+        let wrong = |why: openidconnect::url::ParseError| OpenError::Settings(why.to_string());
+        let issuer = IssuerUrl::new(section.issuer.clone()).map_err(wrong)?;
+        let redirect = RedirectUrl::new(section.callback()).map_err(wrong)?;
+        let secret = match &section.client_secret_file {
+            None => None,
+            Some(path) => {
+                let of = |why: &str| OpenError::Secret(format!("{}: {why}", path.display()));
+                let text = std::fs::read_to_string(path).map_err(|why| of(&why.to_string()))?;
+                let text = text.trim();
+                if text.is_empty() {
+                    return Err(of("it is empty"));
+                }
+                Some(ClientSecret::new(text.to_owned()))
+            }
+        };
+        let http = Http::new(section.ca.as_deref())?;
+        Ok(Provider {
+            section,
+            issuer,
+            redirect,
+            secret,
+            http,
+            known: Mutex::default(),
+        })
+    }
+
+    /// What the configuration says of it.
+    pub(crate) fn section(&self) -> &OidcSection {
+        &self.section
+    }
+
+    /// Begins a log-in.
+    ///
+    /// # Errors
+    /// The provider is not reached.
+    pub(crate) async fn begin(&self) -> Result<Begun, OidcError> {
+        let flow = self.flow(&*self.metadata().await?);
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let mut request = flow
+            .authorize_url(
+                CoreAuthenticationFlow::AuthorizationCode,
+                CsrfToken::new_random,
+                Nonce::new_random,
+            )
+            .set_pkce_challenge(challenge);
+        for scope in &self.section.scopes {
+            request = request.add_scope(Scope::new(scope.clone()));
+        }
+        let (url, state, nonce) = request.url();
+        Ok(Begun {
+            url: url.to_string(),
+            attempt: Secrets {
+                state: state.secret().clone(),
+                nonce: nonce.secret().clone(),
+                verifier: verifier.secret().clone(),
+            },
+        })
+    }
+
+    /// Says who it is that came back with this code.
+    ///
+    /// # Errors
+    /// [`OidcError`]
+    pub(crate) async fn finish(
+        &self,
+        code: String,
+        attempt: Secrets,
+    ) -> Result<Identity, OidcError> {
+        let metadata = self.metadata().await?;
+        let flow = self.flow(&metadata);
+        let request = flow
+            .exchange_code(AuthorizationCode::new(code))
+            .map_err(|why| OidcError::Provider(why.to_string()))?
+            .set_pkce_verifier(PkceCodeVerifier::new(attempt.verifier));
+        let response = request.request_async(&self.http).await;
+        let response = response.map_err(|why| match &why {
+            openidconnect::RequestTokenError::ServerResponse(said) => {
+                OidcError::Code(said.to_string())
+            }
+            openidconnect::RequestTokenError::Request(why) => OidcError::Provider(why.to_string()),
+            _ => OidcError::Provider(why.to_string()),
+        })?;
+        let token = response.id_token();
+        let token = token.ok_or_else(|| OidcError::Token("there is none".to_owned()))?;
+        let nonce = Nonce::new(attempt.nonce);
+        let access = response.access_token();
+        let claims = match self.verify(&metadata, token, &nonce, Some(access)) {
+            Ok(claims) => claims,
+            // Its keys may be new.
+            Err(why) => match self.metadata_again(&metadata).await? {
+                None => return Err(why),
+                Some(metadata) => self.verify(&metadata, token, &nonce, Some(access))?,
+            },
+        };
+        let mut all = vec![claims.all];
+        if !is_enough(&self.section, &all[0]) && metadata.userinfo_endpoint().is_some() {
+            let subject = openidconnect::SubjectIdentifier::new(claims.subject.clone());
+            let asked = flow.user_info(access.clone(), Some(subject));
+            let asked = asked.map_err(|why| OidcError::Provider(why.to_string()))?;
+            let info: UserInfoClaims<Extra, CoreGenderClaim> = (asked.request_async(&self.http))
+                .await
+                .map_err(|why| OidcError::Provider(why.to_string()))?;
+            all.extend(serde_json::to_value(&info));
+        }
+        Ok(identity(&self.section, &claims.subject, &all))
+    }
+
+    /// Where a person logs out of the provider, too; none: it has no such place, or is not known.
+    pub(crate) async fn log_out(&self) -> Option<String> {
+        let metadata = self.metadata().await.ok()?;
+        let end = metadata
+            .additional_metadata()
+            .end_session_endpoint
+            .clone()?;
+        let back =
+            PostLogoutRedirectUrl::new(format!("{}/", self.section.address.trim_end_matches('/')));
+        let request = LogoutRequest::from(end)
+            .set_client_id(ClientId::new(self.section.client_id.clone()))
+            .set_post_logout_redirect_uri(back.ok()?);
+        Some(request.http_get_url().to_string())
+    }
+
+    /// Takes a token apart, once signature, issuer, audience, time, nonce and the hash of the access token are right.
+    fn verify(
+        &self,
+        metadata: &ProviderMetadataWithLogout,
+        token: &Token,
+        nonce: &Nonce,
+        access: Option<&openidconnect::AccessToken>,
+    ) -> Result<Verified, OidcError> {
+        let flow = self.flow(metadata);
+        let verifier = flow.id_token_verifier().set_allowed_algs(SIGNATURES);
+        let wrong = |why: &dyn std::fmt::Display| OidcError::Token(why.to_string());
+        let claims = token.claims(&verifier, nonce).map_err(|e| wrong(&e))?;
+        if let (Some(said), Some(access)) = (claims.access_token_hash(), access) {
+            let algorithm = token.signing_alg().map_err(|e| wrong(&e))?;
+            let key = token.signing_key(&verifier).map_err(|e| wrong(&e))?;
+            let is = AccessTokenHash::from_token(access, algorithm, key).map_err(|e| wrong(&e))?;
+            if is != *said {
+                return Err(wrong(&"it belongs to another access token"));
+            }
+        }
+        Ok(Verified {
+            subject: claims.subject().to_string(),
+            all: serde_json::to_value(claims).map_err(|e| wrong(&e))?,
+        })
+    }
+
+    fn flow(&self, metadata: &ProviderMetadataWithLogout) -> Flow {
+        let id = ClientId::new(self.section.client_id.clone());
+        let flow = Flow::from_provider_metadata(metadata.clone(), id, self.secret.clone())
+            .set_redirect_uri(self.redirect.clone());
+        // `client_secret_basic`, which is also meant where nothing is said, unless it is not among the ways.
+        let basic = metadata.token_endpoint_auth_methods_supported();
+        match basic.is_none_or(|ways| ways.contains(&CoreClientAuthMethod::ClientSecretBasic)) {
+            true => flow,
+            false => flow.set_auth_type(AuthType::RequestBody),
+        }
+    }
+
+    async fn metadata(&self) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
+        let mut known = self.known.lock().await;
+        match &known.metadata {
+            Some((since, metadata)) if since.elapsed() < CURRENT => Ok(Arc::clone(metadata)),
+            Some((_, metadata)) => {
+                let old = Arc::clone(metadata);
+                // What was right an hour ago is better than nothing.
+                Ok(self.discover(&mut known).await.unwrap_or(old))
+            }
+            None => self.discover(&mut known).await,
+        }
+    }
+
+    /// Asks for keys anew, unless that was done just now.
+    async fn metadata_again(
+        &self,
+        old: &Arc<ProviderMetadataWithLogout>,
+    ) -> Result<Option<Arc<ProviderMetadataWithLogout>>, OidcError> {
+        let mut known = self.known.lock().await;
+        match &known.metadata {
+            Some((_, newer)) if !Arc::ptr_eq(newer, old) => Ok(Some(Arc::clone(newer))),
+            Some((since, _)) if since.elapsed() < AGAIN => Ok(None),
+            _ => self.discover(&mut known).await.map(Some),
+        }
+    }
+
+    async fn discover(
+        &self,
+        known: &mut Known,
+    ) -> Result<Arc<ProviderMetadataWithLogout>, OidcError> {
+        if let Some((since, why)) = &known.failed
+            && since.elapsed() < DOWN
+        {
+            return Err(OidcError::Provider(why.clone()));
+        }
+        let found = ProviderMetadataWithLogout::discover_async(self.issuer.clone(), &self.http);
+        match found.await {
+            Ok(found) => {
+                let found = Arc::new(found);
+                known.metadata = Some((Instant::now(), Arc::clone(&found)));
+                known.failed = None;
+                Ok(found)
+            }
+            Err(why) => {
+                let why = match why {
+                    openidconnect::DiscoveryError::Request(why) => why.to_string(),
+                    other => other.to_string(),
+                };
+                warn!("{} does not describe itself: {why}", self.section.issuer);
+                known.failed = Some((Instant::now(), why.clone()));
+                Err(OidcError::Provider(why))
+            }
+        }
+    }
+
+    /// The same of a token that is text.
+    #[cfg(test)]
+    fn verify_text(
+        &self,
+        metadata: &ProviderMetadataWithLogout,
+        token: &str,
+        nonce: &str,
+    ) -> Result<Identity, OidcError> {
+        let token: Result<Token, _> = token.parse();
+        let token = token.map_err(|why| OidcError::Token(why.to_string()))?;
+        let nonce = Nonce::new(nonce.to_owned());
+        let claims = self.verify(metadata, &token, &nonce, None)?;
+        Ok(identity(&self.section, &claims.subject, &[claims.all]))
+    }
+}
+
+/// What a valid token says.
+struct Verified {
+    subject: String,
+    all: serde_json::Value,
+}

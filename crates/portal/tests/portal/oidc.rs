@@ -1,0 +1,187 @@
+//! Log-ins by a provider of OpenID Connect, a real one.
+
+use serde_json::json;
+
+use super::provider::{Provider, Visitor, begin, come_back, log_in};
+use super::support::{PASSWORD, Place};
+
+const GROUPS: &str = "create = true\nusers = \"players\"\noperators = \"operators\"";
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
+fn people_come_by_the_provider() {
+    let place = Place::new();
+    let provider = Provider::start(&place, GROUPS);
+    let portal = place.start_at(&provider.portal);
+    let nobody = portal.nobody();
+    let ways = nobody.ask("GET", "/api/login", None).unwrap().json();
+    assert_eq!(ways, json!({"provider": "Example"}));
+
+    for _ in 0..2 {
+        let ada = log_in(&provider, portal.nobody(), "ada").unwrap();
+        let me = ada.ask("GET", "/api/me", None).unwrap().json();
+        assert_eq!(
+            (&me["name"], &me["operator"]),
+            (&json!("ada"), &json!(false))
+        );
+        assert_eq!(me["password"], false);
+        assert_eq!(ada.begin(&super::support::id(1), "bare").status, 202);
+    }
+    let olga = log_in(&provider, portal.nobody(), "olga").unwrap();
+    let users = olga.ask("GET", "/api/operator/users", None).unwrap().json();
+    assert_eq!(users.as_array().unwrap().len(), 2, "{users}");
+    let stranger = log_in(&provider, portal.nobody(), "stranger").err();
+    assert_eq!(stranger.as_deref(), Some("/#login=group"));
+    let odd = log_in(&provider, portal.nobody(), "..%2Fada").err();
+    assert_eq!(odd.as_deref(), Some("/#login=name"));
+
+    // Nobody has a password of such an account.
+    for password in ["", "x", PASSWORD] {
+        let body = json!({"name": "ada", "password": password});
+        let answer = nobody.ask("POST", "/api/login", Some(&body)).unwrap();
+        assert_eq!(answer.status, 401);
+    }
+    let left = olga.ask("POST", "/api/logout", None).unwrap();
+    assert_eq!(left.status, 200);
+    let url = left.json()["url"].as_str().unwrap().to_owned();
+    assert!(
+        url.starts_with(&format!("{}/session/end?", provider.issuer)),
+        "{url}"
+    );
+    assert_eq!(olga.status("GET", "/api/me", None), 401);
+}
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
+fn a_log_in_counts_once_and_in_its_own_browser() {
+    let place = Place::new();
+    let provider = Provider::start(&place, GROUPS);
+    let portal = place.start_at(&provider.portal);
+    let (url, person) = begin(portal.nobody());
+    for part in [
+        "code_challenge_method=S256",
+        "nonce=",
+        "state=",
+        "response_type=code",
+    ] {
+        assert!(url.contains(part), "{url}");
+    }
+    let back = Visitor::default().log_in(&provider, &url, "ada");
+    let leads = |person: &super::support::Person, back: &str| {
+        let answer = come_back(person, back);
+        answer.header("location").unwrap().to_owned()
+    };
+    // In the browser of somebody else, who would then act as ada; and without any.
+    let (_, other) = begin(portal.nobody());
+    assert_eq!(leads(&other, &back), "/#login=state");
+    assert_eq!(leads(&portal.nobody(), &back), "/#login=state");
+    // With a state that was not given, and from another provider.
+    let forged = back.replace("state=", "state=x");
+    assert_eq!(leads(&person, &forged), "/#login=state");
+    assert_eq!(leads(&person, &back), "/");
+    assert_eq!(leads(&person, &back), "/#login=state", "a second time");
+
+    // The same code for a log-in that begins anew: its verifier is another, and it is used up.
+    let code = back
+        .split("code=")
+        .nth(1)
+        .unwrap()
+        .split('&')
+        .next()
+        .unwrap();
+    let (url, person) = begin(portal.nobody());
+    let state = url
+        .split("state=")
+        .nth(1)
+        .unwrap()
+        .split('&')
+        .next()
+        .unwrap();
+    let replayed = format!(
+        "http://{}/api/oidc/callback?code={code}&state={state}",
+        person.at
+    );
+    assert_eq!(leads(&person, &replayed), "/#login=token");
+    let (url, person) = begin(portal.nobody());
+    let state = url
+        .split("state=")
+        .nth(1)
+        .unwrap()
+        .split('&')
+        .next()
+        .unwrap();
+    let denied = format!(
+        "http://{}/api/oidc/callback?error=access_denied&state={state}",
+        person.at
+    );
+    assert_eq!(leads(&person, &denied), "/#login=denied");
+    let site = [("sec-fetch-site", "cross-site")];
+    let refused = portal
+        .nobody()
+        .ask_with("POST", "/api/oidc/login", None, &site);
+    assert_eq!(refused.unwrap().status, 403, "begun by another site");
+}
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
+fn a_name_leads_to_no_account_that_is_there() {
+    let place = Place::new();
+    let provider = Provider::start(&place, "create = true");
+    place.add_user("ada", &["--operator"]);
+    let portal = place.start_at(&provider.portal);
+    let refused = log_in(&provider, portal.nobody(), "ada").err();
+    assert_eq!(refused.as_deref(), Some("/#login=name"));
+    let link = place.run(&["user", "link", "ada", "--subject", "ada"], "");
+    assert!(
+        link.status.success(),
+        "{}",
+        String::from_utf8_lossy(&link.stderr)
+    );
+    let ada = log_in(&provider, portal.nobody(), "ada").unwrap();
+    let me = ada.ask("GET", "/api/me", None).unwrap().json();
+    assert_eq!(
+        me["operator"], true,
+        "as the operator's own command has said"
+    );
+    let twice = place.run(&["user", "add", "bob", "--subject", "ada"], "");
+    let said = String::from_utf8(twice.stderr).unwrap();
+    assert!(
+        !twice.status.success() && said.contains("has the account \"ada\""),
+        "{said}"
+    );
+    assert!(place.run(&["user", "link", "ada"], "").status.success());
+    assert_eq!(ada.status("GET", "/api/me", None), 401, "its log-ins end");
+    let refused = log_in(&provider, portal.nobody(), "ada").err();
+    assert_eq!(refused.as_deref(), Some("/#login=name"));
+}
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
+fn without_the_provider_passwords_go_on() {
+    let place = Place::new();
+    let provider = Provider::start(&place, "");
+    place.add_user("ada", &[]);
+    let portal = place.start_at(&provider.portal);
+    let unknown = log_in(&provider, portal.nobody(), "bob").err();
+    assert_eq!(unknown.as_deref(), Some("/#login=account"), "none is made");
+    let (url, person) = begin(portal.nobody());
+    let back = Visitor::default().log_in(&provider, &url, "ada");
+    let at = provider.portal.clone();
+    drop(provider);
+    // It goes while a person is on the way, and the portal starts without it.
+    let answer = come_back(&person, &back);
+    assert_eq!(answer.header("location"), Some("/#login=provider"));
+    portal.kill();
+    let portal = place.start_at(&at);
+    let begun = portal
+        .nobody()
+        .ask("POST", "/api/oidc/login", None)
+        .unwrap();
+    assert_eq!(begun.status, 503);
+    assert!(
+        begun.text().contains("log in with name and password"),
+        "{}",
+        begun.text()
+    );
+    portal.log_in("ada");
+}

@@ -1,0 +1,195 @@
+//! A real provider of OpenID Connect, and the browser of a person who logs in there: as much of one as it takes.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use super::support::{Answer, Person, Place};
+
+/// Until an answer of the provider, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const SECRET: &str = "the portal's secret";
+
+/// A provider that runs, and where the portal is to be.
+pub(crate) struct Provider {
+    child: Child,
+    // It ends when nobody reads any more.
+    _said: BufReader<ChildStdout>,
+    pub(crate) issuer: String,
+    pub(crate) portal: String,
+}
+
+impl Provider {
+    /// Starts one, and names it in the configuration of `place`, with these lines beside.
+    pub(crate) fn start(place: &Place, more: &str) -> Provider {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/provider");
+        assert!(
+            folder.join("node_modules").exists(),
+            "./dev test-portal fetches the provider; or npm ci in {}",
+            folder.display()
+        );
+        // Free now; the portal takes it a moment later.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let portal = free.local_addr().unwrap().to_string();
+        drop(free);
+        let mut child = Command::new("node")
+            .arg(folder.join("provider.js"))
+            .args([&format!("http://{portal}/api/oidc/callback"), SECRET])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut issuer = String::new();
+        said.read_line(&mut issuer).unwrap();
+        let issuer = issuer.trim().to_owned();
+        assert!(issuer.starts_with("http://"), "it said {issuer:?}");
+        place.write("secret", &format!("{SECRET}\n"));
+        let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();
+        let config = config.split("[oidc]").next().unwrap();
+        place.write(
+            "portal.toml",
+            &format!(
+                "{config}[oidc]\nissuer = {issuer:?}\nclient_id = \"portal\"\nclient_secret_file = \"secret\"\n\
+                 address = \"http://{portal}\"\ntitle = \"Example\"\n{more}\n"
+            ),
+        );
+        Provider {
+            child,
+            _said: said,
+            issuer,
+            portal,
+        }
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A browser that is at the provider.
+#[derive(Default)]
+pub(crate) struct Visitor {
+    cookies: Vec<(String, String)>,
+}
+
+impl Visitor {
+    /// Goes to an address at the provider, and says where it leads.
+    fn go(&mut self, method: &str, url: &str, form: &str) -> String {
+        let (authority, path) = url
+            .strip_prefix("http://")
+            .unwrap()
+            .split_once('/')
+            .unwrap();
+        let cookies: Vec<String> = (self.cookies.iter())
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let request = format!(
+            "{method} /{path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\ncookie: {}\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{form}",
+            cookies.join("; "),
+            form.len()
+        );
+        let mut stream = TcpStream::connect(authority).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).unwrap();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let head = text.split("\r\n\r\n").next().unwrap();
+        let mut to = None;
+        for line in head.lines() {
+            let Some((name, value)) = line.split_once(": ") else {
+                continue;
+            };
+            match name.to_lowercase().as_str() {
+                "location" => to = Some(value.to_owned()),
+                "set-cookie" => {
+                    let (name, value) = value.split(';').next().unwrap().split_once('=').unwrap();
+                    self.cookies.retain(|(of, _)| of != name);
+                    if !value.is_empty() {
+                        self.cookies.push((name.to_owned(), value.to_owned()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let to = to.unwrap_or_else(|| panic!("{url} leads nowhere: {text}"));
+        match to.starts_with('/') {
+            true => format!("http://{authority}{to}"),
+            false => to,
+        }
+    }
+
+    /// Logs in under this name, agrees, and says where the provider sends the browser back to.
+    pub(crate) fn log_in(&mut self, provider: &Provider, begin: &str, name: &str) -> String {
+        let mut at = begin.to_owned();
+        let mut forms = [
+            format!("prompt=login&login={name}&password=x"),
+            "prompt=consent".to_owned(),
+        ]
+        .into_iter();
+        for _ in 0..12 {
+            if !at.starts_with(&provider.issuer) {
+                return at;
+            }
+            at = match at.contains("/interaction/") {
+                true => self.go("POST", &at, &forms.next().unwrap()),
+                false => self.go("GET", &at, ""),
+            };
+        }
+        panic!("the provider sends around: {at}");
+    }
+}
+
+/// Presses the button: where the provider is, and the browser with what ties the log-in to it.
+pub(crate) fn begin(nobody: Person) -> (String, Person) {
+    let answer = nobody.ask("POST", "/api/oidc/login", None).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let url = answer.json()["url"].as_str().unwrap().to_owned();
+    let cookie = answer.header("set-cookie").unwrap().to_owned();
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
+        "{cookie}"
+    );
+    let mut person = nobody;
+    person.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+    (url, person)
+}
+
+/// Comes back to the portal at this address.
+pub(crate) fn come_back(person: &Person, address: &str) -> Answer {
+    let path = address.strip_prefix(&format!("http://{}", person.at));
+    let path = path.unwrap_or_else(|| panic!("{address} is not the portal"));
+    let answer = person.ask("GET", path, None).unwrap();
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    answer
+}
+
+/// The whole of it: a person who is logged in, or where the page says why not.
+pub(crate) fn log_in(provider: &Provider, nobody: Person, name: &str) -> Result<Person, String> {
+    let (url, mut person) = begin(nobody);
+    let back = Visitor::default().log_in(provider, &url, name);
+    let answer = come_back(&person, &back);
+    let to = answer.header("location").unwrap();
+    if to != "/" {
+        return Err(to.to_owned());
+    }
+    let cookies = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "set-cookie");
+    let cookie = cookies.map(|(_, value)| value.split(';').next().unwrap());
+    let cookie = cookie.filter(|of| of.starts_with("openuvr=")).next_back();
+    person.cookie = Some(cookie.unwrap().to_owned());
+    let me = person.ask("GET", "/api/me", None).unwrap().json();
+    person.csrf = Some(me["csrf"].as_str().unwrap().to_owned());
+    Ok(person)
+}
