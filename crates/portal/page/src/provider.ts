@@ -19,7 +19,7 @@ const ENDED: Record<string, string> = {
 export async function showProvider(): Promise<void> {
   const { provider } = await ask<Ways>("GET", "/api/login");
   byId("provider").hidden = provider === null;
-  byId("provider-title").textContent = provider ?? "";
+  byId("provider").textContent = `Log in with ${provider ?? ""}`;
 }
 
 /** Says why somebody who comes back is not logged in, once. */

@@ -186,8 +186,8 @@ pub(crate) fn log_in(provider: &Provider, nobody: Person, name: &str) -> Result<
         .headers
         .iter()
         .filter(|(name, _)| name == "set-cookie");
-    let cookie = cookies.map(|(_, value)| value.split(';').next().unwrap());
-    let cookie = cookie.filter(|of| of.starts_with("openuvr=")).next_back();
+    let mut cookie = cookies.map(|(_, value)| value.split(';').next().unwrap());
+    let cookie = cookie.rfind(|of| of.starts_with("openuvr="));
     person.cookie = Some(cookie.unwrap().to_owned());
     let me = person.ask("GET", "/api/me", None).unwrap().json();
     person.csrf = Some(me["csrf"].as_str().unwrap().to_owned());
