@@ -16,6 +16,7 @@ use openuvr_proto::controller::{Controlled, Haptic};
 use openuvr_proto::display::{PlayersDisplay, Refresh};
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::pose::Posed;
+use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{FrameRecord, Stage};
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
