@@ -28,8 +28,10 @@ const MAX_BODY: usize = 4096;
 /// How long it may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// What names a visitor's token; the prefix keeps other pages of this machine from setting it.
-const COOKIE: &str = "__Host-openuvr";
+/// What the cookie of a visitor's token is called, before the port: cookies are those of all ports of a machine
+/// (RFC 6265, section 8.5), and several sessions of a portal may run on one. The prefix keeps the pages of other
+/// machines of its domain from setting it.
+const COOKIE: &str = "__Host-openuvr-";
 
 /// Answers a request.
 pub(crate) async fn answer(
@@ -126,7 +128,8 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         return text(StatusCode::INTERNAL_SERVER_ERROR, "no randomness\n");
     };
     let mut response = json(StatusCode::OK, &serde_json::json!({ "device": title }));
-    let cookie = format!("{COOKIE}={token}; Path=/; Secure; HttpOnly; SameSite=Strict");
+    let port = shared.media_port;
+    let cookie = format!("{COOKIE}{port}={token}; Path=/; Secure; HttpOnly; SameSite=Strict");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
@@ -175,7 +178,8 @@ fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     let mut pairs = cookies.flat_map(|all| all.split(';'));
     pairs.find_map(|pair| {
         let (name, token) = pair.trim().split_once('=')?;
-        (name == COOKIE)
+        let port: u16 = name.strip_prefix(COOKIE)?.parse().ok()?;
+        (port == shared.media_port)
             .then(|| shared.logins().visitor(token))
             .flatten()
     })

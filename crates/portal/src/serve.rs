@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::accounts::Passwords;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::http::{App, Server, TlsFiles, router};
+use crate::http::{App, Server, TlsFiles, check_tls, router};
 use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
@@ -59,8 +59,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         config.data.join(SAVES),
     ));
     sessions.find_ended().await;
-    let tls = config.certificate.clone().zip(config.key.clone());
-    let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
+    let tls = tls_files(&config);
     let server = Server::bind(config.listen, tls.as_ref()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let at = server.address()?;
@@ -164,20 +163,30 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
     }
 }
 
+fn tls_files(config: &Config) -> Option<TlsFiles> {
+    let files = config.certificate.clone().zip(config.key.clone());
+    files.map(|(certificate, key)| TlsFiles { certificate, key })
+}
+
 /// Says what is wrong with configuration and applications.
 ///
 /// # Errors
 /// Something is.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
+    tls_files(config).as_ref().map(check_tls).transpose()?;
     config.oidc.clone().map(Provider::open).transpose()?;
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
         out::answer(format_args!("left out: {problem}"));
     }
     println!(
-        "{} applications in {}",
+        "{} {} in {}",
         applications.all.len(),
+        match applications.all.len() {
+            1 => "application",
+            _ => "applications",
+        },
         config.applications.display()
     );
     match applications.problems.is_empty() {

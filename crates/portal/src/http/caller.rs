@@ -95,11 +95,11 @@ impl FromRequestParts<Arc<App>> for From {
 }
 
 /// The name of the cookie. With the prefix a browser takes it by HTTPS alone, and from this very host (RFC 6265bis,
-/// section 4.1.3).
+/// section 4.1.3). The pages of sessions on this machine have cookies of other names: cookies know no ports.
 pub(super) fn cookie_name(secure: bool) -> &'static str {
     match secure {
-        true => "__Host-openuvr",
-        false => "openuvr",
+        true => "__Host-openuvr-portal",
+        false => "openuvr-portal",
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
-        let found = headers(&[("cookie", "a=b; openuvr=12; __Host-openuvr=34")]);
+        let found = headers(&[("cookie", "a=b; openuvr-portal=12; __Host-openuvr-portal=34")]);
         assert_eq!(cookie(&found, cookie_name(false)), Some("12"));
         assert_eq!(cookie(&found, cookie_name(true)), Some("34"));
         assert_eq!(

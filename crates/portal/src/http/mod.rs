@@ -15,4 +15,4 @@ mod view;
 
 pub(crate) use self::app::App;
 pub(crate) use self::router::router;
-pub(crate) use self::server::{Server, TlsFiles};
+pub(crate) use self::server::{Server, TlsFiles, check_tls};

@@ -119,6 +119,14 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     }
 }
 
+/// Whether they can be used.
+///
+/// # Errors
+/// One line, with the file.
+pub(crate) fn check_tls(files: &TlsFiles) -> Result<(), ServerError> {
+    acceptor(files).map(drop)
+}
+
 fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServerError> {
     let wrong = |path: &Path, what: String| ServerError::File {
         path: path.to_owned(),

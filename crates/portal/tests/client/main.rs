@@ -241,11 +241,8 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
 
 /// A portal with a certificate that it made itself.
 fn secure_portal(place: &Place) -> (Child, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    place.write("cert.pem", &made.cert.pem());
-    place.write("key.pem", &made.signing_key.serialize_pem());
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
-    let secure = format!("certificate = \"cert.pem\"\nkey = \"key.pem\"\n{config}");
+    let secure = format!("{}{config}", place.secure());
     place.write("portal.toml", &secure);
     let mut child = Command::new(env!("CARGO_BIN_EXE_openuvr-portal"))
         .args(["portal", "--listen", "127.0.0.1:0", "--config"])

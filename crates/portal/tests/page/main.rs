@@ -33,7 +33,7 @@ fn start(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
 
 /// What a person does to get in.
 fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> browser::Tab {
-    let tab = browser.open(&format!("http://{}/", portal.at));
+    let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(
         &tab,
         "document.querySelector('#login') && !document.querySelector('#login').hidden",

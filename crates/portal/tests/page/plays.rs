@@ -40,7 +40,11 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     let openuvr = openuvr();
     place.write(
         "portal.toml",
-        &format!("data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n"),
+        // By HTTPS, as the session's own page: both have cookies of this machine.
+        &format!(
+            "{}data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n",
+            place.secure()
+        ),
     );
     place.write(
         "applications.toml",
@@ -80,7 +84,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     // Tickets serve once, so the address holds none any more.
     assert_eq!(browser.run(&tab, "location.hash"), "");
 
-    let tab = browser.open(&format!("http://{}/", portal.at));
+    let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(
         &tab,
         "document.querySelector('#own li')?.dataset.state === 'running'",

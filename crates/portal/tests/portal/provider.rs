@@ -187,7 +187,7 @@ pub(crate) fn log_in(provider: &Provider, nobody: Person, name: &str) -> Result<
         .iter()
         .filter(|(name, _)| name == "set-cookie");
     let mut cookie = cookies.map(|(_, value)| value.split(';').next().unwrap());
-    let cookie = cookie.rfind(|of| of.starts_with("openuvr="));
+    let cookie = cookie.rfind(|of| of.starts_with("openuvr-portal="));
     person.cookie = Some(cookie.unwrap().to_owned());
     let me = person.ask("GET", "/api/me", None).unwrap().json();
     person.csrf = Some(me["csrf"].as_str().unwrap().to_owned());

@@ -24,6 +24,8 @@ pub(crate) struct Place {
 /// A portal that runs.
 pub(crate) struct Portal {
     child: Child,
+    /// `http` or `https`.
+    pub(crate) scheme: String,
     pub(crate) at: String,
 }
 
@@ -143,6 +145,14 @@ impl Place {
         self.start_at("127.0.0.1:0")
     }
 
+    /// Gives the portal a certificate that it has made itself; before all that is written for it.
+    pub(crate) fn secure(&self) -> &'static str {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        self.write("cert.pem", &made.cert.pem());
+        self.write("key.pem", &made.signing_key.serialize_pem());
+        "certificate = \"cert.pem\"\nkey = \"key.pem\"\n"
+    }
+
     pub(crate) fn start_at(&self, address: &str) -> Portal {
         let mut child = self
             .command(&["--listen", address])
@@ -154,11 +164,13 @@ impl Place {
         let mut line = String::new();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         said.read_line(&mut line).unwrap();
-        let at = line.trim().strip_prefix("The portal is at http://");
+        let said = line.trim().strip_prefix("The portal is at ");
+        let at = said.and_then(|url| url.split_once("://"));
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        let at = at.unwrap_or_else(|| panic!("it said {line:?}: {}", log()));
+        let (scheme, at) = at.unwrap_or_else(|| panic!("it said {line:?}: {}", log()));
         Portal {
             child,
+            scheme: scheme.to_owned(),
             at: at.to_owned(),
         }
     }

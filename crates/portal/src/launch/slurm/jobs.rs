@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::comment::Comment;
-use super::script::TIME_WAS_OVER;
+use super::script::{NO_PROGRAM, TIME_WAS_OVER};
 use crate::launch::{Endpoint, Observed, Phase, Server, SessionId};
 
 /// Number, state, node, reason, submitted, ended, name, comment, as `squeue --format` takes them. Words without blanks
@@ -117,6 +117,7 @@ impl Job {
             "COMPLETED" => ended(Some(0), "its application ended"),
             "FAILED" if code == Some(TIME_WAS_OVER) => ended(code, "its time was over"),
             "FAILED" => match code {
+                Some(NO_PROGRAM) => ended(code, "its program is not on that node"),
                 Some(number) => ended(code, &format!("it failed with exit code {number}")),
                 None => ended(None, "it failed"),
             },

@@ -8,6 +8,9 @@ const GRACE: u32 = 10;
 /// The exit code of timeout(1) where the time was over.
 pub(super) const TIME_WAS_OVER: i32 = 124;
 
+/// The exit code of env(1) and timeout(1) where there is no such program.
+pub(super) const NO_PROGRAM: i32 = 127;
+
 /// The script for bash.
 pub(super) fn text(program: &[String], spec: &LaunchSpec) -> String {
     let session = spec.session;
@@ -27,6 +30,8 @@ pub(super) fn text(program: &[String], spec: &LaunchSpec) -> String {
     let command = command.join(" ");
     format!(
         r#"#!/bin/bash
+# Of a job without an environment only bash itself knows where programs are.
+export PATH
 # The address by which others reach this node.
 export OPENUVR_ADDRESS=$(scontrol show node "$SLURMD_NODENAME" --oneliner | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
 # Slurm asks all processes at once to end; this one waits for the program, and then looks after what is left.
@@ -89,7 +94,9 @@ mod tests {
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
         let told_name = told.display().to_string();
         let program = ["bash", "-c", program, &told_name].map(str::to_owned);
-        let status = Command::new("bash")
+        // As Slurm starts it.
+        let status = Command::new("/bin/bash")
+            .env_clear()
             .arg("-c")
             .arg(text(&program, &spec))
             .status();
