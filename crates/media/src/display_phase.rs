@@ -204,7 +204,7 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let across: f64 = points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum();
     let both: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
     let slope = both / across;
-    slope.is_finite().then(|| (y - slope * x, slope))
+    slope.is_finite().then_some((y - slope * x, slope))
 }
 
 #[cfg(test)]

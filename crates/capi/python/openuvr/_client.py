@@ -3,7 +3,7 @@
 import dataclasses
 
 from ._context import Context
-from ._library import MudState, Surface, ffi, lib, structure
+from ._library import MudState, Surface, ffi, lib, plain, structure
 
 
 @dataclasses.dataclass(frozen=True)

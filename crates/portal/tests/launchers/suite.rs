@@ -216,6 +216,7 @@ fn processes(session: SessionId) -> Vec<i32> {
     pids.filter(has).collect()
 }
 
+#[expect(clippy::print_stdout, reason = "a figure for who compares engines")]
 pub(crate) fn runs_and_answers(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&[]);

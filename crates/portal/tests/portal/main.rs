@@ -10,4 +10,8 @@ mod provider;
 mod refused;
 mod rights;
 mod sessions;
+#[allow(
+    dead_code,
+    reason = "the tests of the page and of clients use more of it"
+)]
 mod support;
