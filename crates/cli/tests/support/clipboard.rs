@@ -41,9 +41,13 @@ pub(crate) fn copy_text(at: &Display, text: &str) {
     pasted(at, text);
 }
 
-/// What somebody pastes; empty if there is nothing.
+/// What somebody pastes; empty if there is nothing. An xclip whose text is replaced while it hands over much of it ends
+/// without a word, and who pastes would wait for ever.
 pub(crate) fn paste(at: &Display) -> Vec<u8> {
-    let output = xclip(at, &["-out", "-t", "UTF8_STRING"]).output();
+    let pastes = xclip(at, &["-out", "-t", "UTF8_STRING"]);
+    let mut bounded = Command::new("timeout");
+    bounded.arg("10").arg(pastes.get_program());
+    let output = bounded.args(pastes.get_args()).output();
     output.expect("it is installed").stdout
 }
 
