@@ -73,7 +73,7 @@ impl Velocity {
 pub struct Track(VecDeque<(Instant, Pose)>);
 
 impl Track {
-    /// It is at `pose` at `at`; how it moves, from the oldest pose that is [`BASELINE`] before this one at most, else from
+    /// It is at `pose` at `at`; how it moves, from the oldest pose that is 20 ms before this one at most, else from
     /// the one before. Nothing after the first pose, and after a clock that went back.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
         if self.0.back().is_some_and(|(newest, _)| *newest >= at) {
