@@ -76,18 +76,8 @@ impl Store {
         {
             return Err(StoreError::Linked(other.name));
         }
-        let mut transaction = self.pool.begin().await?;
-        let changed = sqlx::query("UPDATE users SET subject = $2 WHERE name = $1")
-            .bind(name)
-            .bind(subject)
-            .execute(&mut *transaction)
-            .await?;
-        sqlx::query("DELETE FROM logins WHERE user_name = $1")
-            .bind(name)
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(changed.rows_affected() > 0)
+        let change = "UPDATE users SET subject = $2 WHERE name = $1";
+        self.log_in_otherwise(change, name, subject).await
     }
 
     /// Makes an account one of an operator, or one that is none.
@@ -115,10 +105,21 @@ impl Store {
         name: &str,
         password: &str,
     ) -> Result<bool, StoreError> {
+        let change = "UPDATE users SET password = $2 WHERE name = $1";
+        self.log_in_otherwise(change, name, Some(password)).await
+    }
+
+    /// Changes how an account logs in, and ends its log-ins; whether there is one.
+    async fn log_in_otherwise(
+        &self,
+        change: &'static str,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<bool, StoreError> {
         let mut transaction = self.pool.begin().await?;
-        let changed = sqlx::query("UPDATE users SET password = $2 WHERE name = $1")
+        let changed = sqlx::query(change)
             .bind(name)
-            .bind(password)
+            .bind(value)
             .execute(&mut *transaction)
             .await?;
         sqlx::query("DELETE FROM logins WHERE user_name = $1")

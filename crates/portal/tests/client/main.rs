@@ -15,19 +15,7 @@ use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use support::{PASSWORD, Place, wait};
-
-/// Where cargo puts the program, if it was built.
-fn openuvr() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("openuvr");
-    assert!(
-        program.exists(),
-        "cargo build -p openuvr-cli makes {}",
-        program.display()
-    );
-    program
-}
+use support::{PASSWORD, Place, openuvr, wait};
 
 /// A place whose portal starts real sessions of the built-in scene.
 fn place() -> Place {

@@ -1,23 +1,8 @@
 //! The whole way: from the portal's page to a moving picture in the browser, and back. With the real `openuvr
 //! session`, which cargo builds for another package.
 
-use std::env;
-use std::path::PathBuf;
-
-use super::support::{Place, wait};
+use super::support::{Place, openuvr, wait};
 use super::{log_in, start};
-
-/// Where cargo puts the program, if it was built.
-fn openuvr() -> PathBuf {
-    let test = env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("openuvr");
-    assert!(
-        program.exists(),
-        "cargo build -p openuvr-cli makes {}",
-        program.display()
-    );
-    program
-}
 
 /// A few pixels of what the page shows, as text; empty while it shows nothing.
 const PIXELS: &str = "globalThis.pixels = () => {

@@ -7,6 +7,13 @@ use super::support::{PASSWORD, Place};
 
 const GROUPS: &str = "create = true\nusers = \"players\"\noperators = \"operators\"";
 
+/// A field of a URL's query, as it stands there.
+fn field<'a>(url: &'a str, name: &str) -> &'a str {
+    let query = url.split_once('?').unwrap().1;
+    let mut fields = query.split('&').filter_map(|field| field.split_once('='));
+    fields.find(|(of, _)| *of == name).unwrap().1
+}
+
 #[test]
 #[ignore = "belongs to ./dev test-portal: a provider of OpenID Connect"]
 fn people_come_by_the_provider() {
@@ -82,34 +89,16 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
     assert_eq!(leads(&person, &back), "/#login=state", "a second time");
 
     // The same code for a log-in that begins anew: its verifier is another, and it is used up.
-    let code = back
-        .split("code=")
-        .nth(1)
-        .unwrap()
-        .split('&')
-        .next()
-        .unwrap();
+    let code = field(&back, "code");
     let (url, person) = begin(portal.nobody());
-    let state = url
-        .split("state=")
-        .nth(1)
-        .unwrap()
-        .split('&')
-        .next()
-        .unwrap();
+    let state = field(&url, "state");
     let replayed = format!(
         "http://{}/api/oidc/callback?code={code}&state={state}",
         person.at
     );
     assert_eq!(leads(&person, &replayed), "/#login=token");
     let (url, person) = begin(portal.nobody());
-    let state = url
-        .split("state=")
-        .nth(1)
-        .unwrap()
-        .split('&')
-        .next()
-        .unwrap();
+    let state = field(&url, "state");
     let denied = format!(
         "http://{}/api/oidc/callback?error=access_denied&state={state}",
         person.at

@@ -42,6 +42,18 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
+/// Where cargo puts the program, if it was built.
+pub(crate) fn openuvr() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("openuvr");
+    assert!(
+        program.exists(),
+        "cargo build -p openuvr-cli makes {}",
+        program.display()
+    );
+    program
+}
+
 impl Place {
     pub(crate) fn new() -> Place {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
