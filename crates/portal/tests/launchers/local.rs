@@ -8,7 +8,7 @@ use std::{env, fs, process};
 use openuvr_portal::launch::local::{Local, LocalConfig};
 use openuvr_portal::launch::{Launcher, SessionId};
 
-use super::suite::{Engine, kill, program};
+use super::suite::{Engine, kill, program, wait};
 
 pub(crate) struct Machine {
     folder: PathBuf,
@@ -40,6 +40,14 @@ impl Engine for Machine {
     /// The process is gone while no portal looks.
     fn lose(&mut self, _: SessionId, pid: i32) -> bool {
         kill(pid);
+        // A portal that still finds it alive follows it, and sees its end. Nobody waits for it: it stays a zombie.
+        wait("it is gone", || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = stat
+                .rsplit_once(") ")
+                .map(|(_, rest)| rest.starts_with('Z'));
+            state.unwrap_or(true)
+        });
         true
     }
 

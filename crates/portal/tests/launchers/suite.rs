@@ -196,7 +196,7 @@ pub(crate) fn spec(words: &[&str]) -> LaunchSpec {
     }
 }
 
-fn wait(what: &str, mut until: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !until() {
         assert!(Instant::now() < end, "in vain: {what}");
