@@ -1,5 +1,6 @@
 //! What was last seen of each session.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -147,10 +148,14 @@ impl Registry {
         self.select(|_| true)
     }
 
+    /// Newest first.
     fn select(&self, which: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         let table = self.lock();
         let all = table.sessions.values();
-        all.filter(|seen| which(seen)).cloned().collect()
+        let mut selected: Vec<Seen> = all.filter(|seen| which(seen)).cloned().collect();
+        drop(table);
+        selected.sort_by_key(|seen| Reverse(seen.observed.launched));
+        selected
     }
 
     pub(super) fn trouble(&self) -> Option<String> {

@@ -183,7 +183,10 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let mut watcher = client(&place, &at, &words);
     watcher.says("observer at");
     watcher.interrupt();
-    assert_eq!(sessions()[0]["state"], "running");
+    let listed = sessions();
+    let listed = listed.as_array().unwrap();
+    let watched = listed.iter().find(|session| session["id"] == id).unwrap();
+    assert_eq!(watched["state"], "running");
     // The same application is the same session.
     let mut second = client(&place, &at, &["--application=scene", "--stop-session"]);
     second.says("player at");

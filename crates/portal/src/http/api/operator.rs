@@ -49,7 +49,7 @@ pub(crate) struct UserView {
     sessions: Option<u32>,
 }
 
-/// Everybody's sessions.
+/// Everybody's sessions, newest first.
 #[utoipa::path(
     get, path = "/api/operator/sessions", security(("cookie" = [])),
     responses(

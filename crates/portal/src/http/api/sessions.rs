@@ -66,7 +66,7 @@ pub(crate) struct TicketView {
     fingerprint: String,
 }
 
-/// The person's sessions, and those that others share.
+/// The person's sessions, and those that others share; newest first.
 #[utoipa::path(
     get, path = "/api/sessions", security(("cookie" = [])),
     responses((status = 200, body = [SessionView]), (status = 401, body = Problem)),
