@@ -1,9 +1,12 @@
-//! The system calls of scheduling and clocks, behind safe functions. Linux only.
+//! The system calls of scheduling, clocks and sockets that no library here wraps, behind safe functions. Linux only.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
+
+use rustix::process::{Pid, Uid};
 
 /// Reads a clock that exists on every Linux (see clock_gettime(2)).
 pub(crate) fn clock(id: libc::clockid_t) -> Duration {
@@ -17,6 +20,43 @@ pub(crate) fn clock(id: libc::clockid_t) -> Duration {
         u64::try_from(at.tv_sec).unwrap_or(0),
         u32::try_from(at.tv_nsec).unwrap_or(0),
     )
+}
+
+/// Who is at the other end of a Unix socket, as this process's namespaces number it.
+pub(crate) struct PeerCredentials {
+    /// Its process; `None` if it is in no namespace of processes that this one sees, as for a program in a sandbox
+    /// whose peer is outside.
+    pub(crate) pid: Option<Pid>,
+    /// Its account.
+    pub(crate) uid: Uid,
+}
+
+/// Who had the other end of a connected Unix socket when it was connected (unix(7), `SO_PEERCRED`). Not rustix's
+/// function of that name: its type has no process 0, which is what the kernel says of one that isn't seen.
+pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(io::Error::other)?;
+    // SAFETY: `peer` is writable for `len` bytes, and any bytes are one.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(PeerCredentials {
+        pid: Pid::from_raw(peer.pid),
+        uid: Uid::from_raw(peer.uid),
+    })
 }
 
 /// Gives the calling thread a SCHED_FIFO priority (1 to 99). With `inherit`, threads that it

@@ -1,5 +1,6 @@
 //! A session of a portal whose application links the library: `openuvr session --door api`.
 
+use std::fs;
 use std::process::Command;
 
 use openuvr_proto::control::negotiate::Role;
@@ -113,7 +114,10 @@ fn an_application_of_the_library_streams_from_a_sandbox() {
     ]
     .concat();
     let place = folder.path().to_str().expect("UTF-8").to_owned();
-    let words = [&words[..], &[&*place]].concat();
+    // What records is outside, and takes its pictures from the library inside, as a browser's gateway does.
+    let file = folder.path().join("recording.mp4");
+    let record = format!("record={}", file.display());
+    let words = [&words[..], &[&*place, "--set", &record]].concat();
     let script = "sleep 1000 | exec PLAIN";
     let mut session = start(&portal, &folder, &words, script);
     let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
@@ -122,6 +126,11 @@ fn an_application_of_the_library_streams_from_a_sandbox() {
     let link = portal.link(native, host, &portal.ticket(Role::Player, None));
     let player = client(&folder, "player", &link, &["--present", "null"]);
     player.line("showing 640x368");
+    eventually("pictures are recorded", || {
+        let recorded = fs::read(&file).unwrap_or_default();
+        let mut fragments = recorded.windows(4).filter(|four| four == b"moof");
+        fragments.next().map(drop)
+    });
     session.signal(rustix::process::Signal::TERM);
     session.ended();
 }

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
-    sockopt::socket_peercred,
 };
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
 use super::LaunchError;
 use crate::line::{Line, Order};
+use crate::sys::peer_credentials;
 
 /// Processes that may wait in line, streaming or to be.
 pub(super) const MOST: usize = 64;
@@ -150,15 +150,18 @@ impl Socket {
                 return;
             };
             // The order may hold a PIN.
-            match socket_peercred(&socket) {
-                Ok(peer) if peer.uid == getuid() => self.line.push(Process {
-                    end: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
-                    pid: peer.pid,
+            let Ok(peer) = peer_credentials(&socket) else {
+                continue;
+            };
+            // One that is not seen from here could not be watched.
+            if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
+                self.line.push(Process {
+                    end: pidfd_open(pid, PidfdFlags::empty()).ok(),
+                    pid,
                     socket,
                     told: false,
                     injects: None,
-                }),
-                _ => {}
+                });
             }
         }
     }

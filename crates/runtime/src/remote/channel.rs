@@ -11,9 +11,7 @@ use openuvr_proto::time::Instant;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::net::sockopt::{
-    set_socket_recv_buffer_size, set_socket_send_buffer_size, socket_peercred,
-};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
     SocketFlags, SocketType, connect, recv, sendmsg, shutdown, socket_with,
@@ -22,6 +20,7 @@ use rustix::process::getuid;
 
 use super::wire::LONGEST;
 use crate::clock;
+use crate::sys::peer_credentials;
 
 /// Bytes of a message in one datagram: far less than the smallest send buffer that systems give (Linux: 208 KiB),
 /// which a datagram has to fit into.
@@ -75,7 +74,8 @@ impl Channel {
         let socket = socket_with(family, kind, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         // Whoever else listens there would hear PINs.
-        if socket_peercred(&socket)?.uid != getuid() {
+        let peer = peer_credentials(&socket).map_err(|_| Errno::PERM)?;
+        if peer.uid != getuid() {
             return Err(Errno::PERM);
         }
         ioctl_fionbio(&socket, false)?;

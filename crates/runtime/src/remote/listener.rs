@@ -19,7 +19,6 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Stage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
@@ -31,6 +30,7 @@ use crate::clock;
 use crate::host::{Admission, HostRuntime, SubscribeError};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
+use crate::sys::peer_credentials;
 
 /// Connections at a time: those of the gateways (32 browsers, 16 video players), and some questions.
 const CONNECTIONS: usize = 64;
@@ -157,7 +157,7 @@ impl Shared {
                     continue;
                 }
             };
-            let ours = socket_peercred(&socket).is_ok_and(|peer| peer.uid == getuid());
+            let ours = peer_credentials(&socket).is_ok_and(|peer| peer.uid == getuid());
             let mut connections = lock(&self.connections);
             connections.retain(|one| !one.thread.is_finished());
             if !ours || connections.len() >= CONNECTIONS {
