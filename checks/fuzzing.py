@@ -1,5 +1,8 @@
 """Every fuzz target survives a few seconds of libFuzzer."""
 
+import concurrent.futures
+import os
+
 import repository
 
 SECONDS = 5
@@ -13,9 +16,13 @@ def check():
     if targets.returncode != 0 or not targets.stdout.split():
         yield f"fuzz/run lists no target: {targets.stdout[-2000:]}"
         return
-    for target in targets.stdout.split():
-        seconds = STATEFUL_SECONDS if target in STATEFUL else SECONDS
-        # `-verbosity=0` keeps a passing run silent; a finding is printed all the same.
-        yield from repository.passes(
-            "fuzz/run", target, f"-max_total_time={seconds}", "-verbosity=0"
-        )
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for said in pool.map(survives, targets.stdout.split()):
+            yield from said
+
+
+def survives(target):
+    seconds = STATEFUL_SECONDS if target in STATEFUL else SECONDS
+    # `-verbosity=0` keeps a passing run silent; a finding is printed all the same.
+    limit = f"-max_total_time={seconds}"
+    return list(repository.passes("fuzz/run", target, limit, "-verbosity=0"))

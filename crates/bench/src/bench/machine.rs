@@ -169,6 +169,19 @@ impl Used {
     }
 }
 
+/// Memory of a process and of those that it started and that are still there, in MiB: resident, of pages that several
+/// share each one's part (PSS, proc_pid_smaps(5)). `None` if nothing of it can be read.
+pub(crate) fn memory_mib(id: u32) -> Option<f64> {
+    let pss = |id: &u32| {
+        let text = read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let family = family(&processes(), id);
+    let kib: Vec<f64> = family.iter().filter_map(pss).collect();
+    (!kib.is_empty()).then(|| kib.iter().sum::<f64>() / 1024.0)
+}
+
 /// How a thread is scheduled.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub(crate) struct Thread {

@@ -34,6 +34,7 @@ mod reprojection;
 mod rig;
 mod sched;
 mod sections;
+mod sessions;
 mod sound;
 pub(crate) mod stats;
 mod sync;
@@ -72,6 +73,7 @@ enum What {
     Handoff(handoff::Args),
     Peers(peers::Args),
     Prediction(prediction::Args),
+    Sessions(sessions::Args),
     Web(web::Args),
     Reprojection(reprojection::Args),
     Report(page::Args),
@@ -92,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Handoff(args) => handoff::run(args),
         What::Peers(args) => peers::run(args),
         What::Prediction(args) => prediction::run(args),
+        What::Sessions(args) => sessions::run(args),
         What::Web(args) => web::run(args),
         What::Reprojection(args) => reprojection::run(args),
         What::Report(args) => page::run(args),

@@ -336,6 +336,34 @@ fn each_way_in_is_measured_with_what_it_costs_the_scene() {
 }
 
 #[test]
+fn sessions_are_played_and_what_one_costs_is_measured() {
+    if !has_displays() {
+        return;
+    }
+    let folder = Folder::new("sessions");
+    let words = ["sessions", "--quick", "--size", "320x180"];
+    bench(&words, "--out", &folder.0);
+    let all = folder.json("sessions.json");
+    let [step] = all["steps"].as_array().unwrap().as_slice() else {
+        panic!("{all}");
+    };
+    assert_eq!(step["sessions"], 1, "{step}");
+    let [played] = step["played"].as_array().unwrap().as_slice() else {
+        panic!("{step}");
+    };
+    assert!(played["whole_fps"].as_f64().unwrap() > 0.0, "{step}");
+    assert!(
+        played["latency_ms"]["p50"].as_f64().unwrap() > 0.0,
+        "{step}"
+    );
+    assert!(step["cores"]["median"].as_f64().unwrap() > 0.0, "{step}");
+    assert!(
+        step["memory_mib"]["median"].as_f64().unwrap() > 1.0,
+        "{step}"
+    );
+}
+
+#[test]
 fn hand_offs_and_sealing_are_counted() {
     let folder = Folder::new("handoff");
     let words = ["handoff", "--rate", "1000", "--seconds", "0.1"];

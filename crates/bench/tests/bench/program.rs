@@ -33,7 +33,7 @@ fn the_help_passes_through_with_all_benches() {
     assert!(help.contains("Usage: openuvr bench <COMMAND>"), "{help}");
     for bench in [
         "latency", "ablation", "quality", "link", "sound", "sync", "doors", "handoff", "peers",
-        "web", "report",
+        "sessions", "web", "report",
     ] {
         assert!(help.contains(&format!("\n  {bench}")), "{bench}: {help}");
     }

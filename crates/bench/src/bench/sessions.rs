@@ -1,0 +1,403 @@
+//! `openuvr bench sessions`: how many sessions of a portal a machine carries, and what each costs.
+//!
+//! One session is started after the other, each with a display, an application and a host of its own, as the portal's
+//! local launcher starts it, and each played by a client of ours. After each start all of them are measured
+//! together. It ends when one no longer gets its frames. The clients run on the same machine, decode all
+//! pictures and show none; what they take is told apart, but is not there for sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{Holder, SessionUuid, Ticket, TicketSigner, UnixTime};
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::client::config::PortalWord;
+use openuvr_runtime::client::link::{PortalLink, key_of};
+use openuvr_runtime::clock;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::head::keep;
+use super::journey::{self, Row};
+use super::machine::{Load, Machine, QUIET, memory_mib};
+use super::stats::{Range, Summary};
+use crate::child::Child;
+use crate::pair::TemporaryDir;
+use crate::programs::{openuvr, program};
+
+/// Measure how many sessions of a portal this machine carries.
+///
+/// Starts one session after the other, as `openuvr portal` does on one machine, plays each by a client that
+/// decodes its pictures and shows none, and measures all that are there for some seconds: whole frames a second,
+/// from capture to decoded picture, and what sessions and clients take of the processors and of memory. It ends when
+/// the first session falls below --enough, or with --most of them. The application is a light 3D
+/// scene of our own, unless another is named behind `--`.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// How pictures are taken: screen, or run
+    #[arg(long, default_value = "screen", value_parser = ["screen", "run"])]
+    door: String,
+    /// Size of each display
+    #[arg(long, default_value = "1280x720")]
+    size: Size,
+    /// Bitrate of each session
+    #[arg(long, default_value = "10M")]
+    bitrate: String,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Sessions to end with
+    #[arg(long, default_value_t = 32)]
+    most: usize,
+    /// Whole frames a second that each session must have
+    #[arg(long, default_value_t = 59.0)]
+    enough: f64,
+    /// One session, for a moment: shows that it works
+    #[arg(long, conflicts_with_all = ["most", "seconds"])]
+    quick: bool,
+    /// Write sessions.json into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// The application of each session, with its arguments [default: the scene, with coarse textures]
+    #[arg(last = true, value_name = "APP")]
+    application: Vec<String>,
+}
+
+/// How long a session, or its first picture at the client, may take.
+const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Caches and estimates settle.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// The host writes its record once a second.
+const WRITTEN: Duration = Duration::from_millis(1500);
+
+/// What one session had of its frames during a measurement.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Played {
+    whole_fps: f64,
+    /// From capture to decoded picture at its client.
+    latency_ms: Option<Summary>,
+}
+
+/// A measurement with so many sessions.
+#[derive(Debug, Serialize)]
+struct Step {
+    sessions: usize,
+    /// One for each, in the order in which they began.
+    played: Vec<Played>,
+    /// Processor cores of one session: display, application, host.
+    cores: Option<Range>,
+    /// Of one client.
+    client_cores: Option<Range>,
+    /// Memory of one session, resident, shared pages by their share (PSS), in MiB.
+    memory_mib: Option<Range>,
+    /// What others used.
+    other_cores: f64,
+}
+
+impl Step {
+    fn least_fps(&self) -> f64 {
+        let all = self.played.iter().map(|played| played.whole_fps);
+        all.fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// What is printed and kept.
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: Machine,
+    application: Vec<String>,
+    door: String,
+    size: String,
+    bitrate: String,
+    enough: f64,
+    /// With how many each session had its frames.
+    carried: usize,
+    steps: Vec<Step>,
+}
+
+/// Measures, prints, writes.
+///
+/// # Errors
+/// One line: a session or a client can't be started or ended early.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let (seconds, most) = match args.quick {
+        true => (1.0, 1),
+        false => (args.seconds, args.most),
+    };
+    ensure!(
+        (0.5..=3600.0).contains(&seconds),
+        "--seconds {seconds} is out of range: choose 0.5 to 3600"
+    );
+    ensure!(most > 0, "--most must be at least 1");
+    let stop = openuvr_terminal::signals::stop_on_signals()?;
+    let dir = TemporaryDir::new()?;
+    let application = application(args)?;
+    let mut report = Report {
+        machine: Machine::this(),
+        application: application.clone(),
+        door: args.door.clone(),
+        size: args.size.to_string(),
+        bitrate: args.bitrate.clone(),
+        enough: args.enough,
+        carried: 0,
+        steps: Vec::new(),
+    };
+    head(&report);
+    let mut all = Vec::new();
+    while all.len() < most && !stop.load(Ordering::Relaxed) {
+        let folder = dir.path().join(all.len().to_string());
+        all.push(Session::start(args, &application, &folder)?);
+        let Some(step) = measure(&mut all, seconds, &stop)? else {
+            break;
+        };
+        line(&step);
+        let enough = step.least_fps() >= args.enough;
+        report.carried = if enough { all.len() } else { report.carried };
+        report.steps.push(step);
+        if !enough {
+            break;
+        }
+    }
+    verdict(&report, args.quick);
+    if let Some(folder) = &args.out {
+        keep(folder, "sessions.json", &report)?;
+    }
+    Ok(())
+}
+
+fn application(args: &Args) -> Result<Vec<String>> {
+    if !args.application.is_empty() {
+        return Ok(args.application.clone());
+    }
+    let scene = program()?.display().to_string();
+    let size = args.size.to_string();
+    let words = [&*scene, "scene", "--size", &size, "--coarse"];
+    Ok(words.map(str::to_owned).to_vec())
+}
+
+/// A session and who plays it. Dropped in this order.
+struct Session {
+    client: Child,
+    host: Child,
+    record: PathBuf,
+}
+
+impl Session {
+    /// Starts both and waits for the first frames.
+    fn start(args: &Args, application: &[String], folder: &Path) -> Result<Session> {
+        std::fs::create_dir_all(folder)?;
+        let signer = TicketSigner::generate().context("the system gives no random numbers")?;
+        let id = SessionUuid::generate().context("the system gives no random numbers")?;
+        let record = folder.join("frames.csv");
+        let mut command = openuvr("session")?;
+        command
+            .args([
+                format!("--id={id}"),
+                format!("--ticket-key={}", signer.public()),
+            ])
+            .args([
+                format!("--door={}", args.door),
+                format!("--size={}", args.size),
+            ])
+            .arg(format!("--set=csv={}", record.display()))
+            .arg(format!("--set=bitrate={}", args.bitrate))
+            .arg("--")
+            .args(application);
+        let said = folder.join("said");
+        let out = std::fs::File::create(&said)?;
+        command.stdout(out);
+        let mut host = Child::start("session", command, Some(&folder.join("session.log")))?;
+        let at = wait_for(&mut host, || {
+            let text = std::fs::read_to_string(&said).unwrap_or_default();
+            let first = text.lines().next()?;
+            serde_json::from_str::<Value>(first).ok()
+        })?;
+        let link = link(&at, id, &signer)?;
+        let mut client = openuvr("client")?;
+        client
+            .arg(link)
+            .args(["--present", "null", "--table", "off", "--sound", "off"])
+            .arg("--config-dir")
+            .arg(folder.join("keys"));
+        let mut client = Child::start("client", client, Some(&folder.join("client.log")))?;
+        wait_for(&mut client, || {
+            let text = std::fs::read_to_string(&record).ok()?;
+            let rows = journey::parse(&text).ok()?;
+            rows.iter().any(Row::is_whole).then_some(())
+        })?;
+        Ok(Session {
+            client,
+            host,
+            record,
+        })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.host.check()?;
+        self.client.check()
+    }
+
+    /// What was played of the frames captured in that time.
+    fn played(&self, from: Instant, to: Instant) -> Result<Played> {
+        let text = std::fs::read_to_string(&self.record).context("the session has no record")?;
+        let rows = journey::parse(&text)?;
+        let captured = |row: &&Row| {
+            let at = row.at("Captured").unwrap_or(i64::MIN);
+            at >= from.0 && at < to.0
+        };
+        let whole: Vec<&Row> = (rows.iter().filter(captured))
+            .filter(|row| row.is_whole())
+            .collect();
+        let span = |row: &&Row| Some((row.at("Decoded")? - row.at("Captured")?) as f64 / 1e6);
+        let spans: Vec<f64> = whole.iter().filter_map(span).collect();
+        Ok(Played {
+            whole_fps: whole.len() as f64 / to.since(from).as_secs_f64(),
+            latency_ms: Summary::of(&spans),
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.client.stop();
+        // It ends its display and its application by itself.
+        self.host.stop_by_itself();
+    }
+}
+
+/// What it says, as soon as it says it.
+fn wait_for<T>(child: &mut Child, mut said: impl FnMut() -> Option<T>) -> Result<T> {
+    let until = clock::now() + BEGINS_WITHIN;
+    loop {
+        if let Some(said) = said() {
+            return Ok(said);
+        }
+        child.check()?;
+        if clock::now() > until {
+            bail!(
+                "the {} does not begin within {} s{}",
+                child.name(),
+                BEGINS_WITHIN.as_secs(),
+                child.last_words()
+            );
+        }
+        clock::sleep_until(clock::now() + Duration::from_millis(20));
+    }
+}
+
+/// The link by which a client comes to a session that has said this.
+fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<String> {
+    let text = |name: &str| said[name].as_str().unwrap_or_default();
+    let host = key_of(text("key")).context("the session says no key")?;
+    let target = text("native").parse().ok();
+    let target = target.with_context(|| format!("the session can't be played: {said}"))?;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = UnixTime(since_1970.map_or(0, |span| span.as_secs()));
+    let ticket = Ticket {
+        session,
+        role: Role::Player,
+        holder: Holder::FirstToCome,
+        not_after: now.plus(BEGINS_WITHIN),
+        id: Ticket::new_id().context("the system gives no random numbers")?,
+    };
+    let ticket = ticket.sign(signer);
+    let word = PortalWord { host, ticket };
+    Ok(PortalLink { target, word }.to_string())
+}
+
+/// Measures all sessions together; `None` if somebody wants it to end.
+fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Option<Step>> {
+    clock::sleep_until(clock::now() + WARM_UP);
+    let (before, from) = (Load::now(), clock::now());
+    let until = from + Duration::from_secs_f64(seconds);
+    while clock::now() < until {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        all.iter_mut().try_for_each(Session::check)?;
+        clock::sleep_until((clock::now() + Duration::from_millis(100)).min(until));
+    }
+    let used = Load::now().since(&before);
+    let memory: Vec<f64> = (all.iter().filter_map(|one| memory_mib(one.host.id()))).collect();
+    clock::sleep_until(clock::now() + WRITTEN);
+    let played = all.iter().map(|one| one.played(from, until));
+    let cores = |id: fn(&Session) -> u32| {
+        let of_each = all.iter().map(|one| used.of_family(id(one)));
+        Range::of(&of_each.collect::<Vec<_>>())
+    };
+    Ok(Some(Step {
+        sessions: all.len(),
+        played: played.collect::<Result<_>>()?,
+        cores: cores(|one| one.host.id()),
+        client_cores: cores(|one| one.client.id()),
+        memory_mib: Range::of(&memory),
+        other_cores: used.other_cores,
+    }))
+}
+
+fn head(report: &Report) {
+    let Report {
+        door,
+        size,
+        bitrate,
+        enough,
+        ..
+    } = report;
+    println!("== sessions: {size} at {bitrate}, door {door}, at least {enough} frames/s ==");
+    println!("machine      {}", report.machine);
+    println!("application  {}", report.application.join(" "));
+    println!(
+        "\n{:>8} {:>14} {:>20} {:>22} {:>13} {:>12}",
+        "sessions",
+        "whole frames/s",
+        "captured-decoded ms",
+        "cores of one (range)",
+        "of a client",
+        "MiB of one"
+    );
+    println!(
+        "{:>8} {:>14} {:>20} {:>22} {:>13} {:>12}",
+        "", "the least", "p50, p99: the worst", "", "", ""
+    );
+}
+
+fn line(step: &Step) {
+    let worst = |of: fn(&Summary) -> f64| {
+        let all = step.played.iter().filter_map(|one| one.latency_ms.as_ref());
+        all.map(of).fold(0.0, f64::max)
+    };
+    let cores = step.cores.map_or(String::new(), |of| {
+        format!("{:.2} ({:.2}-{:.2})", of.median, of.min, of.max)
+    });
+    let median = |of: Option<Range>, digits: usize| {
+        of.map_or(String::new(), |of| format!("{:.digits$}", of.median))
+    };
+    println!(
+        "{:>8} {:>14.1} {:>20} {cores:>22} {:>13} {:>12}",
+        step.sessions,
+        step.least_fps(),
+        format!("{:.1}, {:.1}", worst(|of| of.p50), worst(|of| of.p99)),
+        median(step.client_cores, 2),
+        median(step.memory_mib, 0),
+    );
+    if step.other_cores > QUIET {
+        println!(
+            "NOT QUIET: other processes used {:.1} cores",
+            step.other_cores
+        );
+    }
+}
+
+fn verdict(report: &Report, quick: bool) {
+    let carried = report.carried;
+    let sessions = if carried == 1 { "session" } else { "sessions" };
+    println!("\n{carried} {sessions} had their frames");
+    if quick {
+        println!("(a quick run: it measured one for a moment)");
+    }
+}
