@@ -3,9 +3,11 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+#[cfg(feature = "host")]
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
+#[cfg(feature = "host")]
 use rustix::process::{Pid, Uid};
 
 /// Reads a clock that exists on every Linux (see clock_gettime(2)).
@@ -23,9 +25,14 @@ pub(crate) fn clock(id: libc::clockid_t) -> Duration {
 }
 
 /// Who is at the other end of a Unix socket, as this process's namespaces number it.
+#[cfg(feature = "host")]
 pub(crate) struct PeerCredentials {
     /// Its process; `None` if it is in no namespace of processes that this one sees, as for a program in a sandbox
     /// whose peer is outside.
+    #[cfg_attr(
+        not(feature = "launch"),
+        expect(dead_code, reason = "who launches watches it")
+    )]
     pub(crate) pid: Option<Pid>,
     /// Its account.
     pub(crate) uid: Uid,
@@ -33,6 +40,7 @@ pub(crate) struct PeerCredentials {
 
 /// Who had the other end of a connected Unix socket when it was connected (unix(7), `SO_PEERCRED`). Not rustix's
 /// function of that name: its type has no process 0, which is what the kernel says of one that isn't seen.
+#[cfg(feature = "host")]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
     let mut peer = libc::ucred {
         pid: 0,

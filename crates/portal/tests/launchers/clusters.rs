@@ -101,6 +101,11 @@ impl Kubernetes {
         Kubernetes::of(cluster)
     }
 
+    /// How a portal reaches it.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.cluster.folder.join("portal.kubeconfig")
+    }
+
     fn of(cluster: Cluster) -> Kubernetes {
         Kubernetes {
             cluster,
@@ -113,7 +118,7 @@ impl Kubernetes {
 impl Engine for Kubernetes {
     fn launcher(&mut self) -> Arc<dyn Launcher> {
         Arc::new(kubernetes::Kubernetes::new(KubernetesConfig {
-            kubeconfig: Some(self.cluster.folder.join("portal.kubeconfig")),
+            kubeconfig: Some(self.kubeconfig()),
             unreachable: Duration::from_secs(5),
             ..KubernetesConfig::new("openuvr.test/session:1")
         }))

@@ -6,6 +6,9 @@ mod clusters;
 mod local;
 mod scale;
 mod suite;
+#[path = "../portal/support.rs"]
+#[allow(dead_code, reason = "the tests of the interface use more of it")]
+mod support;
 
 /// Each case of the suite as a test of each engine. Those that need daemons are `#[ignore]`d, and belong to a tier.
 macro_rules! engines {

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::clusters::Kubernetes;
 use super::suite::{Engine as _, spec};
+use super::support::{Place, wait};
 
 const SESSIONS: usize = 5000;
 /// Eight GPUs each, so that all are in use.
@@ -100,13 +101,56 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     assert_eq!(all.len(), SESSIONS + 1);
     println!(
         "memory of this process at most: {} MB",
-        peak_memory() / 1024
+        peak_memory("self") / 1024
     );
+    drop((launcher, all));
+    for line in a_portal_shows_them(&cluster) {
+        println!("{line}");
+    }
+}
+
+/// The program itself, in front of the same cluster: how soon it knows all, how long an operator waits for the list, and
+/// what it needs.
+fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
+    let place = Place::new();
+    let config = format!(
+        "data = \"data\"\nlauncher = \"kubernetes\"\n[limits]\nstart = 3600\n[kubernetes]\n\
+         image = \"openuvr.test/session:1\"\nkubeconfig = {:?}\n",
+        cluster.kubeconfig()
+    );
+    place.write("portal.toml", &config);
+    place.add_user("ada", &["--operator"]);
+    let begun = Instant::now();
+    let portal = place.start();
+    let person = portal.log_in("ada");
+    let list = || {
+        let path = "/api/operator/sessions";
+        person.ask("GET", path, None).unwrap()
+    };
+    wait("the portal knows all", || {
+        list().json().as_array().unwrap().len() == SESSIONS + 1
+    });
+    let known = begun.elapsed().as_secs_f64();
+    let mut took: Vec<f64> = (0..20)
+        .map(|_| {
+            let begun = Instant::now();
+            list();
+            begun.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    took.sort_by(f64::total_cmp);
+    let (middle, longest) = (took[took.len() / 2], took[took.len() - 1]);
+    let memory = peak_memory(&portal.id().to_string()) / 1024;
+    [
+        format!("the portal shows all {known:.2} s after its start"),
+        format!("its list takes {middle:.0} ms (median of 20), {longest:.0} at most"),
+        format!("memory of the portal at most: {memory} MB"),
+    ]
 }
 
 /// In kB.
-fn peak_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
+fn peak_memory(process: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))

@@ -229,6 +229,11 @@ impl Portal {
         person
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends at once, as by a loss of power.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
