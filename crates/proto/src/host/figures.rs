@@ -50,6 +50,56 @@ pub struct LatencyFigures {
     pub bound: Duration,
 }
 
+/// What holds of all subscribers of one kind and role.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GroupFigures {
+    /// What they are.
+    pub kind: SubscriberKind,
+    /// Whether they play.
+    pub role: Role,
+    /// How many they are; at least one.
+    pub count: usize,
+    /// The least that one of those has that are known.
+    pub frames_per_second: Option<f64>,
+    /// The largest that one of them has, each by itself.
+    pub latency: Option<LatencyFigures>,
+}
+
+/// Puts those of one kind and role together; players first, then in the order of [`SubscriberKind::ALL`].
+#[must_use]
+pub fn grouped(all: &[SubscriberFigures]) -> Vec<GroupFigures> {
+    let mut groups: Vec<GroupFigures> = Vec::new();
+    for of in all {
+        let same = |group: &&mut GroupFigures| (group.kind, group.role) == (of.kind, of.role);
+        match groups.iter_mut().find(same) {
+            Some(group) => group.add(of),
+            None => groups.push(GroupFigures {
+                kind: of.kind,
+                role: of.role,
+                count: 1,
+                frames_per_second: of.frames_per_second,
+                latency: of.latency,
+            }),
+        }
+    }
+    groups.sort_by_key(|group| (group.role != Role::Player, group.kind));
+    groups
+}
+
+impl GroupFigures {
+    fn add(&mut self, of: &SubscriberFigures) {
+        self.count += 1;
+        let rates = [self.frames_per_second, of.frames_per_second];
+        self.frames_per_second = rates.into_iter().flatten().reduce(f64::min);
+        let latencies = [self.latency, of.latency].into_iter().flatten();
+        self.latency = latencies.reduce(|a, b| LatencyFigures {
+            p50: a.p50.max(b.p50),
+            p99: a.p99.max(b.p99),
+            bound: a.bound.max(b.bound),
+        });
+    }
+}
+
 /// The newest frames of each subscriber. Its memory is taken when a subscriber comes (29 KB); noting a frame takes
 /// none.
 #[derive(Clone, Debug, Default)]

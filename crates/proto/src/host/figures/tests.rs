@@ -157,6 +157,44 @@ fn a_frame_without_both_times_counts_and_has_no_latency() {
 }
 
 #[test]
+fn a_group_has_what_is_worst_in_it() {
+    let one = |kind, role, rate, latency: Option<[u64; 2]>| SubscriberFigures {
+        kind,
+        role,
+        frames_per_second: rate,
+        latency: latency.map(|[p50, p99]| LatencyFigures {
+            p50: ms(p50),
+            p99: ms(p99),
+            bound: ms(1),
+        }),
+    };
+    let (watches, plays) = (Role::Observer, Role::Player);
+    let all = [
+        one(SubscriberKind::Recorder, watches, None, None),
+        one(SubscriberKind::Browser, watches, Some(60.0), Some([7, 30])),
+        one(SubscriberKind::Browser, watches, None, None),
+        one(SubscriberKind::Browser, watches, Some(31.5), Some([9, 20])),
+        one(SubscriberKind::Browser, plays, Some(59.0), Some([5, 6])),
+    ];
+    let groups = grouped(&all);
+    let names: Vec<_> = (groups.iter())
+        .map(|group| (group.kind.name(), group.role.name(), group.count))
+        .collect();
+    let want = [
+        ("browser", "player", 1),
+        ("browser", "observer", 3),
+        ("recorder", "observer", 1),
+    ];
+    assert_eq!(names, want);
+    assert_eq!(groups[1].frames_per_second, Some(31.5));
+    let latency = groups[1].latency.unwrap();
+    assert_eq!((latency.p50, latency.p99), (ms(9), ms(30)));
+    let unknown = groups[2];
+    assert_eq!((unknown.frames_per_second, unknown.latency), (None, None));
+    assert_eq!(grouped(&[]), []);
+}
+
+#[test]
 fn memory_is_bounded_and_a_shorter_time_is_looked_at() {
     let mut figures = playing(0);
     // 1000 frames a second for 3 s.
