@@ -1,6 +1,7 @@
 //! What a host knows of how its subscribers see it, here and from outside.
 
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use openuvr_proto::control::negotiate::Role;
@@ -9,9 +10,12 @@ use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::remote::RemoteHost;
 use openuvr_runtime::sched::Scheduler;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with,
+};
 
 use super::remote::Outside;
-use super::support::eventually;
+use super::support::{Folder, eventually};
 use super::{Writer, start};
 
 /// The figures of a client, once it has played for long enough.
@@ -83,4 +87,29 @@ fn outside_the_same_figures_arrive() {
     // Where nobody listens nothing is known.
     let nowhere = RemoteHost::new(PathBuf::from("/nonexistent"), &Scheduler::ordinary());
     assert_eq!(nowhere.figures(), None);
+}
+
+/// A socket at which something else listens than a host of this version.
+fn listener(path: &Path) -> OwnedFd {
+    let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
+    let listener = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&listener, 8).unwrap();
+    listener
+}
+
+#[test]
+fn a_host_that_does_not_say_keeps_nobody_waiting() {
+    let folder = Folder::new("figures-silent");
+    let scheduler = Scheduler::ordinary();
+    // An application that is stopped: the kernel takes the connection, and nobody answers.
+    let stopped = folder.0.join("stopped");
+    let _listener = listener(&stopped);
+    assert_eq!(RemoteHost::new(stopped, &scheduler).figures(), None);
+    // An older one, which ends a connection that asks what it does not know.
+    let older = folder.0.join("older");
+    let accepts = listener(&older);
+    let ends = std::thread::spawn(move || drop(accept(&accepts).unwrap()));
+    assert_eq!(RemoteHost::new(older, &scheduler).figures(), None);
+    ends.join().unwrap();
 }
