@@ -1,5 +1,13 @@
 //! What a portal asks of a session, by HTTPS: how it does, to live longer, to end. It shows a token
 //! ([`ControlToken`](openuvr_proto::control::ticket::ControlToken)) as in RFC 6750.
+//!
+//! Each answer is how the session does then, in JSON: `session` (its UUID), `seconds` (how long it has run),
+//! `connected` (players and observers), `lease` (seconds until it ends if nobody is connected and nobody renews it),
+//! `stopping`, `streaming`, and `subscribers`, a list with an object for each player, observer and recorder; null
+//! where the application does not say. In it: `kind` (`client`, `browser`, `video player`, `recorder`, `other`),
+//! `role` (`player`, `observer`), and over the newest five seconds `frames_per_second` (displayed whole),
+//! `latency_p50` and `latency_p99` (from capture to the last stage that it reports, in seconds) and `latency_bound` (by
+//! how much these may be off); null is what nobody has reported.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,11 +15,12 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
 use openuvr_proto::control::ticket::{Action, TokenRefused, UnixTime};
 
+use crate::figures;
 use crate::response::{Response, json, text};
 use crate::shared::Shared;
 
 /// Answers a request at `/session`, `/session/renew` or `/session/stop`.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     shared: &Shared,
     method: &Method,
     path: &str,
@@ -33,17 +42,19 @@ pub(crate) fn answer(
     let time = UnixTime(since_1970.map_or(0, |span| span.as_secs()));
     let token = bearer(headers).unwrap_or_default();
     match lease.act(Instant::now(), time, token, action) {
-        Ok(status) => json(
-            StatusCode::OK,
-            &serde_json::json!({
+        Ok(status) => {
+            let figures = figures::ask(shared).await;
+            let told = serde_json::json!({
                 "session": status.session.to_string(),
                 "seconds": status.age.as_secs(),
                 "connected": status.connected,
                 "lease": status.left.as_secs(),
                 "stopping": status.stopped,
                 "streaming": shared.host.is_there(),
-            }),
-        ),
+                "subscribers": figures.as_deref().map(figures::to_json),
+            });
+            json(StatusCode::OK, &told)
+        }
         Err(why) => refused(why),
     }
 }

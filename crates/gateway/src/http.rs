@@ -20,7 +20,7 @@ use crate::login::{Login, Visitor};
 use crate::response::{Response, json, text};
 use crate::shared::{Ends, Shared};
 use crate::signalling::MAX_MESSAGE;
-use crate::{control, metrics, pages};
+use crate::{control, figures, metrics, pages};
 
 /// Bytes of a log-in at most.
 const MAX_BODY: usize = 4096;
@@ -46,11 +46,11 @@ pub(crate) async fn answer(
         (&Method::GET, "/" | "/signalling") if asks_upgrade => {
             upgrade(&shared, ends, request).await
         }
-        (&Method::GET, "/metrics") => figures(&shared, ends, &request),
+        (&Method::GET, "/metrics") => show_metrics(&shared, ends, &request).await,
         (&Method::POST, "/login/challenge") => challenge(&shared, &request),
         (&Method::POST, "/login") => log_in(&shared, ends, request).await,
         (method, "/session" | "/session/renew" | "/session/stop") => {
-            control::answer(&shared, method, &path, request.headers())
+            control::answer(&shared, method, &path, request.headers()).await
         }
         (&Method::GET | &Method::HEAD, path) => pages::page(path),
         _ => text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
@@ -185,7 +185,7 @@ fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     })
 }
 
-fn figures(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
+async fn show_metrics(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
     let local = ends.theirs.ip().to_canonical().is_loopback();
     if !local && visitor(shared, request.headers()).is_none() {
         return text(
@@ -193,7 +193,8 @@ fn figures(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response
             "figures are for this machine, and for who has logged in\n",
         );
     }
-    text(StatusCode::OK, &metrics::text(shared))
+    let figures = figures::ask(shared).await;
+    text(StatusCode::OK, &metrics::text(shared, figures.as_deref()))
 }
 
 async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming>) -> Response {

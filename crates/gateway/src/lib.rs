@@ -19,6 +19,7 @@
 mod connection;
 mod control;
 mod cursor;
+mod figures;
 mod frames;
 mod http;
 pub mod ice;

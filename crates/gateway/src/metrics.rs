@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 
+use openuvr_proto::host::figures::SubscriberFigures;
+
+use crate::figures::write_metrics;
 use crate::peer::Counters;
 use crate::shared::Shared;
 
-pub(crate) fn text(shared: &Shared) -> String {
+/// `figures`: what the host says of its subscribers, if it does.
+pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> String {
     let c = &shared.counters;
     let mut sums = Counters::default();
     let peers = shared.peers();
@@ -106,6 +110,9 @@ pub(crate) fn text(shared: &Shared) -> String {
         ),
     ] {
         put(name, "counter", help, counter.get());
+    }
+    if let Some(figures) = figures {
+        write_metrics(&mut text, figures);
     }
     text
 }

@@ -11,6 +11,7 @@
 mod clipboard;
 mod cursor;
 mod event;
+pub mod figures;
 mod haptics;
 mod member;
 mod others;
@@ -32,7 +33,7 @@ use self::member::Member;
 pub use self::others::InputRefused;
 use self::others::Other;
 use self::poses_wanted::PosesWanted;
-pub use self::request::SubscribeRequest;
+pub use self::request::{SubscribeRequest, SubscriberKind};
 use self::roles::{Change, Roles};
 pub use self::roles::{Grant, SecondPlayer};
 use self::rumble::Rumbles;

@@ -27,6 +27,7 @@ pub mod ledger;
 pub mod motion;
 pub mod pose;
 pub mod printable;
+pub mod quantile;
 pub mod recv;
 pub mod reproject;
 pub mod rotation;

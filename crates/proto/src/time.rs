@@ -16,10 +16,10 @@ pub struct Instant(pub i64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PeerInstant(pub i64);
 
-/// An instant of the other clock, and how wrong it may be.
+/// An instant of the other clock, or a span that ends there, and how wrong it may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped<T> {
-    /// The converted instant.
+    /// The converted instant, or the span.
     pub at: T,
     /// It is off by at most this much.
     pub bound: Duration,

@@ -309,6 +309,19 @@ impl FrameRecord {
             age: DisplayLatency::default(),
         }
     }
+
+    /// From [`Stage::Captured`] to the last stage that the client reports, [`Stage::Presented`] or else
+    /// [`Stage::Submitted`], and by how much that may be off; `None` if one of them was not measured or the
+    /// client's clock is not known.
+    #[must_use]
+    pub fn captured_to_last(&self) -> Option<Mapped<Duration>> {
+        let last = [Stage::Presented, Stage::Submitted];
+        let last = last.into_iter().find_map(|stage| self.client.here(stage))?;
+        Some(Mapped {
+            at: last.at.since(self.host.at(Stage::Captured)?),
+            bound: last.bound,
+        })
+    }
 }
 
 /// What a frame cost.

@@ -19,6 +19,7 @@ pub mod config;
 mod control;
 mod cursor;
 mod encodings;
+mod figures;
 mod gateway_host;
 mod inputs;
 mod media;
@@ -51,6 +52,7 @@ use openuvr_proto::control::identity::Identity;
 use openuvr_proto::control::negotiate::{Role, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::TicketGate;
+use openuvr_proto::host::figures::Figures;
 use openuvr_proto::host::{Asked, Host, HostPolicy};
 use openuvr_proto::id::{PathId, SubscriberId};
 use openuvr_proto::input::pad::MAX_PADS;
@@ -211,6 +213,8 @@ struct Shared {
     control_timer: Site,
     to_media: Site,
     notices: Board,
+    /// How the subscribers see it: written by the control thread, and not waited for by the media thread.
+    figures: Mutex<Figures>,
     /// The threads of subscribers that are no sessions.
     others: subscribe::Others,
 }
@@ -237,6 +241,7 @@ impl Shared {
             control_timer: scheduler.site("host-control-timer"),
             to_media: scheduler.site("host-to-media"),
             notices: Board::default(),
+            figures: Mutex::default(),
             others: subscribe::Others::default(),
         };
         (Arc::new(shared), end_inbox)

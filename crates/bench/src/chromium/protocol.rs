@@ -98,7 +98,17 @@ impl<W: Write> DevTools<W> {
 
     /// A new tab at this address.
     pub(crate) fn open(&mut self, url: &str) -> Result<Tab, String> {
-        let made = self.call(None, "Target.createTarget", &json!({ "url": url }))?;
+        self.create(&json!({ "url": url }))
+    }
+
+    /// A window of its own, so that what is open goes on being shown.
+    #[allow(dead_code, reason = "only the portal's tests open windows")]
+    pub(crate) fn open_window(&mut self, url: &str) -> Result<Tab, String> {
+        self.create(&json!({ "url": url, "newWindow": true }))
+    }
+
+    fn create(&mut self, params: &Value) -> Result<Tab, String> {
+        let made = self.call(None, "Target.createTarget", params)?;
         let target = words(&made, "targetId")?;
         let attach = json!({ "targetId": target, "flatten": true });
         let attached = self.call(None, "Target.attachToTarget", &attach)?;

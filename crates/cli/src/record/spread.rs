@@ -1,12 +1,12 @@
 //! A spread: the percentiles of a time span, over the last seconds and over the whole run.
 //!
-//! A percentile is the nearest rank: the smallest measured value that at least so many percent of
-//! the values don't exceed. No value in between two is made up.
+//! A percentile is the [nearest rank](nearest_rank).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
 
 /// How long a value counts as recent.
@@ -67,14 +67,12 @@ impl Spread {
         self.expire(now);
         let mut sorted: Vec<Duration> = self.recent.iter().map(|(_, value)| *value).collect();
         sorted.sort_unstable();
-        let last = sorted.len().checked_sub(1)?;
-        let rank =
-            |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).clamp(1, last + 1) - 1];
+        let rank = |percent| nearest_rank(&sorted, percent);
         Some(Percentiles {
-            p50: rank(50),
-            p95: rank(95),
-            p99: rank(99),
-            max: sorted[last],
+            p50: rank(50)?,
+            p95: rank(95)?,
+            p99: rank(99)?,
+            max: rank(100)?,
         })
     }
 

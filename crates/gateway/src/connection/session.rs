@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_proto::control::clipboard::{ClipboardPiece, MAX_TEXT, PIECE, SentText};
 use openuvr_proto::control::negotiate::{Negotiation, Role, WatchReason};
-use openuvr_proto::host::{InputRefused, SubscribeRequest};
+use openuvr_proto::host::{InputRefused, SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::inbox::{Arrived, Inbox};
@@ -121,6 +121,7 @@ impl Session {
         };
         let request = SubscribeRequest {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
+            kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
             reports: wants.reports,
             device: Some(visitor.device),

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::SubscriberId;
 use openuvr_runtime::host::{GatewayHost, SubscribeError, codec_of};
 use openuvr_runtime::lock::lock;
@@ -153,6 +153,7 @@ impl Recorder {
         let codec = codec_of("x264").ok_or(RecordError::NoH264)?;
         let words = self.shared.file.display();
         let request = SubscribeRequest {
+            kind: SubscriberKind::Recorder,
             codecs: 1 << codec,
             software: "the host's recorder".to_owned(),
             ..SubscribeRequest::new(Role::Observer, &format!("recording to {words}"))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, SubscriberId};
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
@@ -271,6 +271,7 @@ impl Connection<'_> {
         };
         let title = format!("{} at {}", UNNAMED, self.from.ip().to_canonical());
         let request = SubscribeRequest {
+            kind: SubscriberKind::VideoPlayer,
             codecs: 1 << codec,
             software: self.software.clone(),
             ..SubscribeRequest::new(Role::Observer, &title)

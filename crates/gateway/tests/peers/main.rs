@@ -8,5 +8,6 @@ mod login;
 mod media;
 mod play;
 mod remote;
+mod session;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,7 @@
 //! What a browser does: its input arrives once and in order, and what it holds is released when it goes.
 
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
+use openuvr_proto::id::{ConfigEpoch, InputSeq};
 use openuvr_proto::input::batch::InputBatch;
 use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::input::pressed::PressedKey;
@@ -132,29 +132,8 @@ fn again(rig: &Rig) -> Caller {
 fn what_the_page_reports_is_in_the_records() {
     let rig = Rig::new("reports", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "reports");
-    // Clocks first: the host asks.
-    let asked = remote.wait("a question for the time", |arrived| match arrived {
-        Arrived::Control(body) if body[0] < 0xf0 => {
-            Messages::new(&body).find_map(|message| match message {
-                Ok(Message::Ping { asked }) => Some(asked),
-                _ => None,
-            })
-        }
-        _ => None,
-    });
-    remote.say(&Message::Pong {
-        asked,
-        received: PeerInstant(7_000_000_000),
-        answered: PeerInstant(7_000_000_000),
-    });
-    let frame = remote.wait("a frame's name", |arrived| match arrived {
-        Arrived::Control(body) if body[0] == 0xf0 => {
-            let newest = body.len() - 40;
-            let number = body[newest..newest + 4].try_into().unwrap();
-            Some(FrameId(u32::from_le_bytes(number)))
-        }
-        _ => None,
-    });
+    remote.tells_the_time(PeerInstant(7_000_000_000));
+    let frame = remote.names_a_frame();
     let displayed = Outcome::Displayed(Fidelity::Whole);
     let report = Report {
         first_received: Some(PeerInstant(7_100_000_000)),

@@ -5,7 +5,9 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::{CONTROL_CHANNEL, TOLD_CHANNEL};
-use openuvr_proto::wire::control::Message;
+use openuvr_proto::id::FrameId;
+use openuvr_proto::time::PeerInstant;
+use openuvr_proto::wire::control::{Message, Messages};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use serde_json::{Value, json};
 use str0m::change::SdpAnswer;
@@ -123,6 +125,36 @@ impl Remote {
             loses_each: 0,
             count: 0,
             early: VecDeque::new(),
+        })
+    }
+
+    /// Waits until the host asks for its clock, and says this.
+    pub(crate) fn tells_the_time(&mut self, now: PeerInstant) {
+        let asked = self.wait("a question for the time", |arrived| match arrived {
+            Arrived::Control(body) if body[0] < 0xf0 => {
+                Messages::new(&body).find_map(|message| match message {
+                    Ok(Message::Ping { asked }) => Some(asked),
+                    _ => None,
+                })
+            }
+            _ => None,
+        });
+        self.say(&Message::Pong {
+            asked,
+            received: now,
+            answered: now,
+        });
+    }
+
+    /// Waits for the name of a frame that left.
+    pub(crate) fn names_a_frame(&mut self) -> FrameId {
+        self.wait("a frame's name", |arrived| match arrived {
+            Arrived::Control(body) if body[0] == 0xf0 => {
+                let newest = body.len() - 40;
+                let number = body[newest..newest + 4].try_into().unwrap();
+                Some(FrameId(u32::from_le_bytes(number)))
+            }
+            _ => None,
         })
     }
 

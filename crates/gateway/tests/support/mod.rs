@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::ice::IceServer;
+use openuvr_gateway::lease::Lease;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
@@ -111,7 +112,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), ice_servers, LOCAL, change)
+        Rig::made(name, pattern(size), ice_servers, LOCAL, None, change)
     }
 
     /// The same with other pictures.
@@ -121,7 +122,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, capture, ice_servers, LOCAL, change)
+        Rig::made(name, capture, ice_servers, LOCAL, None, change)
     }
 
     /// The same, whose page and media are at another address of this machine.
@@ -132,7 +133,13 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), ice_servers, web, change)
+        Rig::made(name, pattern(size), ice_servers, web, None, change)
+    }
+
+    /// The same, which a portal controls.
+    pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
+        let lease = Some(Arc::new(lease));
+        Rig::made(name, pattern(size), Vec::new(), LOCAL, lease, |_| ())
     }
 
     fn made(
@@ -140,6 +147,7 @@ impl Rig {
         capture: Box<dyn Capture>,
         ice_servers: Vec<IceServer>,
         web: IpAddr,
+        lease: Option<Arc<Lease>>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = Folder::new(name);
@@ -181,7 +189,7 @@ impl Rig {
         let notices = host.notices();
         let setup = Setup {
             ice_servers,
-            lease: None,
+            lease,
             bind: (web, 0).into(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),

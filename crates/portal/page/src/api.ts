@@ -43,6 +43,21 @@ export interface Session {
   shared: boolean;
 }
 
+/** Those who are connected to a session of one kind and role. Times are in seconds. */
+export interface Subscribers {
+  kind: string;
+  role: string;
+  count: number;
+  frames_per_second: number | null;
+  latency_p50: number | null;
+  latency_p99: number | null;
+  latency_bound: number | null;
+}
+
+export interface OperatorSession extends Session {
+  subscribers: Subscribers[] | null;
+}
+
 export interface Past {
   id: string;
   title: string;

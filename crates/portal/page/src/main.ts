@@ -76,9 +76,8 @@ function listen(): void {
 }
 
 function draw(): void {
-  const newest = (a: Session, b: Session) => (b.launched ?? 0) - (a.launched ?? 0);
-  const own = sessions.filter((of) => of.own).sort(newest);
-  const shared = sessions.filter((of) => !of.own && of.state === "running").sort(newest);
+  const own = sessions.filter((of) => of.own);
+  const shared = sessions.filter((of) => !of.own && of.state === "running");
   byId("own").replaceChildren(...lines(own, false));
   byId("own-title").hidden = own.length === 0;
   byId("shared").replaceChildren(...lines(shared, false));

@@ -1,21 +1,22 @@
 // What operators see: servers, everybody's sessions, accounts.
 
-import { ask, type Load, type Server, type Session, type User } from "./api";
+import { ask, type Load, type OperatorSession, type Server, type User } from "./api";
 import { byId, make } from "./dom";
+import { figures } from "./figures";
 import { lines } from "./sessions";
 
 /** Asks for everything and shows it. */
 export async function showOperator(): Promise<void> {
   const [load, sessions, users] = await Promise.all([
     ask<Load>("GET", "/api/operator/servers"),
-    ask<Session[]>("GET", "/api/operator/sessions"),
+    ask<OperatorSession[]>("GET", "/api/operator/sessions"),
     ask<User[]>("GET", "/api/operator/users"),
   ]);
   const wrong = [load.trouble, ...load.problems.map((of) => `left out: ${of}`)].filter((of) => of !== null);
   byId("trouble").textContent = wrong.join(" · ");
   byId("trouble").hidden = wrong.length === 0;
   byId("servers").replaceChildren(...load.servers.map(server));
-  byId("everybody").replaceChildren(...lines(sessions, true));
+  byId("everybody").replaceChildren(...lines(sessions, true, figures));
   const names = users.map((of) => of.name + (of.operator ? " (operator)" : ""));
   byId("accounts").textContent = names.join(", ");
 }

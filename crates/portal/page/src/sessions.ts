@@ -24,12 +24,17 @@ function since(of: Session): string {
   return of.launched === null ? "" : ` for ${span(Date.now() / 1000 - of.launched)}`;
 }
 
-/** A list's lines for these sessions. `all`: for an operator, who sees whose they are and may stop each. */
-export function lines(sessions: Session[], all: boolean): HTMLElement[] {
+/**
+ * A list's lines for these sessions. `all`: for an operator, who sees whose they are and may stop each. `more`: what
+ * else is said of one, if anything.
+ */
+export function lines<S extends Session>(sessions: S[], all: boolean, more?: (of: S) => HTMLElement | undefined): HTMLElement[] {
   return sessions.map((of) => {
     const who = all || !of.own ? ` (${of.user})` : "";
     const what = make("div", "what", make("strong", "", of.title + who), make("span", "", state(of)));
     if (all && of.engine_ref) what.append(make("span", "", ` · ${of.engine_ref}`));
+    const said = more?.(of);
+    if (said) what.append(said);
     const line = make("li", "", what, buttons(of, all));
     line.dataset["state"] = of.state;
     line.dataset["id"] = of.id;

@@ -1,8 +1,11 @@
 //! Whether the portal works, and what it counts, in the text format of Prometheus 0.0.4.
 
+mod sessions;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::{StatusCode, header};
@@ -61,11 +64,7 @@ pub(super) async fn metrics(
 async fn text(app: &App) -> String {
     let mut out = String::new();
     let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
-        // Writing into a string does not fail.
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in samples {
-            let _ = writeln!(out, "{name}{labels} {value}");
-        }
+        write_family(&mut out, (name, kind, help), samples);
     };
     let seen = app.sessions.all();
     let states = ["queued", "starting", "running", "ended", "lost"];
@@ -139,7 +138,21 @@ async fn text(app: &App) -> String {
             &used,
         );
     }
+    sessions::write(&mut out, &seen, Instant::now());
     out
+}
+
+/// A family by its name, kind and description; each sample by its labels, in braces, and its value.
+fn write_family(
+    out: &mut String,
+    (name, kind, help): (&str, &str, &str),
+    samples: &[(String, f64)],
+) {
+    // Writing into a string does not fail.
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    for (labels, value) in samples {
+        let _ = writeln!(out, "{name}{labels} {value}");
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]

@@ -1,7 +1,8 @@
 //! Sessions as the interface shows them.
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
+use openuvr_proto::host::figures::{GroupFigures, LatencyFigures};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -78,6 +79,69 @@ impl SessionView {
             engine_ref: to.operator.then(|| observed.engine_ref.clone()),
             launched: observed.launched.map(seconds),
             shared: seen.shared,
+        }
+    }
+}
+
+/// A session as operators see it.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct OperatorSessionView {
+    #[serde(flatten)]
+    session: SessionView,
+    /// Who is connected, players first; none: it does not run, or has not said it lately. A session is asked each
+    /// ten seconds.
+    subscribers: Option<Vec<SubscribersView>>,
+}
+
+/// Those who are connected to a session of one kind and role, and how it is for them over five seconds.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct SubscribersView {
+    /// `client`, `browser`, `video player`, `recorder` or `other`.
+    kind: &'static str,
+    /// `player` or `observer`.
+    role: &'static str,
+    /// How many they are.
+    count: usize,
+    /// Frames displayed whole, a second, where they are fewest; none: nobody reports that.
+    frames_per_second: Option<f64>,
+    /// From capture to the last stage that a client reports, in seconds, where it is longest: half of the frames took
+    /// no longer …
+    latency_p50: Option<f64>,
+    /// … and 99 of 100 took no longer.
+    latency_p99: Option<f64>,
+    /// By how much these may be off, in seconds: two clocks are compared.
+    latency_bound: Option<f64>,
+}
+
+impl OperatorSessionView {
+    pub(crate) fn of(
+        seen: &Seen,
+        applications: &Applications,
+        to: &User,
+        now: Instant,
+    ) -> OperatorSessionView {
+        let groups = seen.figures.as_ref().and_then(|of| of.groups(now));
+        OperatorSessionView {
+            session: SessionView::of(seen, applications, to),
+            subscribers: groups.map(|all| all.iter().map(SubscribersView::of).collect()),
+        }
+    }
+}
+
+impl SubscribersView {
+    fn of(group: &GroupFigures) -> SubscribersView {
+        let seconds = |which: fn(&LatencyFigures) -> Duration| {
+            let latency = group.latency.as_ref();
+            latency.map(|of| which(of).as_secs_f64())
+        };
+        SubscribersView {
+            kind: group.kind.name(),
+            role: group.role.name(),
+            count: group.count,
+            frames_per_second: group.frames_per_second,
+            latency_p50: seconds(|of| of.p50),
+            latency_p99: seconds(|of| of.p99),
+            latency_bound: seconds(|of| of.bound),
         }
     }
 }

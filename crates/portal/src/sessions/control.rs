@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::Request;
+use hyper::body::Bytes;
 use hyper::header::AUTHORIZATION;
 use hyper_util::rt::TokioIo;
 use openuvr_proto::control::identity::NoRandomness;
@@ -27,6 +29,7 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
 use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
+use super::figures::Figures;
 use crate::launch::{Endpoint, SessionId};
 use crate::store::{Store, StoreError};
 
@@ -38,6 +41,9 @@ const TOKEN_LIFE: Duration = Duration::from_secs(60);
 
 /// How long a session may take to answer; a guess.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest answer that is read, in bytes: that of some hundred subscribers, of which a host has 64.
+const MAX_ANSWER: usize = 32 * 1024;
 
 /// Why there is no signature, or no answer.
 #[derive(Debug, thiserror::Error)]
@@ -102,12 +108,12 @@ impl Tickets {
         Ok((ticket.sign(&self.signer).to_string(), not_after.0))
     }
 
-    /// Keeps a session alive.
+    /// Keeps a session alive; what it says of its subscribers, if it says that.
     pub(crate) async fn renew(
         &self,
         session: SessionId,
         at: &Endpoint,
-    ) -> Result<(), ControlError> {
+    ) -> Result<Option<Figures>, ControlError> {
         let token = ControlToken {
             session: SessionUuid(session.bytes()),
             actions: Actions::of(&[Action::Status, Action::Renew]),
@@ -119,8 +125,8 @@ impl Tickets {
         let answer = timeout(PATIENCE, asked).await;
         let late = |_| ControlError::Connection(format!("not within {} s", PATIENCE.as_secs()));
         match answer.map_err(late)?? {
-            status if status.is_success() => Ok(()),
-            status => Err(ControlError::Refused(status)),
+            (status, body) if status.is_success() => Ok(Figures::read(Instant::now(), &body)),
+            (status, _) => Err(ControlError::Refused(status)),
         }
     }
 }
@@ -130,13 +136,14 @@ fn now() -> UnixTime {
     UnixTime(since.unwrap_or_default().as_secs())
 }
 
-/// Asks a session's gateway, which must have the certificate that the session has said.
+/// Asks a session's gateway, which must have the certificate that the session has said. An answer that is too long,
+/// or breaks off, is empty: what was asked for is done.
 async fn ask(
     at: &Endpoint,
     method: &str,
     path: &str,
     token: &str,
-) -> Result<hyper::StatusCode, ControlError> {
+) -> Result<(hyper::StatusCode, Bytes), ControlError> {
     let failed = |why: &dyn std::fmt::Display| ControlError::Connection(why.to_string());
     let authority = at.web.trim_start_matches("https://");
     let address: SocketAddr =
@@ -161,7 +168,10 @@ async fn ask(
         .body(String::new())
         .map_err(|e| failed(&e))?;
     let answer = sender.send_request(request).await.map_err(|e| failed(&e))?;
-    Ok(answer.status())
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes);
+    Ok((status, body.unwrap_or_default()))
 }
 
 fn connector(fingerprint: &str) -> Result<TlsConnector, rustls::Error> {
@@ -249,3 +259,6 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
     }
     Some(bytes)
 }
+
+#[cfg(test)]
+mod tests;

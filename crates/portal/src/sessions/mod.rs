@@ -4,6 +4,7 @@
 //! the database adds who shares what, and what there was.
 
 mod control;
+mod figures;
 mod registry;
 mod words;
 
@@ -387,15 +388,16 @@ impl Sessions {
         }
     }
 
-    /// Keeps running sessions alive.
-    fn renew(&self) {
+    /// Keeps running sessions alive, and hears what they say of their subscribers.
+    fn renew(self: &Arc<Self>) {
         for seen in self.registry.all() {
             if let Phase::Running { endpoint } = &seen.observed.phase {
-                let (tickets, endpoint) = (Arc::clone(&self.tickets), endpoint.clone());
+                let (sessions, endpoint) = (Arc::clone(self), endpoint.clone());
                 let session = seen.observed.session;
                 tokio::spawn(async move {
-                    if let Err(why) = tickets.renew(session, &endpoint).await {
-                        warn!(%session, "its lease is not renewed: {why}");
+                    match sessions.tickets.renew(session, &endpoint).await {
+                        Ok(figures) => sessions.registry.set_figures(session, figures),
+                        Err(why) => warn!(%session, "its lease is not renewed: {why}"),
                     }
                 });
             }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use super::figures::Figures;
 use crate::launch::{Observed, Phase, SessionId};
 
 /// A session as it was last seen.
@@ -19,6 +20,8 @@ pub(crate) struct Seen {
     pub(crate) shared: bool,
     /// The portal ends it, for this reason.
     pub(crate) stopping: bool,
+    /// What it has told of its subscribers.
+    pub(crate) figures: Option<Figures>,
 }
 
 #[derive(Default)]
@@ -78,6 +81,7 @@ impl Registry {
             since: before.filter(same).map_or(now, |seen| seen.since),
             shared: before.map_or(shared, |seen| seen.shared),
             stopping: before.is_some_and(|seen| seen.stopping),
+            figures: before.filter(same).and_then(|seen| seen.figures.clone()),
             observed,
         };
         table.sessions.insert(session, seen);
@@ -95,6 +99,7 @@ impl Registry {
             since: now,
             shared: table.shared.contains(&asked.session),
             stopping: false,
+            figures: None,
             observed: asked,
         };
         table.sessions.insert(seen.observed.session, seen);
@@ -129,6 +134,14 @@ impl Registry {
         table.reasons.insert(session, why.to_owned());
         if let Some(seen) = table.sessions.get_mut(&session) {
             seen.stopping = true;
+        }
+    }
+
+    /// What a session has told of its subscribers. Nobody is told of it: figures are new each time, and who wants
+    /// them asks.
+    pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {
+        if let Some(seen) = self.lock().sessions.get_mut(&session) {
+            seen.figures = figures;
         }
     }
 

@@ -201,6 +201,73 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
 }
 
 #[test]
+fn an_operator_sees_how_it_is_for_a_client() {
+    let place = place();
+    place.add_user("ada", &[]);
+    place.add_user("root", &["--operator"]);
+    let portal = place.start();
+    let at = format!("http://{}", portal.at);
+    let [user, password] = by_password(&place);
+    let words = [&user, &password, "--application=scene"];
+    let mut player = client(&place, &at, &words);
+    player.says("player at");
+    let (ada, root) = (portal.log_in("ada"), portal.log_in("root"));
+    let listed = || {
+        let answer = root.ask("GET", "/api/operator/sessions", None).unwrap();
+        answer.json()[0].clone()
+    };
+    let mut known = Value::Null;
+    wait("figures of the player", || {
+        known = listed()["subscribers"][0].clone();
+        known["frames_per_second"].is_f64() && known["latency_p99"].is_f64()
+    });
+    let expected = json!(["client", "player", 1]);
+    assert_eq!(
+        json!([known["kind"], known["role"], known["count"]]),
+        expected
+    );
+    let of = |name: &str| known[name].as_f64().unwrap();
+    // The scene draws 10 a second, or fewer on a machine that is busy.
+    let rate = of("frames_per_second");
+    assert!(rate > 0.0 && rate < 15.0, "{known}");
+    assert!(0.0 < of("latency_p50"), "{known}");
+    assert!(of("latency_p50") <= of("latency_p99"), "{known}");
+    assert!(of("latency_bound") > 0.0, "{known}");
+
+    let metrics = root.ask("GET", "/metrics", None).unwrap().text();
+    let id = listed()["id"].as_str().unwrap().to_owned();
+    let labels = format!("session=\"{id}\",application=\"scene\",kind=\"client\",role=\"player\"");
+    for (name, more) in [
+        ("subscribers", ""),
+        ("frames_per_second", ""),
+        ("latency_seconds", ",quantile=\"0.5\""),
+        ("latency_seconds", ",quantile=\"0.99\""),
+        ("latency_bound_seconds", ""),
+    ] {
+        let start = format!("openuvr_portal_session_{name}{{{labels}{more}}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&start));
+        let value: f64 = value
+            .unwrap_or_else(|| panic!("{start}: {metrics}"))
+            .parse()
+            .unwrap();
+        assert!(value > 0.0, "{start}{value}");
+    }
+    // The person who plays is not told.
+    let own = ada.ask("GET", "/api/sessions", None).unwrap().text();
+    assert!(own.contains(&id) && !own.contains("subscribers"), "{own}");
+    player.interrupt();
+    wait("that nobody is connected is told", || {
+        listed()["subscribers"] == json!([])
+    });
+    assert_eq!(
+        ada.status("DELETE", &format!("/api/sessions/{id}"), None),
+        202
+    );
+    ada.until(&id, "ended");
+    assert_eq!(listed()["subscribers"], Value::Null);
+}
+
+#[test]
 fn a_client_that_waits_for_a_place_gives_up_in_order() {
     let place = place();
     place.add_user("ada", &[]);

@@ -39,6 +39,11 @@ impl Browser {
         self.tools.open(url).unwrap()
     }
 
+    /// A window beside those that are open.
+    pub(crate) fn open_window(&mut self, url: &str) -> Tab {
+        self.tools.open_window(url).unwrap()
+    }
+
     /// The value of a script's last expression; of a promise what it brings.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
         self.tools.run(tab, script).unwrap()

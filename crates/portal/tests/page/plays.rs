@@ -1,6 +1,7 @@
 //! The whole way: from the portal's page to a moving picture in the browser, and back. With the real `openuvr
 //! session`, which cargo builds for another package.
 
+use super::browser::{Browser, Tab};
 use super::support::{Place, openuvr, wait};
 use super::{log_in, start};
 
@@ -38,7 +39,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
              size = \"640x360\"\nsaves = true\n"
         ),
     );
-    place.add_user("ada", &[]);
+    place.add_user("ada", &["--operator"]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
     browser.run(
@@ -69,14 +70,17 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     // Tickets serve once, so the address holds none any more.
     assert_eq!(browser.run(&tab, "location.hash"), "");
 
-    let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
+    // Beside it: of a tab that is hidden no frame is displayed.
+    let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(
         &tab,
         "document.querySelector('#own li')?.dataset.state === 'running'",
     );
+    an_operator_sees_figures(&mut browser, &tab);
     browser.run(
         &tab,
-        "[...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Stop').click(); true",
+        "document.querySelector('#tab-play').click();
+         [...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Stop').click(); true",
     );
     browser.until(
         &tab,
@@ -87,4 +91,27 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
         place.path("data/saves/ada/scene").is_dir(),
         "what is saved stays"
     );
+}
+
+/// The operator's tab shows how it is for the browser that plays, as the interface tells it.
+fn an_operator_sees_figures(browser: &mut Browser, tab: &Tab) {
+    browser.run(tab, "document.querySelector('#tab-operator').click(); true");
+    let shown = "document.querySelector('#everybody .figures')?.textContent ?? ''";
+    let whole = r"/^1 player \(browser\), [\d.]+ frames\/s, [\d.]+\sms\s\(p50\), [\d.]+\sms\s\(p99\), ±[\d.]+\sms$/";
+    browser.until(tab, &format!("{whole}.test({shown})"));
+    let told = browser.run(
+        tab,
+        "fetch('/api/operator/sessions').then((of) => of.json())",
+    );
+    let player = &told[0]["subscribers"][0];
+    let of = |name: &str| {
+        player[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{name} in {told}"))
+    };
+    // The scene draws 60 a second.
+    let rate = of("frames_per_second");
+    assert!(rate > 0.0 && rate < 70.0, "{told}");
+    assert!(0.0 < of("latency_p50"), "{told}");
+    assert!(of("latency_p50") <= of("latency_p99"), "{told}");
 }

@@ -6,6 +6,7 @@
 mod killed;
 mod login;
 mod oidc;
+mod page_types;
 mod provider;
 mod refused;
 mod rights;

@@ -125,6 +125,40 @@ fn each_route_allows_what_it_should_to_each_role() {
 }
 
 #[test]
+fn only_operators_are_told_who_is_connected() {
+    let place = Place::new();
+    place.add_user("ada", &[]);
+    place.add_user("root", &["--operator"]);
+    let portal = place.start();
+    let (ada, root) = (portal.log_in("ada"), portal.log_in("root"));
+    for (person, number) in [(&ada, 1), (&root, 2)] {
+        assert_eq!(person.begin(&id(number), "bare").status, 202);
+        person.until(&id(number), "running");
+    }
+    let ask = |person: &Person, path: &str| person.ask("GET", path, None).unwrap();
+    // This program is no session that could say it: nothing is known, and that is said.
+    let all = ask(&root, "/api/operator/sessions").json();
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 2);
+    for session in all {
+        assert_eq!(session.get("subscribers"), Some(&Value::Null), "{session}");
+    }
+    // Also of their own sessions, operators hear it in that list alone.
+    for (person, number) in [(&ada, 1), (&root, 2)] {
+        let own = format!("/api/sessions/{}", id(number));
+        for path in ["/api/sessions", &own] {
+            let told = ask(person, path).text();
+            assert!(
+                told.contains(&id(number)) && !told.contains("subscribers"),
+                "{told}"
+            );
+        }
+    }
+    assert_eq!(ask(&ada, "/api/operator/sessions").status, 403);
+    assert_eq!(ask(&ada, "/metrics").status, 403);
+}
+
+#[test]
 fn what_changes_something_needs_our_own_page() {
     let place = Place::new();
     place.add_user("ada", &[]);

@@ -3,6 +3,44 @@
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Role, Wishes};
 
+/// What kind of program a subscriber is: for figures, nothing follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SubscriberKind {
+    /// An OpenUVR session.
+    Client,
+    /// A browser.
+    Browser,
+    /// A program that plays streams.
+    VideoPlayer,
+    /// It writes to a file.
+    Recorder,
+    /// Something else.
+    Other,
+}
+
+impl SubscriberKind {
+    /// All, in the order of their numbers between processes, from 0 on.
+    pub const ALL: [SubscriberKind; 5] = [
+        SubscriberKind::Client,
+        SubscriberKind::Browser,
+        SubscriberKind::VideoPlayer,
+        SubscriberKind::Recorder,
+        SubscriberKind::Other,
+    ];
+
+    /// Its word, as in figures.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            SubscriberKind::Client => "client",
+            SubscriberKind::Browser => "browser",
+            SubscriberKind::VideoPlayer => "video player",
+            SubscriberKind::Recorder => "recorder",
+            SubscriberKind::Other => "other",
+        }
+    }
+}
+
 /// What a subscriber asks for that is no session: see [`Offer`](crate::control::negotiate::Offer).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscribeRequest {
@@ -12,9 +50,11 @@ pub struct SubscribeRequest {
     pub take_over: bool,
     /// The codecs that it can use: bit n for codec number n.
     pub codecs: u32,
+    /// What it is.
+    pub kind: SubscriberKind,
     /// What it is called in lists and logs.
     pub name: String,
-    /// What it is: the program or the protocol, for logs.
+    /// The program or the protocol, for logs.
     pub software: String,
     /// What it wants of the video while it plays.
     pub wishes: Wishes,
@@ -35,6 +75,7 @@ impl SubscribeRequest {
             role,
             take_over: false,
             codecs: u32::MAX,
+            kind: SubscriberKind::Other,
             name: name.to_owned(),
             software: String::new(),
             wishes: Wishes::default(),

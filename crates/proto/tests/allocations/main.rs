@@ -2,6 +2,7 @@
 //! opening, reassembling and repairing.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
+mod figures;
 mod rendition;
 #[path = "../support/mod.rs"]
 mod support;

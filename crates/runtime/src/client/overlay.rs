@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use openuvr_media::input_source::x11::SHORTCUTS;
+use openuvr_proto::host::figures::WINDOW;
 use openuvr_proto::printable::is_printable;
+use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Size;
@@ -17,10 +19,7 @@ use openuvr_proto::wire::control::Report;
 /// How often the figures change: often enough to follow, rarely enough to be read.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// How far back they look: p99 of 60 frames/s is then the third worst of 300.
-const LOOKS_BACK: Duration = Duration::from_secs(5);
-
-/// The most frames that are kept: [`LOOKS_BACK`] of 240 a second.
+/// The most frames that are kept: [`WINDOW`] of 240 a second.
 const FRAMES: usize = 1200;
 
 /// The longest decision that is shown, in characters: a line of the box.
@@ -119,7 +118,7 @@ impl Overlay {
         while self
             .frames
             .front()
-            .is_some_and(|f| now.since(f.at) > LOOKS_BACK)
+            .is_some_and(|f| now.since(f.at) > WINDOW)
         {
             self.frames.pop_front();
         }
@@ -239,11 +238,7 @@ fn row((from, to): (Stage, Stage), spans: Vec<Duration>, note: &str) -> Option<S
 
 fn named_row(name: &str, mut spans: Vec<Duration>, note: &str) -> Option<String> {
     spans.sort_unstable();
-    let at = |percent: usize| {
-        // The nearest rank, counted from 1.
-        let rank = (spans.len() * percent).div_ceil(100).max(1);
-        spans.get(rank - 1).copied().map(millis)
-    };
+    let at = |percent| nearest_rank(&spans, percent).map(millis);
     Some(format!("{name:31}{:7.1}{:7.1}{note}", at(50)?, at(99)?))
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{RenditionId, SubscriberId};
-use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
+use openuvr_proto::quantile::nearest_rank;
+use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
 use crate::host::Notice;
 
@@ -100,18 +101,15 @@ impl Statistics {
         if !record.outcome.is_whole() {
             return;
         }
-        let last = [Stage::Presented, Stage::Submitted]
-            .into_iter()
-            .find_map(|stage| record.client.here(stage));
-        if let (Some(captured), Some(last)) = (record.host.at(Stage::Captured), last) {
-            keep(&mut self.captured_to_last, last.at.since(captured));
+        if let Some(span) = record.captured_to_last() {
+            keep(&mut self.captured_to_last, span.at);
         }
         if let Some(span) = record.motion_to_photon {
             keep(&mut self.motion_to_photon, span);
         }
     }
 
-    /// The median and the 99th percentile of the time from [`Stage::Captured`] to the last stage at
+    /// The median and the 99th percentile of the time from [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the last stage at
     /// the client, over the newest whole frames, by the estimate of the two clocks' offset; `None`
     /// before the first.
     #[must_use]
@@ -119,7 +117,7 @@ impl Statistics {
         percentiles(&self.captured_to_last)
     }
 
-    /// The same of the time from [`Stage::InputSampled`] to the last stage, on the client's clock
+    /// The same of the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the last stage, on the client's clock
     /// alone.
     #[must_use]
     pub fn motion_to_photon(&self) -> Option<(Duration, Duration)> {
@@ -137,6 +135,5 @@ fn keep(spans: &mut VecDeque<Duration>, span: Duration) {
 fn percentiles(spans: &VecDeque<Duration>) -> Option<(Duration, Duration)> {
     let mut sorted: Vec<Duration> = spans.iter().copied().collect();
     sorted.sort_unstable();
-    let last = sorted.len().checked_sub(1)?;
-    Some((sorted[last / 2], sorted[last * 99 / 100]))
+    Some((nearest_rank(&sorted, 50)?, nearest_rank(&sorted, 99)?))
 }

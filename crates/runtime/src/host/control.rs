@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openuvr_media::capture::Waker;
@@ -24,7 +24,8 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::streams::HOST_AUDIO;
-use openuvr_proto::host::{Host, HostEvent, SubscribeRequest};
+use openuvr_proto::host::figures::Figures;
+use openuvr_proto::host::{Host, HostEvent, SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{DeviceId, PathId, SessionId, SubscriberId};
 use openuvr_proto::printable::printable;
 use openuvr_proto::send::rendition::FrameOutcome;
@@ -43,6 +44,7 @@ use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::clock;
+use crate::lock::lock;
 
 /// How often the list of devices is looked at for a device that was forbidden meanwhile (a stat
 /// call each time), and the transports.
@@ -332,6 +334,8 @@ impl Control {
                         media,
                     },
                 });
+                self.figures()
+                    .joined(session.into(), SubscriberKind::Client, role);
                 self.shared.notice(Notice::Subscribed {
                     subscriber: session.into(),
                     role,
@@ -353,6 +357,7 @@ impl Control {
                     Role::Observer => self.plays_no_more(subscriber),
                 }
                 self.command_media(MediaCommand::Role(subscriber, role));
+                self.figures().role_changed(subscriber, role);
                 self.shared.notice(Notice::RoleChanged(subscriber, role));
                 self.tell_window_size();
             }
@@ -377,6 +382,7 @@ impl Control {
                 self.shared.others.remove(subscriber);
                 self.plays_no_more(subscriber);
                 self.command_media(MediaCommand::Remove(subscriber));
+                self.figures().left(subscriber);
                 self.shared.notice(Notice::Ended(subscriber, ending));
                 self.window_sizes.ended(subscriber);
                 self.tell_window_size();
@@ -412,6 +418,7 @@ impl Control {
                     let report = Feedback::Frame(Report::from(&*record));
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
                 }
+                self.figures().note(clock::now(), &record);
                 self.shared.notice(Notice::Record(record));
             }
             HostEvent::AudioReport(session, report) => {
@@ -421,6 +428,10 @@ impl Control {
                 self.command_media(MediaCommand::Resend(session.into(), request));
             }
         }
+    }
+
+    fn figures(&self) -> MutexGuard<'_, Figures> {
+        lock(&self.shared.figures)
     }
 
     /// Tells how large the player's window is, if that is news.
@@ -450,6 +461,7 @@ impl Control {
             assigned,
             attachment,
         });
+        self.figures().joined(id, request.kind, role);
         self.shared.notice(Notice::Subscribed {
             subscriber: id,
             role,

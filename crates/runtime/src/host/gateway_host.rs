@@ -4,6 +4,7 @@ use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
 use openuvr_proto::display::Display;
+use openuvr_proto::host::figures::SubscriberFigures;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -99,6 +100,10 @@ pub trait GatewayHost: Send + Sync {
 
     /// See [`HostRuntime::listen`].
     fn listen(&self, listener: Listener) -> bool;
+
+    /// See [`HostRuntime::figures`]; `None`: the host does not say. Waits for up to a second for one in another
+    /// process.
+    fn figures(&self) -> Option<Vec<SubscriberFigures>>;
 }
 
 impl GatewayHost for HostRuntime {
@@ -176,5 +181,9 @@ impl GatewayHost for HostRuntime {
 
     fn listen(&self, listener: Listener) -> bool {
         HostRuntime::listen(self, listener)
+    }
+
+    fn figures(&self) -> Option<Vec<SubscriberFigures>> {
+        self.is_there().then(|| HostRuntime::figures(self))
     }
 }

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::controller::Controllers;
 use openuvr_proto::display::Display;
+use openuvr_proto::host::figures::SubscriberFigures;
 use openuvr_proto::host::{Grant, InputRefused, SubscribeRequest};
 use openuvr_proto::id::{InputSeq, PoseId, SubscriberId};
 use openuvr_proto::input::event::InputEvent;
@@ -22,6 +24,10 @@ use super::wire::{GatewayMessage, HostMessage};
 use crate::host::{Admission, Admitted, GatewayHost, Listener, Payload, SubscribeError};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
+
+/// How long figures are waited for: an application that is stopped must not keep a portal waiting, which gives an
+/// answer 5 s.
+const FIGURES_WITHIN: Duration = Duration::from_secs(1);
 
 /// See the module. Processes of the application may come and go: each subscription belongs to the one that listens
 /// when it begins.
@@ -65,10 +71,10 @@ impl RemoteHost {
     }
 
     /// Asks, and waits for the first answer.
-    fn ask(&self, asked: &GatewayMessage) -> Option<(Channel, HostMessage)> {
+    fn ask(&self, asked: &GatewayMessage, within: Duration) -> Option<(Channel, HostMessage)> {
         let channel = Channel::connect(&self.path).ok()?;
         channel.offer(&asked.to_bytes()).ok()?;
-        let answer = channel.receive_within(ANSWER)?;
+        let answer = channel.receive_within(within)?;
         Some((channel, HostMessage::read(&answer).ok()?))
     }
 }
@@ -84,7 +90,7 @@ impl GatewayHost for RemoteHost {
         subscriber: Box<dyn Subscriber>,
     ) -> Result<(SubscriberId, Grant), SubscribeError> {
         let asked = GatewayMessage::Subscribe(request);
-        let answer = self.ask(&asked).ok_or(SubscribeError::NotThere)?;
+        let answer = self.ask(&asked, ANSWER).ok_or(SubscribeError::NotThere)?;
         let (channel, grant) = match answer {
             (channel, HostMessage::Granted(grant)) => (Arc::new(channel), grant),
             (_, HostMessage::Refused(why)) => return Err(SubscribeError::Refused(why)),
@@ -210,6 +216,13 @@ impl GatewayHost for RemoteHost {
             listeners.all.pop();
         }
         listeners.connected
+    }
+
+    fn figures(&self) -> Option<Vec<SubscriberFigures>> {
+        match self.ask(&GatewayMessage::Figures, FIGURES_WITHIN)? {
+            (_, HostMessage::Figures(all)) => Some(all),
+            _ => None,
+        }
     }
 }
 

@@ -181,6 +181,7 @@ impl Shared {
             Some(GatewayMessage::Subscribe(request)) => self.subscriber(channel, request),
             Some(GatewayMessage::Admit(admission)) => self.admit(channel, admission),
             Some(GatewayMessage::Listen) => self.sound(channel),
+            Some(GatewayMessage::Figures) => self.figures(channel),
             _ => {}
         }
     }
@@ -199,6 +200,17 @@ impl Shared {
             let _ = its.offer(&told.to_bytes());
         });
         drop(host);
+        // It closes when it has heard.
+        let _ = channel.receive();
+    }
+
+    fn figures(&self, channel: &Arc<Channel>) {
+        let Some(host) = self.host.upgrade() else {
+            return;
+        };
+        let told = HostMessage::Figures(host.figures());
+        drop(host);
+        let _ = channel.offer(&told.to_bytes());
         // It closes when it has heard.
         let _ = channel.receive();
     }

@@ -9,7 +9,7 @@
 //!
 //! [`GatewayListener`] is the application's end: a listening socket, and a thread for each connection. [`RemoteHost`] is the
 //! other: a [`GatewayHost`](crate::host::GatewayHost) like a host of this process. A connection is one subscription,
-//! one question whether a device may come in, or the host's sound; when it closes, it is over.
+//! one question (whether a device may come in, what the figures are), or the host's sound; when it closes, it is over.
 //!
 //! The application waits for nobody out there. Frames leave from the thread that each subscriber has anyway; one that
 //! the other end is slow to take misses frames by the rules that hold for all of them. The sockets' buffers are the

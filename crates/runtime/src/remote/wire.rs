@@ -5,6 +5,7 @@
 //! know ends the connection. Each takes the other for hostile nonetheless: whoever can write into a
 //! game's memory must not get hold of the program that started it.
 
+mod figures;
 mod gateway_message;
 mod host_message;
 
@@ -13,7 +14,7 @@ pub use self::host_message::HostMessage;
 
 use openuvr_proto::bytes::{Reader, Reject};
 use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
-use openuvr_proto::host::Grant;
+use openuvr_proto::host::{Grant, SubscriberKind};
 
 /// Bytes of a message at most: a slice of the largest picture in the best quality (guess; 200 Mb/s at 60 frames/s
 /// are 0.4 MB a frame, and a key frame is ten times that).
@@ -57,6 +58,10 @@ fn words(r: &mut Reader<'_>) -> Result<String, Reject> {
 
 fn role(number: u8) -> Result<Role, Reject> {
     one_of(&[Role::Player, Role::Observer], number, "role")
+}
+
+fn subscriber_kind(r: &mut Reader<'_>) -> Result<SubscriberKind, Reject> {
+    one_of(&SubscriberKind::ALL, r.u8()?, "kind of a subscriber")
 }
 
 /// In place of a reason's number.

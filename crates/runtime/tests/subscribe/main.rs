@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod figures;
 mod play;
 mod remote;
 mod watch;

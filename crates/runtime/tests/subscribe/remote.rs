@@ -29,18 +29,18 @@ use super::support::{Folder, MOST, TIMEOUT, eventually};
 use super::{Bad, Player, Streaming, Writer, start};
 
 /// A host that listens for gateways, and it from outside.
-struct Outside {
+pub(crate) struct Outside {
     // Dropped in this order: the listening socket holds the host.
-    remote: RemoteHost,
+    pub(crate) remote: RemoteHost,
     gateways: GatewayListener,
     player: Player,
-    host: Arc<HostRuntime>,
+    pub(crate) host: Arc<HostRuntime>,
     received: std::sync::mpsc::Receiver<InputEvent>,
     folder: Folder,
 }
 
 impl Outside {
-    fn start(name: &str) -> Outside {
+    pub(crate) fn start(name: &str) -> Outside {
         let Streaming {
             player,
             host,

@@ -1,6 +1,7 @@
 //! What operators see.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +11,7 @@ use utoipa::ToSchema;
 use crate::http::app::App;
 use crate::http::caller::{Caller, Operator};
 use crate::http::refusal::{Problem, Refusal};
-use crate::http::view::SessionView;
+use crate::http::view::OperatorSessionView;
 
 /// The machines, and what is wrong.
 #[derive(Serialize, ToSchema)]
@@ -49,24 +50,25 @@ pub(crate) struct UserView {
     sessions: Option<u32>,
 }
 
-/// Everybody's sessions, newest first.
+/// Everybody's sessions, newest first, and how it is for those who play and watch.
 #[utoipa::path(
     get, path = "/api/operator/sessions", security(("cookie" = [])),
     responses(
-        (status = 200, body = [SessionView]), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 200, body = [OperatorSessionView]), (status = 401, body = Problem), (status = 403, body = Problem),
     ),
 )]
 pub(crate) async fn sessions(
     State(app): State<Arc<App>>,
     _: Operator,
     caller: Caller,
-) -> Json<Vec<SessionView>> {
+) -> Json<Vec<OperatorSessionView>> {
+    let now = Instant::now();
     let applications = app.catalogue.current();
     let seen = app.sessions.all();
     let views = seen.iter();
     Json(
         views
-            .map(|of| SessionView::of(of, &applications, &caller.user))
+            .map(|of| OperatorSessionView::of(of, &applications, &caller.user, now))
             .collect(),
     )
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use openuvr_proto::quantile::nearest_rank;
+
 /// Payloads that count between two reports: those of 2.5 ms in two seconds and a half.
 const MOST: usize = 1000;
 
@@ -32,10 +34,9 @@ impl Latencies {
     /// What they were; `None` if there were none.
     pub(super) fn take(&mut self) -> Option<Latency> {
         self.spans.sort_unstable();
-        let rank = |hundredths: usize| (self.spans.len() * hundredths).div_ceil(100).max(1) - 1;
         let latency = Latency {
-            median: *self.spans.get(rank(50))?,
-            p99: *self.spans.get(rank(99))?,
+            median: nearest_rank(&self.spans, 50)?,
+            p99: nearest_rank(&self.spans, 99)?,
             bound: self.bound,
         };
         self.spans.clear();

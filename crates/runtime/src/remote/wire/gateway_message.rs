@@ -11,7 +11,7 @@ use openuvr_proto::control::ticket::MAX_TEXT;
 use openuvr_proto::controller::Controllers;
 use openuvr_proto::decision::Loss;
 use openuvr_proto::display::Display;
-use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, PoseId};
 use openuvr_proto::input::batch::InputBatch;
 use openuvr_proto::input::event::InputEvent;
@@ -21,10 +21,10 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::wire::control::{Message, Messages};
 
-use super::{flag, refused, role, words};
+use super::{flag, place_in, refused, role, subscriber_kind, words};
 use crate::host::Admission;
 
-/// A message of a gateway. The first three begin a connection.
+/// A message of a gateway. The first four begin a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GatewayMessage {
     /// Somebody wants to subscribe. What it [wishes](SubscribeRequest::wishes) stays here: no gateway has wishes.
@@ -33,6 +33,8 @@ pub enum GatewayMessage {
     Admit(Admission),
     /// The host's sound is wanted.
     Listen,
+    /// The figures of all subscribers are wanted.
+    Figures,
     /// The subscriber wants another role.
     Role {
         /// This one.
@@ -71,6 +73,7 @@ mod kind {
     pub(super) const POSE: u8 = 12;
     pub(super) const CONTROLLERS: u8 = 13;
     pub(super) const DISPLAY: u8 = 14;
+    pub(super) const FIGURES: u8 = 15;
 }
 
 impl GatewayMessage {
@@ -127,6 +130,9 @@ impl GatewayMessage {
             GatewayMessage::HeardFrom => {
                 w.u8(kind::HEARD_FROM);
             }
+            GatewayMessage::Figures => {
+                w.u8(kind::FIGURES);
+            }
             GatewayMessage::Feedback(feedback) => write_feedback(&mut bytes, feedback),
         }
         bytes
@@ -169,6 +175,7 @@ impl GatewayMessage {
             },
             kind::CLIPBOARD => GatewayMessage::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
             kind::HEARD_FROM => GatewayMessage::HeardFrom,
+            kind::FIGURES => GatewayMessage::Figures,
             kind::REPORT => match message(&mut r)? {
                 Message::Report(report) => GatewayMessage::Feedback(Feedback::Frame(report)),
                 _ => return Err(refused("message")),
@@ -227,6 +234,7 @@ fn subscribe(w: &mut Writer<'_>, request: &SubscribeRequest) {
     w.u8(request.role as u8)
         .u8(u8::from(request.take_over))
         .u32(request.codecs)
+        .u8(place_in(&SubscriberKind::ALL, &request.kind))
         .text(&request.name)
         .text(&request.software)
         .u8(u8::from(request.reports))
@@ -241,6 +249,7 @@ fn request(r: &mut Reader<'_>) -> Result<SubscribeRequest, Reject> {
         role: role(r.u8()?)?,
         take_over: flag(r)?,
         codecs: r.u32()?,
+        kind: subscriber_kind(r)?,
         name: words(r)?,
         software: words(r)?,
         wishes: Wishes::default(),

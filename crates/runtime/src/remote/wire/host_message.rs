@@ -9,6 +9,7 @@ use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::negotiate::{MAX_CURSOR_SIDE, Refusal};
 use openuvr_proto::control::ticket::TicketRefused;
 use openuvr_proto::host::Grant;
+use openuvr_proto::host::figures::SubscriberFigures;
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
 use openuvr_proto::input::pad::{PadId, Rumble};
@@ -20,7 +21,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{GoodbyeReason, Message, Messages};
 use openuvr_proto::wire::video::{Extensions, FrameHeader, MAX_SLICES, SlicePlace};
 
-use super::{REFUSALS, flag, grant, one_of, place_in, refused, role, words, write_grant};
+use super::{REFUSALS, figures, flag, grant, one_of, place_in, refused, role, words, write_grant};
 use crate::host::{AdmitRefused, AdmittedAs};
 
 /// A message of a host. Frames come in the order of the calls of
@@ -49,6 +50,8 @@ pub enum HostMessage {
     Update(Update),
     /// An Opus packet: when it was captured, and its samples.
     Sound(Instant, u16, Vec<u8>),
+    /// How each subscriber sees the host.
+    Figures(Vec<SubscriberFigures>),
 }
 
 mod kind {
@@ -73,6 +76,7 @@ mod kind {
     pub(super) const CLIPBOARD: u8 = 19;
     pub(super) const RUMBLE: u8 = 20;
     pub(super) const HAPTIC: u8 = 21;
+    pub(super) const FIGURES: u8 = 22;
 }
 
 const GOODBYES: [GoodbyeReason; 5] = [
@@ -128,6 +132,7 @@ impl HostMessage {
                     .u16(*samples)
                     .bytes(packet);
             }
+            HostMessage::Figures(all) => figures::write(w.u8(kind::FIGURES), all),
             HostMessage::Update(update) => write_update(&mut bytes, update),
         }
         bytes
@@ -193,6 +198,7 @@ impl HostMessage {
                 }
                 HostMessage::Sound(captured, samples, r.bytes(r.remaining())?.to_vec())
             }
+            kind::FIGURES => HostMessage::Figures(figures::read(&mut r)?),
             kind => HostMessage::Update(update(kind, &mut r)?),
         };
         r.end()?;

@@ -10,6 +10,7 @@ use openuvr_proto::control::ticket::TicketRefused;
 use openuvr_proto::controller::{ControllerState, Hand, Haptic};
 use openuvr_proto::decision::Loss;
 use openuvr_proto::display::{Display, Eyes, Refresh};
+use openuvr_proto::host::figures::{LatencyFigures, SubscriberFigures};
 use openuvr_proto::host::{Grant, SubscribeRequest};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId};
 use openuvr_proto::input::echo::{EchoKind, InputEcho};
@@ -35,6 +36,7 @@ fn asked() -> Vec<GatewayMessage> {
     let mut all = vec![
         GatewayMessage::Subscribe(SubscribeRequest {
             codecs: 1 << 3,
+            kind: SubscriberKind::Browser,
             software: "a browser".to_owned(),
             reports: true,
             device: Some(key),
@@ -42,6 +44,7 @@ fn asked() -> Vec<GatewayMessage> {
         }),
         GatewayMessage::Subscribe(SubscribeRequest::new(Role::Observer, "")),
         GatewayMessage::Listen,
+        GatewayMessage::Figures,
         GatewayMessage::Role {
             role: Role::Player,
             take_over: true,
@@ -134,6 +137,20 @@ fn eye(right: f32) -> View {
     }
 }
 
+fn figures(rate: Option<f64>) -> SubscriberFigures {
+    let ms = Duration::from_millis;
+    SubscriberFigures {
+        kind: SubscriberKind::VideoPlayer,
+        role: Role::Observer,
+        frames_per_second: rate,
+        latency: rate.map(|_| LatencyFigures {
+            p50: ms(7),
+            p99: ms(15),
+            bound: ms(1),
+        }),
+    }
+}
+
 fn told() -> Vec<HostMessage> {
     let (role, watching) = (Role::Observer, Some(WatchReason::TakenOver));
     let header = FrameHeader {
@@ -197,6 +214,8 @@ fn told() -> Vec<HostMessage> {
         HostMessage::Slice(now, place, Some(79), Vec::new()),
         HostMessage::End(now),
         HostMessage::Sound(now, 240, vec![5; 80]),
+        HostMessage::Figures(Vec::new()),
+        HostMessage::Figures(vec![figures(Some(59.5)), figures(None)]),
     ];
     all.extend(REFUSALS.map(HostMessage::Refused));
     for why in [
@@ -303,6 +322,24 @@ fn values_that_mean_nothing_are_refused() {
             "{rate} {run}"
         );
     }
+    for rate in [f64::NAN, f64::INFINITY, -1.0] {
+        let told = HostMessage::Figures(vec![figures(Some(rate))]);
+        assert!(HostMessage::read(&told.to_bytes()).is_err(), "{rate}");
+    }
+    let mut turned = figures(Some(1.0));
+    turned.latency = turned.latency.map(|of| LatencyFigures {
+        p50: of.p99,
+        p99: of.p50,
+        ..of
+    });
+    let told = HostMessage::Figures(vec![turned]);
+    assert!(HostMessage::read(&told.to_bytes()).is_err());
+    // Of more than a host has, what fits is told.
+    let told = HostMessage::Figures(vec![figures(None); 300]).to_bytes();
+    let Ok(HostMessage::Figures(all)) = HostMessage::read(&told) else {
+        panic!("it is one");
+    };
+    assert_eq!(all, vec![figures(None); 128]);
     let place = SlicePlace {
         index: 8,
         count: 8,

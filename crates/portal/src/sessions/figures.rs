@@ -1,0 +1,187 @@
+//! What a running session says of its players and observers: frames a second and latency.
+//!
+//! It says it in the answer to each renewal of its lease. Its program runs the person's application, so an answer may
+//! be anything: what can't be is unknown, and little of it is kept.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SubscriberKind;
+use openuvr_proto::host::figures::{GroupFigures, LatencyFigures, SubscriberFigures, grouped};
+use serde::Deserialize;
+
+/// How long figures count: the time of three renewals, of which one may be late and one fail.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// The most frames a second that are believed; a guess: no display shows as many.
+const MOST_FRAMES: f64 = 1000.0;
+
+/// The longest latency that is believed; a guess: nobody plays like that.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Figures as a session has told them. Small, and shared by its copies: there are five kinds and two roles.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Figures {
+    groups: Arc<[GroupFigures]>,
+    told: Instant,
+}
+
+/// The part of an answer that is read; `openuvr_gateway` documents all of it in its module `control`.
+#[derive(Deserialize)]
+struct Answer {
+    /// An older session does not have it; null: its application does not say.
+    subscribers: Option<Vec<Told>>,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    kind: String,
+    role: String,
+    frames_per_second: Option<f64>,
+    latency_p50: Option<f64>,
+    latency_p99: Option<f64>,
+    latency_bound: Option<f64>,
+}
+
+impl Figures {
+    /// From an answer that came at `now`; `None` if it tells none.
+    pub(super) fn read(now: Instant, answer: &[u8]) -> Option<Figures> {
+        let answer: Answer = serde_json::from_slice(answer).ok()?;
+        let told = answer.subscribers?;
+        let all: Vec<SubscriberFigures> = told.iter().filter_map(Told::read).collect();
+        Some(Figures {
+            groups: grouped(&all).into(),
+            told: now,
+        })
+    }
+
+    /// Those of each kind and role, players first; `None` if the session has said nothing for long.
+    pub(crate) fn groups(&self, now: Instant) -> Option<&[GroupFigures]> {
+        let age = now.saturating_duration_since(self.told);
+        (age < KEPT).then_some(&self.groups)
+    }
+}
+
+impl Told {
+    fn read(&self) -> Option<SubscriberFigures> {
+        let kinds = SubscriberKind::ALL;
+        let kind = kinds.into_iter().find(|kind| kind.name() == self.kind);
+        let roles = [Role::Player, Role::Observer];
+        let role = roles.into_iter().find(|role| role.name() == self.role)?;
+        let believed = |rate: &f64| (0.0..=MOST_FRAMES).contains(rate);
+        Some(SubscriberFigures {
+            // A newer session may know more kinds.
+            kind: kind.unwrap_or(SubscriberKind::Other),
+            role,
+            frames_per_second: self.frames_per_second.filter(believed),
+            latency: self.latency(),
+        })
+    }
+
+    fn latency(&self) -> Option<LatencyFigures> {
+        let latency = LatencyFigures {
+            p50: span(self.latency_p50)?,
+            p99: span(self.latency_p99)?,
+            bound: span(self.latency_bound)?,
+        };
+        (latency.p50 <= latency.p99).then_some(latency)
+    }
+}
+
+/// Of seconds.
+fn span(seconds: Option<f64>) -> Option<Duration> {
+    let span = Duration::try_from_secs_f64(seconds?).ok()?;
+    (span <= LONGEST).then_some(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn groups(answer: &str) -> Option<Vec<GroupFigures>> {
+        let now = Instant::now();
+        let figures = Figures::read(now, answer.as_bytes())?;
+        figures.groups(now).map(<[_]>::to_vec)
+    }
+
+    fn one(change: impl FnOnce(&mut Value)) -> Option<GroupFigures> {
+        let mut one = json!({
+            "kind": "browser", "role": "player", "frames_per_second": 59.8,
+            "latency_p50": 0.0071, "latency_p99": 0.0152, "latency_bound": 0.0003,
+        });
+        change(&mut one);
+        let answer = json!({"session": "x", "connected": 1, "subscribers": [one]});
+        groups(&answer.to_string()).unwrap().first().copied()
+    }
+
+    #[test]
+    fn what_a_session_tells_is_kept_for_a_while() {
+        let known = one(|_| ()).unwrap();
+        assert_eq!(
+            (known.kind, known.role),
+            (SubscriberKind::Browser, Role::Player)
+        );
+        assert_eq!((known.count, known.frames_per_second), (1, Some(59.8)));
+        let latency = known.latency.unwrap();
+        assert_eq!(latency.p99, Duration::from_micros(15_200));
+        assert_eq!(latency.bound, Duration::from_micros(300));
+        let now = Instant::now();
+        let figures = Figures::read(now, br#"{"subscribers":[]}"#).unwrap();
+        assert_eq!(figures.groups(now), Some(&[][..]));
+        assert_eq!(figures.groups(now + KEPT), None);
+    }
+
+    #[test]
+    fn an_answer_without_figures_tells_none() {
+        for answer in [
+            "",
+            "renewed",
+            "{}",
+            "[]",
+            r#"{"session":"x","connected":1}"#,
+            r#"{"subscribers":null}"#,
+            r#"{"subscribers":7}"#,
+            r#"{"subscribers":[7]}"#,
+            r#"{"subscribers":[{"kind":"browser"}]}"#,
+            r#"{"subscribers":[{"kind":"browser","role":"player","frames_per_second":1e999}]}"#,
+            r#"{"subscribers":[{"kind":"browser","role":"player","frames_per_second":NaN}]}"#,
+        ] {
+            assert_eq!(groups(answer), None, "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_is_unknown() {
+        for rate in [-0.1, 1000.1, 1e300] {
+            let known = one(|of| of["frames_per_second"] = rate.into()).unwrap();
+            assert_eq!(known.frames_per_second, None, "{rate}");
+            assert!(known.latency.is_some());
+        }
+        for (name, seconds) in [
+            ("latency_p50", -1.0),
+            ("latency_p50", 0.0153),
+            ("latency_p99", 61.0),
+            ("latency_p99", 1e300),
+            ("latency_bound", -1e-9),
+        ] {
+            let known = one(|of| of[name] = seconds.into()).unwrap();
+            assert_eq!(known.latency, None, "{name} {seconds}");
+            assert!(known.frames_per_second.is_some());
+        }
+        let known = one(|of| of["kind"] = "hologram".into()).unwrap();
+        assert_eq!(known.kind, SubscriberKind::Other);
+        assert_eq!(one(|of| of["role"] = "emperor".into()), None);
+    }
+
+    #[test]
+    fn of_many_subscribers_little_is_kept() {
+        let one = r#"{"kind":"x","role":"player"}"#;
+        let many = vec![one; 2000].join(",");
+        let groups = groups(&format!(r#"{{"subscribers":[{many}]}}"#)).unwrap();
+        assert_eq!(groups.len(), 1);
+        assert_eq!(groups[0].count, 2000);
+    }
+}

@@ -1,0 +1,115 @@
+//! What a host knows of how its subscribers see it, here and from outside.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::figures::SubscriberFigures;
+use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
+use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::remote::RemoteHost;
+use openuvr_runtime::sched::Scheduler;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with,
+};
+
+use super::remote::Outside;
+use super::support::{Folder, eventually};
+use super::{Writer, start};
+
+/// The figures of a client, once it has played for long enough.
+fn of_the_player(read: impl Fn() -> Option<Vec<SubscriberFigures>>) -> SubscriberFigures {
+    eventually("frames a second", || {
+        let all = read().expect("the host answers");
+        let player = all.iter().find(|of| of.kind == SubscriberKind::Client);
+        let player = player.filter(|of| of.frames_per_second.is_some() && of.latency.is_some());
+        player.copied()
+    })
+}
+
+/// It plays a pattern of 60 frames a second, on a machine that may be busy.
+fn assert_plausible(player: &SubscriberFigures) {
+    let rate = player.frames_per_second.expect("it reports");
+    assert!((0.5..70.0).contains(&rate), "{player:?}");
+    let latency = player.latency.expect("it reports");
+    assert!(!latency.p50.is_zero(), "{player:?}");
+    assert!(latency.p50 <= latency.p99, "{player:?}");
+    assert!(latency.bound < Duration::from_secs(1), "{player:?}");
+}
+
+#[test]
+fn a_client_reports_and_a_recorder_does_not() {
+    let streaming = start("figures");
+    let host = &streaming.host;
+    let player = of_the_player(|| Some(host.figures()));
+    assert_eq!(player.role, Role::Player);
+    assert_plausible(&player);
+    let (writer, written) = Writer::new();
+    let request = SubscribeRequest {
+        kind: SubscriberKind::Recorder,
+        ..SubscribeRequest::new(Role::Observer, "recorder")
+    };
+    let (id, _) = host.subscribe(request, Box::new(writer)).unwrap();
+    assert_eq!(written.iter().take(30).count(), 30);
+    let unknown = SubscriberFigures {
+        kind: SubscriberKind::Recorder,
+        role: Role::Observer,
+        frames_per_second: None,
+        latency: None,
+    };
+    let two = eventually("both", || Some(host.figures()).filter(|all| all.len() == 2));
+    assert_eq!(two[1], unknown);
+    host.unsubscribe(id);
+    eventually("one is left", || (host.figures().len() == 1).then_some(()));
+}
+
+#[test]
+fn outside_the_same_figures_arrive() {
+    let it = Outside::start("figures-outside");
+    assert_plausible(&of_the_player(|| it.remote.figures()));
+    let (writer, _written) = Writer::new();
+    let request = SubscribeRequest {
+        kind: SubscriberKind::VideoPlayer,
+        ..SubscribeRequest::new(Role::Observer, "ffplay")
+    };
+    it.remote.subscribe(request, Box::new(writer)).unwrap();
+    let kinds = || {
+        let all = it.remote.figures().expect("the host answers");
+        let kinds: Vec<_> = all.iter().map(|of| (of.kind, of.role)).collect();
+        kinds
+    };
+    let (client, other) = (SubscriberKind::Client, SubscriberKind::VideoPlayer);
+    eventually("both kinds", || {
+        (kinds() == [(client, Role::Player), (other, Role::Observer)]).then_some(())
+    });
+    assert_eq!(it.host.figures().len(), 2);
+    // Where nobody listens nothing is known.
+    let nowhere = RemoteHost::new(PathBuf::from("/nonexistent"), &Scheduler::ordinary());
+    assert_eq!(nowhere.figures(), None);
+}
+
+/// A socket at which something else listens than a host of this version.
+fn listener(path: &Path) -> OwnedFd {
+    let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
+    let listener = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&listener, 8).unwrap();
+    listener
+}
+
+#[test]
+fn a_host_that_does_not_say_keeps_nobody_waiting() {
+    let folder = Folder::new("figures-silent");
+    let scheduler = Scheduler::ordinary();
+    // An application that is stopped: the kernel takes the connection, and nobody answers.
+    let stopped = folder.0.join("stopped");
+    let _listener = listener(&stopped);
+    assert_eq!(RemoteHost::new(stopped, &scheduler).figures(), None);
+    // An older one, which ends a connection that asks what it does not know.
+    let older = folder.0.join("older");
+    let accepts = listener(&older);
+    let ends = std::thread::spawn(move || drop(accept(&accepts).unwrap()));
+    assert_eq!(RemoteHost::new(older, &scheduler).figures(), None);
+    ends.join().unwrap();
+}
