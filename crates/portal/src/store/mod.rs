@@ -48,7 +48,14 @@ pub(crate) enum StoreError {
     Name(String),
     /// It is locked, full, damaged or gone.
     #[error("the database does not answer: {0}")]
-    Failed(#[from] sqlx::Error),
+    Failed(sqlx::Error),
+}
+
+/// Not as its source: its text has all that it says.
+impl From<sqlx::Error> for StoreError {
+    fn from(why: sqlx::Error) -> StoreError {
+        StoreError::Failed(why)
+    }
 }
 
 /// The database. Clones are the same.
@@ -106,7 +113,7 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(failed)?;
-        schema::migrate(&pool).await?;
+        schema::migrate(&pool, sqlite).await?;
         Ok(Store { pool })
     }
 

@@ -48,9 +48,24 @@ const STEPS: [&[&str]; 2] = [
 #[expect(clippy::cast_possible_wrap, reason = "there are few")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// Brings the tables to [`VERSION`], all or nothing.
-pub(super) async fn migrate(pool: &AnyPool) -> Result<(), StoreError> {
-    let mut transaction = pool.begin().await?;
+/// The number of the lock that a portal holds while it makes tables; its own, for others in the same database have
+/// theirs.
+const LOCK: i64 = 0x6f75_7672;
+
+/// Brings the tables to [`VERSION`], all or nothing. Of several portals one does it, and the others wait for it.
+pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreError> {
+    let mut transaction = match sqlite {
+        // One that reads first could not become one that writes beside another (SQLite, "Transactions", 2.2).
+        true => pool.begin_with("BEGIN IMMEDIATE").await?,
+        false => {
+            let mut transaction = pool.begin().await?;
+            sqlx::query("SELECT pg_advisory_xact_lock($1)")
+                .bind(LOCK)
+                .execute(&mut *transaction)
+                .await?;
+            transaction
+        }
+    };
     sqlx::query("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")
         .execute(&mut *transaction)
         .await?;

@@ -7,6 +7,7 @@ mod killed;
 mod login;
 mod oidc;
 mod page_types;
+mod postgres;
 mod provider;
 mod refused;
 mod rights;

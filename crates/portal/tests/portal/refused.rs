@@ -21,6 +21,13 @@ fn plain_http_is_for_this_machine_alone() {
     );
 }
 
+/// A place whose database is SQLite, whatever the others have.
+fn in_a_file() -> Place {
+    let mut place = Place::new();
+    place.database = None;
+    place
+}
+
 #[test]
 fn two_portals_do_not_share_a_folder() {
     let place = Place::new();
@@ -32,7 +39,7 @@ fn two_portals_do_not_share_a_folder() {
 
 #[test]
 fn a_database_that_is_none_or_newer_is_named() {
-    let place = Place::new();
+    let place = in_a_file();
     let file = place.path("data/portal.sqlite");
     fs::create_dir_all(place.path("data")).unwrap();
     fs::write(
@@ -64,7 +71,7 @@ fn a_wrong_configuration_is_one_line() {
 /// A writer that does not end: the portal says so, and goes on when it has ended.
 #[test]
 fn a_locked_database_is_told_and_playing_goes_on() {
-    let place = Place::new();
+    let place = in_a_file();
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");

@@ -11,6 +11,9 @@ use std::{env, fs, thread};
 
 use serde_json::{Value, json};
 
+#[path = "postgres_server.rs"]
+pub(crate) mod postgres_server;
+
 /// How long something may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -19,6 +22,8 @@ pub(crate) const PASSWORD: &str = "correct horse";
 /// A folder with a configuration, in which portals run one after the other.
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
+    /// The URL of PostgreSQL; else it is SQLite in the folder.
+    pub(crate) database: Option<String>,
 }
 
 /// A portal that runs.
@@ -61,7 +66,10 @@ impl Place {
         let name = format!("openuvr-portal-{}-{number}", std::process::id());
         let folder = env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
-        let place = Place { folder };
+        let place = Place {
+            folder,
+            database: postgres_server::database(),
+        };
         let program = place.bare_session();
         let config = format!(
             "data = \"data\"\nmetrics_token = \"count me\"\n[limits]\nsessions = 2\ngrace = 5\n\
@@ -122,6 +130,9 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr-portal"));
         command.arg("portal").args(words);
         command.arg("--config").arg(self.folder.join("portal.toml"));
+        if let Some(url) = &self.database {
+            command.env("OPENUVR_PORTAL_DATABASE", url);
+        }
         command
     }
 
