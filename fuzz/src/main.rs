@@ -15,6 +15,7 @@ mod handshake;
 mod media;
 mod outside;
 mod players;
+mod portals;
 mod sessions;
 mod sys;
 mod wire;
@@ -60,6 +61,11 @@ const TARGETS: &[(&str, Target)] = &[
     ("gateway_messages", outside::gateway_messages),
     ("recording", outside::recording),
     ("opentrack", outside::opentrack),
+    ("session_endpoint", portals::session_endpoint),
+    ("applications", portals::applications),
+    ("oidc_claims", portals::oidc_claims),
+    ("slurm_output", portals::slurm_output),
+    ("pods", portals::pods),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),

@@ -14,6 +14,8 @@ mod catalogue;
 mod command;
 mod config;
 mod demo;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 pub mod launch;
 mod oidc;

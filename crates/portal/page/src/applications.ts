@@ -19,11 +19,14 @@ function tile(of: Application): HTMLElement {
 }
 
 function picture(of: Application): HTMLElement {
-  if (of.picture === null) return make("div", "picture", of.title.slice(0, 1).toUpperCase());
+  const letter = make("div", "picture", of.title.slice(0, 1).toUpperCase());
+  if (of.picture === null) return letter;
   const image = make("img", "picture");
   image.src = of.picture;
   image.alt = "";
   image.loading = "lazy";
+  // What the portal takes for a picture by its first bytes may be none.
+  image.addEventListener("error", () => image.replaceWith(letter));
   return image;
 }
 

@@ -26,6 +26,7 @@ async function enter(me: Me): Promise<void> {
   byId("tab-operator").hidden = !me.operator;
   byId("change").hidden = !me.password;
   byId("no-password").hidden = me.password;
+  byId<HTMLInputElement>("whose").value = me.name;
   show("play");
   listen();
   await showApplications();

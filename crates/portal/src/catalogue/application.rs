@@ -111,7 +111,7 @@ impl Application {
     pub(super) fn read(table: toml::Table, folder: &Path) -> Result<Application, String> {
         let written: Written = table
             .try_into()
-            .map_err(|why: toml::de::Error| why.message().to_owned())?;
+            .map_err(|why: toml::de::Error| super::one_line(why.message()))?;
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let name = &written.name;
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -134,6 +134,10 @@ impl Application {
         if hours.is_none() && written.hours.is_some() {
             return Err("its hours must be more than 0 and less than 10000".to_owned());
         }
+        let memory = written.memory_mib.checked_mul(1 << 20);
+        let Some(memory) = memory.filter(|bytes| i64::try_from(*bytes).is_ok()) else {
+            return Err("its memory_mib is more than there can be".to_owned());
+        };
         if !written.readable.is_empty() && !written.sandbox {
             return Err("its readable is for a sandbox: set sandbox = true, too".to_owned());
         }
@@ -153,7 +157,7 @@ impl Application {
             size: written.size,
             gpus: written.gpus,
             millicores: written.millicores,
-            memory: written.memory_mib << 20,
+            memory,
             max_duration: hours.map(|hours| Duration::from_secs_f64(hours * 3600.0)),
             environment: written.environment,
             saves: written.saves,

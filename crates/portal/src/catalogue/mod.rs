@@ -96,12 +96,20 @@ fn open(file: &Path) -> Applications {
         Err(why) => return none(why.to_string()),
     };
     let folder = file.parent().unwrap_or(Path::new("."));
-    read(&text, folder).unwrap_or_else(|why| none(why.to_string().trim().to_owned()))
+    read(&text, folder).unwrap_or_else(none)
 }
 
 /// Reads the file's text; pictures are in `folder`.
-fn read(text: &str, folder: &Path) -> Result<Applications, toml::de::Error> {
-    let file: File = toml::from_str(text)?;
+///
+/// # Errors
+/// It is no such file at all: why, in one line.
+pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
+    let file: File = toml::from_str(text).map_err(|why| {
+        let before = why.span().and_then(|of| text.as_bytes().get(..of.start));
+        let ends = |of: &[u8]| of.iter().filter(|byte| **byte == b'\n').count();
+        let line = before.map_or(0, ends) + 1;
+        format!("line {line}: {}", one_line(why.message()))
+    })?;
     let mut found = Applications::default();
     let mut names = BTreeMap::new();
     for (table, number) in file.application.into_iter().zip(1..) {
@@ -129,6 +137,12 @@ fn read(text: &str, folder: &Path) -> Result<Applications, toml::de::Error> {
         }
     }
     Ok(found)
+}
+
+/// What is wrong, as one line of a log or a page: a name in it may have ends of lines.
+fn one_line(why: &str) -> String {
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    why.chars().map(printable).collect()
 }
 
 #[cfg(test)]
@@ -165,6 +179,16 @@ mod tests {
             size = "100000x1"
 
             [[application]]
+            name = "huge"
+            command = ["a"]
+            memory_mib = 17592186044416
+
+            [[application]]
+            name = "lines"
+            command = ["a"]
+            "two\nlines" = 1
+
+            [[application]]
             name = "last"
             command = ["a", "b"]
             door = "run"
@@ -180,9 +204,26 @@ mod tests {
             "application 4",
             "../etc",
             "\"big\"",
+            "\"huge\": its memory_mib",
+            "\"lines\": unknown field `two lines`",
         ] {
             assert!(problems.contains(part), "{part} is not in {problems}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_says_where_in_one_line() {
+        let why = |text: &str| read(text, Path::new("/nowhere")).err().unwrap();
+        let said = why("[[application]]\nname = \"a\"\ncommand = [\n");
+        assert!(
+            said.starts_with("line 3: ") && !said.contains('\n'),
+            "{said}"
+        );
+        let said = why("\"two\\nlines\" = 1");
+        assert!(
+            said.starts_with("line 1: unknown field `two lines`"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub enum LineError {
     /// It is longer than [`MAX_LINE`].
     #[error("the session's program said more than {MAX_LINE} bytes without an end of the line")]
     Long,
+    /// It did not come in time.
+    #[error("the session's program said {0} bytes of other things before where it can be played")]
+    Late(usize),
     /// It is no JSON, or lacks something.
     #[error("the session's program did not say where it can be played: {0}")]
     Json(#[from] serde_json::Error),

@@ -13,7 +13,7 @@ const MAX_GROUPS: usize = 1000;
 
 /// Claims that the standard has no names for.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Extra {
+pub(crate) struct Extra {
     #[serde(flatten)]
     all: BTreeMap<String, Value>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn key(issuer: &str, subject: &str) -> String {
 }
 
 /// What follows from claims. `claims` are those of a verified token, as JSON.
-pub(super) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -> Identity {
+pub(crate) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -> Identity {
     let claim = |name: &str| claims.iter().find_map(|of| of.get(name));
     let name = claim(&section.name_claim).and_then(Value::as_str);
     let groups = claim(&section.group_claim).map_or_else(Vec::new, groups);
@@ -56,7 +56,7 @@ pub(super) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -
 }
 
 /// Whether these claims say what is asked for.
-pub(super) fn is_enough(section: &OidcSection, claims: &Value) -> bool {
+pub(crate) fn is_enough(section: &OidcSection, claims: &Value) -> bool {
     let asks_groups = section.operators.is_some() || section.users.is_some();
     claims.get(&section.name_claim).is_some()
         && (!asks_groups || claims.get(&section.group_claim).is_some())

@@ -28,8 +28,7 @@ use openidconnect::{
 use tokio::sync::Mutex;
 use tracing::warn;
 
-use self::claims::{Extra, identity, is_enough};
-pub(crate) use self::claims::{Identity, key};
+pub(crate) use self::claims::{Extra, Identity, identity, is_enough, key};
 use self::http::{Http, TrustError};
 pub(crate) use self::settings::OidcSection;
 

@@ -3,7 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod browser;
+mod log_in_elsewhere;
+mod passwords;
 mod plays;
+#[path = "../portal/provider.rs"]
+#[allow(dead_code, reason = "here a real browser visits it")]
+mod provider;
 #[path = "../portal/support.rs"]
 #[allow(dead_code, reason = "the tests without a browser use more of it")]
 mod support;
@@ -66,6 +71,11 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "[...document.querySelectorAll('#applications h3')].map((of) => of.textContent)",
     );
     assert_eq!(titles, json!(["Bare", "save", "adas"]));
+    // The picture of the first has the first bytes of one and no more: a letter stands there, as with the others.
+    browser.until(
+        &tab,
+        "[...document.querySelectorAll('#applications .picture')].map((of) => of.textContent).join('') === 'BSA'",
+    );
     browser.run(
         &tab,
         "document.querySelector('[data-start=bare]').click(); true",

@@ -13,6 +13,7 @@
 mod messages;
 #[path = "../support/mod.rs"]
 mod support;
+mod tickets;
 
 use std::fmt::Write as _;
 use std::num::NonZeroU16;
@@ -514,6 +515,7 @@ fn the_bytes_of_this_version_are_the_ones_that_were_published() {
     rotation(&mut v);
     control(&mut v);
     negotiation(&mut v);
+    tickets::tickets(&mut v);
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
     let file = folder.join(format!("protocol-{PROTOCOL_VERSION}.txt"));

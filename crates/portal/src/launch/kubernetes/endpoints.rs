@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::pod;
-use crate::launch::{Endpoint, MAX_LINE, Observed, Phase, SessionId};
+use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
 /// How long is waited between two looks at first; it doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -20,6 +20,10 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Logs that are read at once; a guess, so that a login storm leaves the API server room for others.
 const AT_ONCE: usize = 16;
+
+/// How much of a log is looked at, in bytes; a guess: drivers and display servers complain on standard error before the
+/// line comes.
+const LOG: usize = 64 * 1024;
 
 /// Sessions whose line is waited for.
 pub(super) struct Endpoints {
@@ -85,7 +89,7 @@ impl Endpoints {
         };
         let name = pod::name(session);
         let wanted = LogParams {
-            limit_bytes: i64::try_from(MAX_LINE + 2).ok(),
+            limit_bytes: i64::try_from(LOG).ok(),
             ..LogParams::default()
         };
         let said = match pods.logs(&name, &wanted).await {
@@ -93,17 +97,9 @@ impl Endpoints {
             Err(kube::Error::Api(why)) if why.is_not_found() => return Look::Done,
             Err(_) => return Look::Wait,
         };
-        // The log has standard output and standard error, and does not say which is which: the line is the first
-        // that may be JSON.
-        let mut lines = said
-            .split_inclusive('\n')
-            .filter(|line| line.starts_with('{'));
-        let Some(line) = lines.next() else {
-            return Look::Wait;
-        };
-        let change = match Endpoint::read(line.as_bytes()) {
+        let change = match line(&said) {
             Ok(None) => return Look::Wait,
-            Ok(Some(_)) => json!({"metadata": {"annotations": {pod::ENDPOINT: line}}}),
+            Ok(Some(line)) => json!({"metadata": {"annotations": {pod::ENDPOINT: line}}}),
             Err(why) => refuse(&why.to_string()),
         };
         match pods
@@ -117,10 +113,45 @@ impl Endpoints {
     }
 }
 
+/// The line in the beginning of a log, [`LOG`] bytes at most; nothing if it is not there yet. A log has standard output and
+/// standard error, and does not say which is which: the line is the first that may be JSON.
+///
+/// # Errors
+/// It says no place to play, or none came in time.
+pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
+    let mut lines = log.split_inclusive('\n');
+    let line = lines.find(|line| line.starts_with('{'));
+    match line.map(|line| Endpoint::read(line.as_bytes())) {
+        Some(Ok(Some(_))) => Ok(line),
+        Some(Err(why)) => Err(why),
+        None | Some(Ok(None)) if log.len() >= LOG => Err(LineError::Late(LOG)),
+        None | Some(Ok(None)) => Ok(None),
+    }
+}
+
 /// Ends a Pod for a reason of ours, which it keeps: its time is over at once.
 fn refuse(why: &str) -> serde_json::Value {
     json!({
         "metadata": {"annotations": {pod::REFUSED: why}},
         "spec": {"activeDeadlineSeconds": 1},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_found_behind_what_others_complain() {
+        let said = "{\"web\":\"https://a:1\",\"fingerprint\":\"\"}\n";
+        let before = "libEGL warning: no such device\n".repeat(300);
+        assert_eq!(line(&format!("{before}{said}more\n")).unwrap(), Some(said));
+        // Not yet, or not whole.
+        assert_eq!(line(&before).unwrap(), None);
+        assert_eq!(line(&format!("{before}{}", said.trim_end())).unwrap(), None);
+        // Never.
+        let endless = "complaint\n".repeat(LOG / 10 + 1);
+        assert!(matches!(line(&endless[..LOG]), Err(LineError::Late(LOG))));
+        assert!(matches!(line("{}\n"), Err(LineError::Json(_))));
+    }
 }

@@ -7,9 +7,9 @@
 //!
 //! What the portal has to be allowed: `crates/portal/deploy/kubernetes.yaml`.
 
-mod endpoints;
-mod phase;
-mod pod;
+pub(crate) mod endpoints;
+pub(crate) mod phase;
+pub(crate) mod pod;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -222,7 +222,8 @@ impl Launcher for Kubernetes {
                 processors: None,
             });
             server.sessions += 1;
-            server.gpus_used += pod::gpus(&pod, &self.config.gpu);
+            let gpus = pod::gpus(&pod, &self.config.gpu);
+            server.gpus_used = server.gpus_used.saturating_add(gpus);
         }
         Ok(all.into_values().collect())
     }

@@ -9,7 +9,7 @@ use super::{pod, session};
 use crate::launch::{Endpoint, Observed, Phase};
 
 /// The session of a Pod; none for a Pod that is none of ours.
-pub(super) fn observed(pod: &Pod) -> Option<Observed> {
+pub(crate) fn observed(pod: &Pod) -> Option<Observed> {
     let annotation = |name| pod.annotations().get(name).cloned().unwrap_or_default();
     let spec = pod.spec.as_ref();
     Some(Observed {

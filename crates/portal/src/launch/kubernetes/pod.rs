@@ -33,7 +33,7 @@ pub(super) const REFUSED: &str = "openuvr/refused";
 const GRACE: i64 = 10;
 
 /// What a session's Pod is called.
-pub(super) fn name(session: SessionId) -> String {
+pub(crate) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
 
@@ -90,10 +90,11 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
 }
 
 /// GPUs that a Pod was given.
-pub(super) fn gpus(pod: &Pod, resource: &str) -> u32 {
+pub(crate) fn gpus(pod: &Pod, resource: &str) -> u32 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let limits = containers.filter_map(|of| of.resources.as_ref()?.limits.as_ref()?.get(resource));
-    limits.filter_map(|of| of.0.parse::<u32>().ok()).sum()
+    let numbers = limits.filter_map(|of| of.0.parse().ok());
+    numbers.fold(0, u32::saturating_add)
 }
 
 fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {

@@ -11,9 +11,9 @@ use crate::launch::LaunchSpec;
 
 /// A job's comment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Comment {
+pub(crate) struct Comment {
     /// Whose it is and what it plays.
-    pub(super) about: About,
+    pub(crate) about: About,
     /// The line that its program said, once it did.
     pub(super) said: Option<String>,
     /// Why the portal ended it, if it did so for a reason of its own.
@@ -24,7 +24,7 @@ pub(super) struct Comment {
 
 /// Whose a session is and what it plays.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct About {
+pub(crate) struct About {
     pub(super) user: String,
     pub(super) application: String,
 }
@@ -45,14 +45,15 @@ impl Comment {
     }
 
     /// Reads one; what is not understood is taken as not said.
-    pub(super) fn read(text: &str) -> Comment {
+    pub(crate) fn read(text: &str) -> Comment {
         let mut parts = text.split('.');
         let mut part = || parts.next().filter(|of| !of.is_empty());
         let decode = |part: &str| {
             // The shell's base64 has its own two characters.
             let part = part.replace('+', "-").replace('/', "_");
             let bytes = BASE64.decode(part.trim_end_matches('=')).ok()?;
-            String::from_utf8(bytes).ok()
+            // An empty part is one that was not said, also where another way of writing nothing stands there.
+            String::from_utf8(bytes).ok().filter(|of| !of.is_empty())
         };
         let about = part().and_then(decode);
         Comment {
@@ -106,7 +107,7 @@ mod tests {
             );
             assert_eq!(Comment::read(&text), comment);
         }
-        for wrong in ["", "(null)", "....", "a.b.c.d.e", "é"] {
+        for wrong in ["", "(null)", "....", "a.=.=.d.e", "a.b.c.d.e", "é"] {
             assert_eq!(Comment::read(wrong).said, None, "{wrong}");
         }
     }

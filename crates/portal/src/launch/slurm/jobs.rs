@@ -15,10 +15,10 @@ const PREFIX: &str = "ouvr-";
 
 /// A job of ours.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Job {
+pub(crate) struct Job {
     pub(super) number: u32,
     pub(super) session: SessionId,
-    pub(super) comment: Comment,
+    pub(crate) comment: Comment,
     state: String,
     node: Option<String>,
     reason: String,
@@ -32,7 +32,7 @@ pub(super) fn name(session: SessionId) -> String {
 }
 
 /// The jobs of ours in what `squeue` printed; others are skipped.
-pub(super) fn read(printed: &str) -> Vec<Job> {
+pub(crate) fn read(printed: &str) -> Vec<Job> {
     printed.lines().filter_map(job).collect()
 }
 
@@ -43,7 +43,7 @@ fn job(line: &str) -> Option<Job> {
     };
     let time = |text: &str| {
         let seconds = text.parse().ok()?;
-        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
     };
     Some(Job {
         number: number.parse().ok()?,
@@ -59,7 +59,7 @@ fn job(line: &str) -> Option<Job> {
 
 impl Job {
     /// Whether processes of it may run.
-    pub(super) fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         matches!(
             self.state.as_str(),
             "CONFIGURING"
@@ -73,7 +73,7 @@ impl Job {
     }
 
     /// Whether it is over, as far as Slurm knows.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.observed(None).phase.is_final() && !self.is_active()
     }
 
@@ -83,7 +83,7 @@ impl Job {
     }
 
     /// The session as it is; `code` is that of one that has failed.
-    pub(super) fn observed(&self, code: Option<i32>) -> Observed {
+    pub(crate) fn observed(&self, code: Option<i32>) -> Observed {
         Observed {
             session: self.session,
             user: self.comment.about.user.clone(),
@@ -146,7 +146,7 @@ fn waits_for(reason: &str) -> String {
 }
 
 /// The exit code in what `scontrol show job` printed (`ExitCode=3:0`: code and signal).
-pub(super) fn exit_code(printed: &str) -> Option<i32> {
+pub(crate) fn exit_code(printed: &str) -> Option<i32> {
     let field = printed
         .split_whitespace()
         .find_map(|word| word.strip_prefix("ExitCode="))?;
@@ -155,7 +155,7 @@ pub(super) fn exit_code(printed: &str) -> Option<i32> {
 }
 
 /// The nodes that `sinfo` printed, with the sessions that have a place there.
-pub(super) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
+pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
     let mut all: Vec<Server> = Vec::new();
     for line in printed.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -198,7 +198,7 @@ fn count_gpus(listed: &str) -> u32 {
             .parse::<u32>()
             .ok()
     };
-    of_gpus.filter_map(number).sum()
+    of_gpus.filter_map(number).fold(0, u32::saturating_add)
 }
 
 #[cfg(test)]
@@ -246,6 +246,17 @@ mod tests {
     }
 
     #[test]
+    fn a_time_that_cannot_be_is_none() {
+        let session = SessionId::random();
+        let line = |time: &str| format!("7|RUNNING|a|None|{time}|{time}|ouvr-{session}|");
+        let launched = |time| read(&line(time))[0].observed(None).launched;
+        assert_eq!(launched("18446744073709551615"), None);
+        assert_eq!(launched("N/A"), None);
+        let second = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        assert_eq!(launched("1"), Some(second));
+    }
+
+    #[test]
     fn gpus_are_counted() {
         let counts = [
             "(null)",
@@ -253,8 +264,9 @@ mod tests {
             "gpu:a100:2(S:0-1)",
             "gpu:1(IDX:0)",
             "gpu:t4:1,shard:3,gpu:2",
+            "gpu:4294967295,gpu:2",
         ];
-        assert_eq!(counts.map(count_gpus), [0, 2, 2, 1, 3]);
+        assert_eq!(counts.map(count_gpus), [0, 2, 2, 1, 3, u32::MAX]);
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! How long a job may take to end after it was asked to is the cluster's to say (`KillWait` in `slurm.conf`).
 
 mod commands;
-mod comment;
-mod jobs;
+pub(crate) mod comment;
+pub(crate) mod jobs;
 mod script;
 
 use std::collections::BTreeMap;

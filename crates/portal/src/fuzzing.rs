@@ -1,0 +1,124 @@
+//! The portal's parsers of what others write, for the fuzz targets (`fuzz/src/portals.rs`). Each takes any bytes; a
+//! panic is a finding.
+//!
+//! Not part of any interface: only the targets call this.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use k8s_openapi::api::core::v1::Pod;
+use openidconnect::core::CoreGenderClaim;
+use openidconnect::{IdTokenClaims, UserInfoClaims};
+use serde_json::Value;
+
+use crate::catalogue;
+use crate::launch::kubernetes::{endpoints, phase, pod};
+use crate::launch::slurm::comment::Comment;
+use crate::launch::slurm::jobs;
+use crate::launch::{Endpoint, MAX_LINE, Observed};
+use crate::oidc::{Extra, OidcSection, identity, is_enough};
+
+/// The line of a session's program, alone or in a Pod's log: what is read is written as a line that is read as the same.
+pub fn endpoint(said: &[u8]) {
+    if let Ok(log) = std::str::from_utf8(said)
+        && let Ok(Some(line)) = endpoints::line(log)
+    {
+        assert!(matches!(Endpoint::read(line.as_bytes()), Ok(Some(_))));
+    }
+    let Ok(Some(endpoint)) = Endpoint::read(said) else {
+        return;
+    };
+    let mut written = serde_json::to_vec(&endpoint).unwrap_or_default();
+    written.push(b'\n');
+    // An address may be longer in its usual form.
+    if written.len() <= MAX_LINE {
+        assert!(matches!(Endpoint::read(&written), Ok(Some(again)) if again == endpoint));
+    }
+}
+
+/// The applications' file: what is offered can stand in addresses and labels, and every problem is one line.
+pub fn applications(text: &str) {
+    let read = match catalogue::read(text, Path::new("/pictures")) {
+        Ok(read) => read,
+        Err(why) => {
+            assert!(!why.contains(char::is_control), "{why:?}");
+            return;
+        }
+    };
+    let mut names = BTreeSet::new();
+    for application in &read.all {
+        let name = application.name.as_str();
+        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        assert!(
+            (1..=63).contains(&name.len()) && name.bytes().all(allowed),
+            "{name:?}"
+        );
+        assert!(names.insert(name), "{name:?} is there twice");
+        assert!(!application.command.is_empty());
+    }
+    for problem in &read.problems {
+        assert!(!problem.contains(char::is_control), "{problem:?}");
+    }
+}
+
+/// A provider whose groups decide.
+const OIDC: &str = "issuer = \"https://id.example\"\nclient_id = \"c\"\naddress = \"https://p.example\"\n\
+                    users = \"players\"\noperators = \"operators\"";
+
+/// What a provider says of a person: who gets in is in a group that is named there.
+pub fn claims(bytes: &[u8]) {
+    static SECTION: LazyLock<OidcSection> =
+        LazyLock::new(|| toml::from_str(OIDC).expect("a table that is right"));
+    let section = &*SECTION;
+    let mut all = Vec::new();
+    if let Ok(claims) = serde_json::from_slice::<IdTokenClaims<Extra, CoreGenderClaim>>(bytes) {
+        all.extend(serde_json::to_value(&claims));
+    }
+    let told = UserInfoClaims::<Extra, CoreGenderClaim>::from_json::<std::io::Error>(bytes, None);
+    if let Ok(claims) = told {
+        all.extend(serde_json::to_value(&claims));
+    }
+    let enough = all.iter().filter(|of| is_enough(section, of)).count();
+    let identity = identity(section, "subject", &all);
+    let named = |group| all.iter().any(|of| mentions(of, group));
+    assert!(!identity.allowed || named("players") || named("operators"));
+    assert!(identity.operator != Some(true) || named("operators"));
+    assert!(enough == 0 || all.iter().any(|of| of.get("groups").is_some()));
+    assert_eq!(identity.subject, "https://id.example subject");
+}
+
+/// Whether a text is anywhere in it.
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(of) => of == text,
+        Value::Array(of) => of.iter().any(|of| mentions(of, text)),
+        Value::Object(of) => of.values().any(|of| mentions(of, text)),
+        _ => false,
+    }
+}
+
+/// What Slurm's commands print, of jobs, of one job, of nodes.
+pub fn slurm(text: &str) {
+    let mut sessions: Vec<Observed> = Vec::new();
+    for job in jobs::read(text) {
+        let observed = job.observed(jobs::exit_code(text));
+        assert!(!(job.is_active() && job.has_ended()));
+        assert_eq!(Comment::read(&job.comment.to_string()), job.comment);
+        sessions.push(observed);
+    }
+    let servers = jobs::servers(text, &sessions);
+    let names: BTreeSet<_> = servers.iter().map(|of| &of.name).collect();
+    assert_eq!(names.len(), servers.len(), "each node is one server");
+}
+
+/// A Pod, as the API server describes it.
+pub fn pod(bytes: &[u8]) {
+    let Ok(pod) = serde_json::from_slice::<Pod>(bytes) else {
+        return;
+    };
+    let _ = pod::gpus(&pod, "nvidia.com/gpu");
+    if let Some(observed) = phase::observed(&pod) {
+        assert_eq!(pod.metadata.name, Some(pod::name(observed.session)));
+    }
+}

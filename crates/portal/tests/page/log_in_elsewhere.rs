@@ -1,0 +1,112 @@
+//! Logging in by a provider of OpenID Connect, in the browser: every button that a person presses, at the portal and
+//! at the provider.
+
+use serde_json::json;
+
+use super::browser::{Browser, Tab};
+use super::provider::Provider;
+use super::start;
+use super::support::Place;
+
+/// Presses a button that is there; a page that is still on its way is waited for.
+fn press(browser: &mut Browser, tab: &Tab, button: &str) {
+    browser.until(
+        tab,
+        &format!(
+            "!!document.querySelector({button:?}) && !document.querySelector({button:?}).hidden"
+        ),
+    );
+    let script = format!("document.querySelector({button:?}).click(); true");
+    browser.run(tab, &script);
+}
+
+/// Fills in the provider's own form, under this name, and agrees that the portal may know who that is.
+fn log_in_there(browser: &mut Browser, tab: &Tab, provider: &Provider, name: &str) {
+    browser.until(
+        tab,
+        &format!(
+            "location.origin === {:?} && !!document.querySelector('[name=login]')",
+            provider.issuer
+        ),
+    );
+    let script = format!(
+        "document.querySelector('[name=login]').value = {name:?};
+         document.querySelector('[name=password]').value = 'x'; true"
+    );
+    browser.run(tab, &script);
+    press(browser, tab, "button[type=submit]");
+    browser.until(
+        tab,
+        "location.pathname.startsWith('/interaction/') && !document.querySelector('[name=login]')",
+    );
+    press(browser, tab, "button[type=submit]");
+}
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: a browser, and a provider of OpenID Connect"]
+fn a_person_presses_the_button_comes_back_and_leaves() {
+    let place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    let provider = Provider::start(&place, "create = true\nusers = \"players\"");
+    let portal = place.start_at(&provider.portal);
+    let at_portal = format!("location.origin === 'http://{}'", portal.at);
+    let tab = browser.open(&format!("http://{}/", portal.at));
+    let log_in_is_asked =
+        format!("{at_portal} && document.querySelector('#login')?.hidden === false");
+    browser.until(
+        &tab,
+        &format!("{log_in_is_asked} && !document.querySelector('#provider').hidden"),
+    );
+    let said = browser.run(&tab, "document.querySelector('#provider').textContent");
+    assert_eq!(said, "Log in with Example");
+
+    press(&mut browser, &tab, "#provider");
+    log_in_there(&mut browser, &tab, &provider, "ada");
+    browser.until(
+        &tab,
+        &format!("{at_portal} && document.querySelectorAll('#applications > li').length > 0"),
+    );
+    let shown = browser.run(
+        &tab,
+        "({
+            who: document.querySelector('#who').textContent,
+            path: location.pathname + location.search + location.hash,
+            login: document.querySelector('#login').hidden,
+            operator: document.querySelector('#tab-operator').hidden,
+            problem: document.querySelector('#problem').hidden,
+            sessions: document.querySelectorAll('#own > li').length,
+        })",
+    );
+    let expected = json!({
+        "who": "ada", "path": "/", "login": true, "operator": true, "problem": true, "sessions": 0,
+    });
+    assert_eq!(shown, expected);
+    assert!(place.processes().is_empty(), "a log-in starts nothing");
+    // Such an account has no password that could be changed here.
+    press(&mut browser, &tab, "#tab-account");
+    browser.until(
+        &tab,
+        "document.querySelector('#change').hidden && !document.querySelector('#no-password').hidden",
+    );
+
+    // Out of the portal, and out of the provider, which asks whether that is meant.
+    press(&mut browser, &tab, "#logout");
+    browser.until(&tab, &format!("location.origin === {:?}", provider.issuer));
+    press(&mut browser, &tab, "button[name=logout][value=yes]");
+    browser.until(&tab, &log_in_is_asked);
+    let me = browser.run(&tab, "fetch('/api/me').then((answer) => answer.status)");
+    assert_eq!(me, 401);
+
+    // Whoever sits there next is asked who that is; somebody without the group is told why not.
+    press(&mut browser, &tab, "#provider");
+    log_in_there(&mut browser, &tab, &provider, "stranger");
+    browser.until(&tab, &log_in_is_asked);
+    browser.until(
+        &tab,
+        "document.querySelector('#problem').textContent === 'You are known, and may not log in here. Ask the operator.'",
+    );
+    let hash = browser.run(&tab, "location.hash");
+    assert_eq!(hash, "", "the word is shown once");
+}

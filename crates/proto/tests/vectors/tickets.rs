@@ -1,0 +1,375 @@
+//! A portal's ticket and control token, and the handshake that a ticket begins, computed a second time from the
+//! documentation of `control/ticket.rs` and `control/handshake.rs`: both sides, with ephemeral keys that are given.
+//! What is computed here, the crate's own client and host take, each in place of the other.
+
+use aws_lc_rs::signature::Ed25519KeyPair;
+use aws_lc_rs::{digest, hkdf, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use openuvr_proto::control::handshake::{
+    ClientHandshake, ClientId, DeviceName, DeviceStatus, HostHandshake, Identity, Paired, Trust,
+};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{
+    Action, Actions, ControlToken, Holder, KeyHash, SessionUuid, SignedTicket, Ticket, TicketGate,
+    TicketSigner, UnixTime,
+};
+use openuvr_proto::id::PathId;
+use openuvr_proto::time::Instant;
+use snow::{Builder, HandshakeState};
+
+use super::Vectors;
+
+const TIME: UnixTime = UnixTime(1_800_000_000);
+const SESSION: u32 = 0x0a0b_0c0d;
+const NAME: &str = "attic";
+
+fn portal() -> TicketSigner {
+    TicketSigner::from_seed(&[5; 32]).unwrap()
+}
+
+fn uuid() -> SessionUuid {
+    SessionUuid(std::array::from_fn(|n| 0x60 + n as u8))
+}
+
+fn identities() -> (Identity, Identity) {
+    (Identity::from_bytes([9; 32]), Identity::from_bytes([7; 32]))
+}
+
+fn ticket(holder: Holder) -> SignedTicket {
+    let ticket = Ticket {
+        session: uuid(),
+        role: Role::Player,
+        holder,
+        not_after: UnixTime(TIME.0 + 60),
+        id: std::array::from_fn(|n| 0x10 + n as u8),
+    };
+    ticket.sign(&portal())
+}
+
+/// What makes a handshake the one that it is.
+struct Given {
+    nonce: [u8; 16],
+    cookie: [u8; 20],
+    /// Of the client, of the host.
+    ephemeral: [[u8; 32]; 2],
+    /// What tags the Finish.
+    key: [u8; 32],
+}
+
+const GIVEN: Given = Given {
+    nonce: [0x22; 16],
+    cookie: [0x33; 20],
+    ephemeral: [[0x44; 32], [0x55; 32]],
+    key: [0x66; 32],
+};
+
+/// One side's state of Noise: the host's if `peer` is none.
+fn noise(own: &Identity, peer: Option<&Identity>, given: &Given) -> HandshakeState {
+    // Pattern, nonce, the versions of client and host, the one agreed on.
+    let prologue = [
+        b"openuvr handshake".as_slice(),
+        &[3],
+        &given.nonce,
+        &[1, 1, 1, 1, 1],
+    ]
+    .concat();
+    let secret = own.to_bytes();
+    let ephemeral = given.ephemeral[usize::from(peer.is_none())];
+    let builder = Builder::new("Noise_IK_25519_ChaChaPoly_BLAKE2s".parse().unwrap())
+        .prologue(&prologue)
+        .unwrap()
+        .local_private_key(&*secret)
+        .unwrap()
+        .fixed_ephemeral_key_for_testing_only(&ephemeral);
+    match peer {
+        Some(host) => builder
+            .remote_public_key(&host.public().0)
+            .unwrap()
+            .build_initiator(),
+        None => builder.build_responder(),
+    }
+    .unwrap()
+}
+
+fn write(noise: &mut HandshakeState, payload: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 1024];
+    let length = noise.write_message(payload, &mut message).unwrap();
+    message.truncate(length);
+    message
+}
+
+fn read(noise: &mut HandshakeState, message: &[u8]) -> Vec<u8> {
+    let mut payload = vec![0; 1024];
+    let length = noise.read_message(message, &mut payload).unwrap();
+    payload.truncate(length);
+    payload
+}
+
+fn head(session: u32, kind: u8, pattern: u8) -> Vec<u8> {
+    let mut bytes = vec![1, 0, 0, 0];
+    bytes.extend(session.to_le_bytes());
+    bytes.extend([kind, pattern, 0, 0]);
+    bytes
+}
+
+/// Versions 1 to 1, and two zeros.
+const VERSIONS: [u8; 4] = [1, 1, 0, 0];
+
+fn mac(key: &[u8], message: &[u8]) -> Vec<u8> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    hmac::sign(&key, message).as_ref().to_vec()
+}
+
+fn tagged(mut message: Vec<u8>, key: &[u8]) -> Vec<u8> {
+    let tag = mac(key, &message);
+    message.extend(tag);
+    message
+}
+
+fn hello(given: &Given) -> Vec<u8> {
+    [
+        head(0, 3, 0),
+        VERSIONS.to_vec(),
+        given.nonce.to_vec(),
+        vec![0; 64],
+    ]
+    .concat()
+}
+
+fn challenge(given: &Given) -> Vec<u8> {
+    let parts = [VERSIONS.as_slice(), &given.nonce, &given.cookie];
+    [head(0, 5, 0), parts.concat()].concat()
+}
+
+/// What the client seals for the host: its name and the ticket, each with its length, then zeros.
+fn begin_payload(ticket: &SignedTicket) -> Vec<u8> {
+    let mut payload = vec![NAME.len() as u8];
+    payload.extend(NAME.as_bytes());
+    payload.resize(65, 0);
+    payload.extend((ticket.as_bytes().len() as u16).to_le_bytes());
+    payload.extend(ticket.as_bytes());
+    payload.resize(323, 0);
+    payload
+}
+
+fn begin(
+    noise: &mut HandshakeState,
+    given: &Given,
+    host: &Identity,
+    ticket: &SignedTicket,
+) -> Vec<u8> {
+    let sealed = write(noise, &begin_payload(ticket));
+    let parts = [VERSIONS.as_slice(), &given.nonce, &given.cookie, &sealed];
+    let key = mac(&host.public().0, b"openuvr ticket begin");
+    tagged([head(0, 6, 3), parts.concat()].concat(), &key)
+}
+
+/// What the host seals for the client: the session, the key of the next tag, and 33 zeros where a pairing has more.
+fn answer_payload(given: &Given) -> Vec<u8> {
+    [SESSION.to_le_bytes().as_slice(), &given.key, &[0; 33]].concat()
+}
+
+fn answer(noise: &mut HandshakeState, given: &Given) -> Vec<u8> {
+    let sealed = write(noise, &answer_payload(given));
+    let mut bytes = [head(SESSION, 9, 3), given.nonce.to_vec(), sealed].concat();
+    bytes.resize(193, 0);
+    bytes
+}
+
+fn finish(session: u32, key: &[u8]) -> Vec<u8> {
+    tagged([head(session, 10, 3), vec![0; 129]].concat(), key)
+}
+
+/// The session's secret, and the key of the Confirm's tag.
+fn keys(noise: &mut HandshakeState) -> [[u8; 32]; 2] {
+    let (first, second) = noise.dangerously_get_raw_split();
+    let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, noise.get_handshake_hash());
+    let prk = salt.extract(&[first, second].concat());
+    [b"openuvr session secret".as_slice(), b"openuvr confirm"].map(|label| {
+        let mut key = [0; 32];
+        let info = [label];
+        let okm = prk.expand(&info, hkdf::HKDF_SHA256).unwrap();
+        okm.fill(&mut key).unwrap();
+        key
+    })
+}
+
+fn confirm(session: u32, key: &[u8]) -> Vec<u8> {
+    tagged(head(session, 12, 3), key)
+}
+
+/// A ticket or a token, signed behind the words that say which: what comes before the session, and what comes after
+/// the end of its life.
+fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8> {
+    let until = (TIME.0 + 60).to_le_bytes();
+    let body = [before.as_slice(), &uuid().0, &id, &until, after].concat();
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[5; 32]).unwrap();
+    let signature = pair.sign(&[purpose, &body].concat());
+    [body.as_slice(), signature.as_ref()].concat()
+}
+
+/// The section of the published file.
+pub(crate) fn tickets(v: &mut Vectors) {
+    let (client, host) = identities();
+    v.title(&format!(
+        "A portal's ticket and control token, of the seed 05 (32 times). They end at {}",
+        TIME.0 + 60
+    ));
+    v.bytes("portal's public key", &portal().public().0);
+    let open = ticket(Holder::FirstToCome);
+    let own = ticket(Holder::Key(KeyHash::of(&client.public())));
+    for (name, ticket) in [("first_to_come", &open), ("of_one_key", &own)] {
+        v.bytes(name, ticket.as_bytes());
+        v.field(&format!("{name} text"), &ticket.to_string());
+        v.seed("tickets", name, ticket.as_bytes());
+    }
+    let token = ControlToken {
+        session: uuid(),
+        actions: Actions::of(&[Action::Status, Action::Renew]),
+        not_after: UnixTime(TIME.0 + 60),
+        id: [0x77; 16],
+    };
+    let token = token.sign(&portal());
+    let hash = digest::digest(
+        &digest::SHA256,
+        &[b"openuvr ticket holder", client.public().0.as_slice()].concat(),
+    );
+    let purpose = b"openuvr ticket";
+    let id = std::array::from_fn(|n| 0x10 + n as u8);
+    assert_eq!(
+        open.as_bytes().as_slice(),
+        signed(purpose, [1, 1, 1, 0], id, &[0; 32])
+    );
+    assert_eq!(
+        own.as_bytes().as_slice(),
+        signed(purpose, [1, 1, 1, 1], id, hash.as_ref())
+    );
+    let bytes = signed(b"openuvr control token", [1, 2, 3, 0], [0x77; 16], &[]);
+    assert_eq!(token, URL_SAFE_NO_PAD.encode(&bytes));
+    v.bytes("control_token", &bytes);
+    v.field("control_token text", &token);
+    v.seed("tickets", "control_token", token.as_bytes());
+
+    v.title("A handshake with the ticket of_one_key, Noise_IK_25519_ChaChaPoly_BLAKE2s");
+    for (name, identity) in [("client", &client), ("host", &host)] {
+        v.bytes(&format!("{name}'s secret key"), &*identity.to_bytes());
+        v.bytes(&format!("{name}'s public key"), &identity.public().0);
+    }
+    let [of_client, of_host] = &GIVEN.ephemeral;
+    v.bytes("client's ephemeral secret", of_client);
+    v.bytes("host's ephemeral secret", of_host);
+    let mut at_client = noise(&client, Some(&host), &GIVEN);
+    let mut at_host = noise(&host, None, &GIVEN);
+    v.bytes("hello", &hello(&GIVEN));
+    v.bytes("challenge", &challenge(&GIVEN));
+    v.bytes("begin payload", &begin_payload(&own));
+    let begin = begin(&mut at_client, &GIVEN, &host, &own);
+    v.bytes("begin", &begin);
+    let sealed = &begin[52..begin.len() - 32];
+    assert_eq!(read(&mut at_host, sealed), begin_payload(&own));
+    assert_eq!(at_host.get_remote_static().unwrap(), client.public().0);
+    v.bytes("answer payload", &answer_payload(&GIVEN));
+    let answer = answer(&mut at_host, &GIVEN);
+    v.bytes("answer", &answer);
+    assert_eq!(
+        read(&mut at_client, &answer[28..145]),
+        answer_payload(&GIVEN)
+    );
+    v.bytes("finish", &finish(SESSION, &GIVEN.key));
+    let [secret, tag] = keys(&mut at_host);
+    assert_eq!(keys(&mut at_client), [secret, tag]);
+    v.bytes("ticket session secret", &secret);
+    v.bytes("confirm key", &tag);
+    v.bytes("confirm", &confirm(SESSION, &tag));
+}
+
+/// The crate's host, which has chosen what it chooses by chance, takes what is computed here.
+#[test]
+fn a_host_takes_the_client_of_the_vectors() {
+    let (client, host) = identities();
+    let own = ticket(Holder::Key(KeyHash::of(&client.public())));
+    let mut real = HostHandshake::new(&host).unwrap();
+    real.take_tickets(TicketGate::new(portal().public(), uuid()));
+    real.time_of_day(TIME);
+    let now = Instant(1_000_000_000);
+    let mut says = |datagram: &[u8]| {
+        let unknown = |_: &ClientId| DeviceStatus::Unknown;
+        real.handle_datagram(now, PathId([1; PathId::LEN]), datagram, &unknown)
+    };
+    let challenged = says(&hello(&GIVEN)).reply.unwrap();
+    let mut given = GIVEN;
+    given.cookie.copy_from_slice(&challenged[32..52]);
+    assert_eq!(challenged, challenge(&given));
+    let mut at_client = noise(&client, Some(&host), &given);
+    let begin = begin(&mut at_client, &given, &host, &own);
+    let answered = says(&begin).reply.unwrap();
+    assert_eq!(answered[..4], [1, 0, 0, 0]);
+    assert_eq!((answered.len(), &answered[8..12]), (193, &[9, 3, 0, 0][..]));
+    let payload = read(&mut at_client, &answered[28..145]);
+    assert_eq!((payload.len(), &payload[36..]), (69, &[0; 33][..]));
+    assert_eq!(payload[..4], answered[4..8]);
+    let session = u32::from_le_bytes(payload[..4].try_into().unwrap());
+    let ended = says(&finish(session, &payload[4..36]));
+    let [secret, tag] = keys(&mut at_client);
+    assert_eq!(ended.reply.unwrap(), confirm(session, &tag));
+    let (_, established, paired) = ended.established.unwrap();
+    assert_eq!(
+        (established.session.0, established.secret.0),
+        (session, secret)
+    );
+    let (name, role) = (DeviceName::new(NAME), Role::Player);
+    assert_eq!(paired, Paired::Ticket { name, role });
+}
+
+/// The crate's client takes the host that is computed here.
+#[test]
+fn a_client_takes_the_host_of_the_vectors() {
+    let (client, host) = identities();
+    let own = ticket(Holder::Key(KeyHash::of(&client.public())));
+    let now = Instant(1_000_000_000);
+    let trust = Trust::Ticket {
+        host: host.public(),
+        ticket: own,
+    };
+    let mut real = ClientHandshake::new(now, &client, DeviceName::new(NAME), trust).unwrap();
+    let mut given = GIVEN;
+    let greeted = real.poll_transmit(now).unwrap();
+    given.nonce.copy_from_slice(&greeted[16..32]);
+    assert_eq!(greeted, hello(&given));
+    let none = real.handle_datagram(now, &challenge(&given)).unwrap();
+    assert!(none.is_none());
+    let begun = real.poll_transmit(now).unwrap();
+    let (body, tag) = begun.split_at(begun.len() - 32);
+    assert_eq!(
+        tag,
+        mac(&mac(&host.public().0, b"openuvr ticket begin"), body)
+    );
+    let before = [
+        head(0, 6, 3),
+        VERSIONS.to_vec(),
+        given.nonce.to_vec(),
+        given.cookie.to_vec(),
+    ];
+    assert_eq!(body[..52], before.concat());
+    let mut at_host = noise(&host, None, &given);
+    assert_eq!(read(&mut at_host, &body[52..]), begin_payload(&own));
+    let none = real
+        .handle_datagram(now, &answer(&mut at_host, &given))
+        .unwrap();
+    assert!(none.is_none());
+    assert_eq!(
+        real.poll_transmit(now).unwrap(),
+        finish(SESSION, &given.key)
+    );
+    let [secret, tag] = keys(&mut at_host);
+    let established = real
+        .handle_datagram(now, &confirm(SESSION, &tag))
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (established.session.0, established.secret.0),
+        (SESSION, secret)
+    );
+    assert_eq!(established.peer, host.public());
+}
