@@ -181,6 +181,7 @@ impl Rig {
         let notices = host.notices();
         let setup = Setup {
             ice_servers,
+            addresses,
             lease: None,
             bind: (web, 0).into(),
             certificate: Certificate::Own(dir),
