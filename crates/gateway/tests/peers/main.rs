@@ -10,3 +10,5 @@ mod play;
 mod remote;
 #[path = "../support/mod.rs"]
 mod support;
+mod translated;
+mod translator;

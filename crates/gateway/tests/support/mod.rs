@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::ice::IceServer;
-use openuvr_gateway::{Certificate, Gateway, Setup};
+use openuvr_gateway::{Certificate, Gateway, PublicAddress, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
@@ -111,7 +111,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), ice_servers, LOCAL, change)
+        Rig::made(name, pattern(size), (ice_servers, &[]), LOCAL, change)
     }
 
     /// The same with other pictures.
@@ -121,7 +121,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, capture, ice_servers, LOCAL, change)
+        Rig::made(name, capture, (ice_servers, &[]), LOCAL, change)
     }
 
     /// The same, whose page and media are at another address of this machine.
@@ -132,13 +132,24 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), ice_servers, web, change)
+        Rig::made(name, pattern(size), (ice_servers, &[]), web, change)
+    }
+
+    /// The same, which is told of addresses by which others reach it.
+    pub(crate) fn known_at(
+        web: IpAddr,
+        name: &str,
+        ice_servers: Vec<IceServer>,
+        addresses: &[PublicAddress],
+    ) -> Rig {
+        let capture = pattern(Size::new(320, 192));
+        Rig::made(name, capture, (ice_servers, addresses), web, |_| ())
     }
 
     fn made(
         name: &str,
         capture: Box<dyn Capture>,
-        ice_servers: Vec<IceServer>,
+        (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
@@ -181,7 +192,7 @@ impl Rig {
         let notices = host.notices();
         let setup = Setup {
             ice_servers,
-            addresses,
+            addresses: addresses.to_vec(),
             lease: None,
             bind: (web, 0).into(),
             certificate: Certificate::Own(dir),
