@@ -30,7 +30,7 @@ pub mod packetise;
 mod pages;
 mod peer;
 pub mod record;
-mod reflexive;
+pub mod reflexive;
 mod response;
 pub mod rtsp;
 mod server;

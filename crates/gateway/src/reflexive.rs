@@ -26,7 +26,7 @@ const RC: u32 = 7;
 const RM: u32 = 16;
 
 /// Where servers see a socket.
-pub(crate) struct Reflexive {
+pub struct Reflexive {
     /// Repeats questions.
     agent: StunAgent,
     /// Zero on the agent's clock.
@@ -45,7 +45,7 @@ struct Server {
 
 /// What a datagram was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// Nothing that a server answers.
     Other,
     /// A server's answer that fits no question, or says nothing of use.
@@ -56,7 +56,8 @@ pub(crate) enum Heard {
 
 impl Reflexive {
     /// Of a socket at this address; no server is asked.
-    pub(crate) fn new(now: Instant, socket: SocketAddr) -> Reflexive {
+    #[must_use]
+    pub fn new(now: Instant, socket: SocketAddr) -> Reflexive {
         let agent = StunAgent::builder(TransportType::Udp, socket);
         let agent = agent.request_retransmits(RTO, Duration::MAX, RC, RTO * RM);
         Reflexive {
@@ -67,7 +68,7 @@ impl Reflexive {
     }
 
     /// These are the servers from now on. One that was there before stays as it is.
-    pub(crate) fn ask(&mut self, now: Instant, servers: &[SocketAddr]) {
+    pub fn ask(&mut self, now: Instant, servers: &[SocketAddr]) {
         self.servers.retain(|server| servers.contains(&server.at));
         for at in servers {
             if self.servers.iter().all(|server| server.at != *at) {
@@ -82,7 +83,8 @@ impl Reflexive {
     }
 
     /// The addresses at which servers see the socket, each once.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
         for seen in self.servers.iter().filter_map(|server| server.seen) {
             if !addresses.contains(&seen) {
@@ -93,7 +95,7 @@ impl Reflexive {
     }
 
     /// Gives `send` what is to be sent now, and says when to call this again: at the latest then.
-    pub(crate) fn poll(
+    pub fn poll(
         &mut self,
         now: Instant,
         mut send: impl FnMut(SocketAddr, &[u8]),
@@ -140,7 +142,7 @@ impl Reflexive {
     }
 
     /// A datagram came from `source`.
-    pub(crate) fn receive(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> Heard {
+    pub fn receive(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> Heard {
         let Some(at) = self.servers.iter().position(|server| server.at == source) else {
             return Heard::Other;
         };
