@@ -62,5 +62,9 @@ pub fn stun_answers(bytes: &[u8]) {
     }
     let answered = asked.receive(now, server, &datagram) == Heard::Answer;
     assert_eq!(asked.addresses().len(), usize::from(answered));
-    assert_ne!(asked.receive(now, server, &datagram), Heard::Answer, "twice");
+    assert_ne!(
+        asked.receive(now, server, &datagram),
+        Heard::Answer,
+        "twice"
+    );
 }

@@ -95,11 +95,7 @@ impl Reflexive {
     }
 
     /// Gives `send` what is to be sent now, and says when to call this again: at the latest then.
-    pub fn poll(
-        &mut self,
-        now: Instant,
-        mut send: impl FnMut(SocketAddr, &[u8]),
-    ) -> Instant {
+    pub fn poll(&mut self, now: Instant, mut send: impl FnMut(SocketAddr, &[u8])) -> Instant {
         let time = self.time(now);
         for server in &mut self.servers {
             if server.open.is_some() || server.due > now {
