@@ -1,8 +1,11 @@
 //! What browsers send to the gateway, and what it makes of slices for them. Their input is in
 //! `control_messages`: the same messages as a client's.
 
+use std::time::Instant;
+
 use openuvr_gateway::login;
 use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
+use openuvr_gateway::reflexive::{Heard, Reflexive};
 use openuvr_gateway::signalling::{Reply, Request};
 
 /// What is read as a request has a connection's id that a reply can carry.
@@ -41,4 +44,27 @@ pub fn packetise(bytes: &[u8]) {
     });
     assert_eq!(ends, usize::from(count > 0));
     assert!(sum <= bytes.len() + 2 * count);
+}
+
+/// What comes from the address of a STUN server, with the transaction of the question that is open: one address at most
+/// follows from it, and none from what is no answer.
+pub fn stun_answers(bytes: &[u8]) {
+    let now = Instant::now();
+    let server = ([198, 51, 100, 1], 3478).into();
+    let mut asked = Reflexive::new(now, ([10, 0, 0, 2], 4711).into());
+    asked.ask(now, &[server]);
+    let mut question = Vec::new();
+    asked.poll(now, |_, datagram| question = datagram.to_vec());
+    let mut datagram = bytes.to_vec();
+    // The magic cookie and the transaction (RFC 8489 section 5), which the fuzzer does not find.
+    if let Some(known) = datagram.get_mut(4..20) {
+        known.copy_from_slice(&question[4..20]);
+    }
+    let answered = asked.receive(now, server, &datagram) == Heard::Answer;
+    assert_eq!(asked.addresses().len(), usize::from(answered));
+    assert_ne!(
+        asked.receive(now, server, &datagram),
+        Heard::Answer,
+        "twice"
+    );
 }

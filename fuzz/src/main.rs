@@ -56,6 +56,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("signalling", browsers::signalling),
     ("log_in", browsers::log_in),
     ("packetise", browsers::packetise),
+    ("stun_answers", browsers::stun_answers),
     ("rtsp", players::rtsp),
     ("rtcp", players::rtcp),
     ("gateway_messages", outside::gateway_messages),

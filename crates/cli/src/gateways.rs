@@ -138,7 +138,7 @@ impl Gateways {
     /// Says where they are reached.
     pub(crate) fn tell(&self, config: &HostConfig) {
         if let Some(gateway) = &self.gateway {
-            web::tell(self.who, gateway, &config.name);
+            web::tell(self.who, gateway, config);
         }
         if let Some(players) = &self.players {
             rtsp::tell(self.who, players, &config.name);

@@ -106,7 +106,8 @@ pub(crate) struct Args {
     /// The address at which the session is reached; its ports are free ones, unless one is named
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
-    /// The address that is told to the portal [default: that in OPENUVR_ADDRESS, else that of --listen]
+    /// The address that is told to the portal, and to browsers for media [default: that in OPENUVR_ADDRESS, else that of
+    /// --listen]
     #[arg(long, value_name = "ADDRESS")]
     reached_as: Option<IpAddr>,
     /// Bytes of memory that all its processes may have of their own, with K, M or G [default: no limit]
@@ -137,6 +138,13 @@ pub(crate) struct Args {
     /// The program to start, with its arguments
     #[arg(value_name = "APP", required = true, last = true)]
     words: Vec<OsString>,
+}
+
+impl Args {
+    /// The address that people are told, if it is not that of `--listen`.
+    fn told_address(&self) -> Option<IpAddr> {
+        self.reached_as.or_else(address_of_machine)
+    }
 }
 
 fn size(text: &str) -> Result<Size, String> {
@@ -288,8 +296,7 @@ fn follow(
         if running.is_none()
             && let Some(at) = read_running(folder.path())
         {
-            let reached_as = args.reached_as.or_else(address_of_machine);
-            report::say(&at.line(args.id, reached_as));
+            report::say(&at.line(args.id, args.told_address()));
             running = Some(at);
         }
         if let Some(at) = running.as_ref().filter(|_| !shown) {

@@ -72,6 +72,7 @@ pub(crate) async fn serve(
         visitor,
         wants,
         local: SocketAddr::new(ends.ours.ip().to_canonical(), shared.media_port),
+        known: shared.addresses.watch(),
         shared,
         stopping,
         offered: None,
@@ -103,6 +104,8 @@ struct Connection {
     /// Where media reaches this machine, as the browser sees it.
     local: SocketAddr,
     shared: Arc<Shared>,
+    /// Where others reach this machine besides.
+    known: watch::Receiver<Vec<SocketAddr>>,
     /// Whether the gateway stops. It waits until nobody has this any more.
     stopping: watch::Receiver<bool>,
     offered: Option<Offered>,
@@ -136,6 +139,7 @@ impl Connection {
             message = socket.next() => self.message(message?.ok()?),
             _ = self.stopping.changed() => Some(self.goodbye()),
             () = offered.peer.woken.notified() => Some(Vec::new()),
+            Ok(()) = self.known.changed() => Some(self.tell_of_addresses()),
             () = sleep_until(next.into()) => {
                 offered.peer.tick();
                 Some(Vec::new())
@@ -180,6 +184,20 @@ impl Connection {
             return Some(Vec::new());
         }
         Some(self.end(why.as_deref()))
+    }
+
+    /// Tells the browser of addresses that are new.
+    fn tell_of_addresses(&mut self) -> Vec<String> {
+        let known = self.known.borrow_and_update().clone();
+        let Some(Offered { id, peer, .. }) = &self.offered else {
+            return Vec::new();
+        };
+        let candidates = peer.reached_at(&known);
+        let told = candidates.iter().map(|candidate| Reply::Candidate {
+            connection: id,
+            candidate,
+        });
+        told.map(|reply| reply.to_text()).collect()
     }
 
     /// The last words of a gateway that stops, with the host's own reason if it has said one.
@@ -270,7 +288,8 @@ impl Connection {
         }
         // A WebSocket has one connection at a time.
         self.hang_up();
-        let answered = Peer::answer(self.shared.media.clone(), self.local, sdp);
+        let known = self.known.borrow_and_update().clone();
+        let answered = Peer::answer(self.shared.media.clone(), (self.local, &known), sdp);
         let (peer, answer) = match answered {
             Ok(answered) => answered,
             Err(why) => return self.refused(&why),

@@ -1,12 +1,16 @@
 //! Servers of STUN and TURN that browsers are told of: those behind a network that lets no datagram of the host's
 //! through reach it by a relay.
 //!
-//! The host itself asks none of them: a browser's relay sends to the host's own address, which it has to reach.
+//! The host itself asks those of STUN where they see it (`addresses`), and none of TURN: a browser's relay sends to an
+//! address of the host, which it has to reach.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+
+/// The port of STUN by UDP (RFC 8489 section 8.1).
+const STUN_PORT: u16 = 3478;
 
 /// A server, as `RTCIceServer` of the WebRTC specification has it.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -54,6 +58,25 @@ impl FromStr for IceServer {
             }),
             false => Err(NoIceServer),
         }
+    }
+}
+
+impl IceServer {
+    /// Host and port of a STUN server that is asked by UDP.
+    pub(crate) fn stun(&self) -> Option<(&str, u16)> {
+        let place = self.urls.strip_prefix("stun:")?;
+        let (host, port) = match place.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']')?;
+                (host, port.strip_prefix(':'))
+            }
+            None => match place.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (place, None),
+            },
+        };
+        let port = port.map_or(Some(STUN_PORT), |port| port.parse().ok());
+        Some((host, port?))
     }
 }
 
@@ -111,6 +134,21 @@ mod tests {
         assert!(json("turns:me:s@[2001:db8::1]:5349").contains("turns:[2001:db8::1]:5349"));
         let server: IceServer = "turn:me:hidden@relay".parse().unwrap();
         assert!(!format!("{server:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn the_host_asks_servers_of_stun_by_udp_alone() {
+        let of = |text: &str| {
+            let server: IceServer = text.parse().unwrap();
+            server.stun().map(|(host, port)| format!("{host} {port}"))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(of("stun:stun.example.org"), some("stun.example.org 3478"));
+        assert_eq!(of("stun:192.0.2.1:80"), some("192.0.2.1 80"));
+        assert_eq!(of("stun:[2001:db8::1]"), some("2001:db8::1 3478"));
+        assert_eq!(of("stun:[2001:db8::1]:80"), some("2001:db8::1 80"));
+        assert_eq!(of("stuns:stun.example.org"), None);
+        assert_eq!(of("turn:me:secret@192.0.2.1"), None);
     }
 
     #[test]

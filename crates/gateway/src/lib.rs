@@ -16,6 +16,7 @@
 //!
 //! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
 
+mod addresses;
 mod connection;
 mod control;
 mod cursor;
@@ -30,6 +31,7 @@ pub mod packetise;
 mod pages;
 mod peer;
 pub mod record;
+pub mod reflexive;
 mod response;
 pub mod rtsp;
 mod server;
@@ -51,6 +53,7 @@ use rustix::net::sockopt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+pub use self::addresses::{NoPublicAddress, PublicAddress};
 use self::ice::IceServer;
 use self::lease::Lease;
 pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
@@ -75,8 +78,11 @@ pub struct Setup {
     pub certificate: Certificate,
     /// What the host is called on the page.
     pub name: String,
-    /// What browsers that have logged in are told to ask for ways to the host.
+    /// What browsers that have logged in are told to ask for ways to the host. Those of STUN the gateway itself asks where
+    /// they see its media's socket.
     pub ice_servers: Vec<IceServer>,
+    /// Addresses by which others reach it through an address translator.
+    pub addresses: Vec<PublicAddress>,
     /// What a portal may do with this host, if it is a session of one.
     pub lease: Option<Arc<Lease>>,
 }
@@ -134,10 +140,12 @@ impl Gateway {
         let Setup {
             name,
             ice_servers,
+            addresses,
             lease,
             ..
         } = setup;
-        let shared = Shared::new(host, name, ice_servers, lease, media).map_err(failed)?;
+        let shared = Shared::new(host, name, (ice_servers, &addresses), lease, media);
+        let shared = shared.map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -155,6 +163,8 @@ impl Gateway {
                 };
                 tokio::spawn(server::take(shared.clone(), listener, tls));
                 tokio::spawn(server::receive(shared.clone(), receiving));
+                let servers = shared.ice_servers.clone();
+                tokio::spawn(addresses::ask(shared.clone(), servers));
                 let _ = stopped.await;
                 shared.stopping.send_replace(true);
                 // A browser that does not take its goodbye goes without.

@@ -51,6 +51,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     ] {
         put(name, "gauge", &format!("{what}, {of_now}."), value);
     }
+    let stun = &shared.addresses.counters;
     for (name, help, counter) in [
         ("tcp_connections_total", "TCP connections taken.", &c.taken),
         (
@@ -87,6 +88,21 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
             "stray_datagrams_total",
             "Datagrams of no connection.",
             &c.stray_datagrams,
+        ),
+        (
+            "stun_questions_total",
+            "Questions to STUN servers, with repetitions.",
+            &stun.questions,
+        ),
+        (
+            "stun_answers_total",
+            "Their answers that say where the host is seen.",
+            &stun.answers,
+        ),
+        (
+            "stun_refused_total",
+            "Answers to no open question, and those of no use.",
+            &stun.refused,
         ),
         (
             "bad_input_total",

@@ -6,7 +6,7 @@
 mod track;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use self::track::Track;
 pub(crate) use self::track::{Packet, Sound, video_ticks};
+use crate::addresses::{base, for_socket};
 
 /// How often the browser's receiver reports are summed up.
 const STATS_EVERY: Duration = Duration::from_millis(500);
@@ -36,6 +37,10 @@ const UNREAD: usize = 1 << 20;
 
 /// Bytes that wait there of which nothing else is late: two pieces of clipboard text.
 const READ: usize = 16 << 10;
+
+/// Addresses besides the socket's own that a browser is told of at most: whoever answers in the name of a STUN server
+/// may change them again and again.
+const ADDRESSES: usize = 16;
 
 /// Number of the header extension in an offer of ours; the browser's offer has its own.
 const PLAYOUT_DELAY_ID: u8 = 9;
@@ -93,8 +98,12 @@ pub(crate) struct Peer {
 
 struct State {
     rtc: Rtc,
-    /// Where the browser reaches it.
+    /// Where the browser reaches it …
     local: SocketAddr,
+    /// … and where one reaches it whose datagrams come by the other family, if it was told of an address of that.
+    other: Option<SocketAddr>,
+    /// The addresses that it was told of besides.
+    told_of: Vec<SocketAddr>,
     video: Option<Track>,
     sound: Option<Track>,
     control: Option<ChannelId>,
@@ -119,10 +128,11 @@ pub(crate) struct Counters {
 }
 
 impl Peer {
-    /// Answers an offer that came to the address `local` of this machine: the connection, and the answer.
+    /// Answers an offer that came to the address `local` of this machine, which others reach at `known`, too: the
+    /// connection, and the answer.
     pub(crate) fn answer(
         socket: Arc<UdpSocket>,
-        local: SocketAddr,
+        (local, known): (SocketAddr, &[SocketAddr]),
         offer: &str,
     ) -> Result<(Peer, String), OfferRefused> {
         let now = Instant::now();
@@ -139,10 +149,11 @@ impl Peer {
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let candidate = Candidate::host(local, Protocol::Udp).map_err(|e| words(&e))?;
         rtc.add_local_candidate(candidate);
-        let answer = rtc.sdp_api().accept_offer(offer).map_err(|e| words(&e))?;
         let mut state = State {
             rtc,
             local,
+            other: None,
+            told_of: Vec::new(),
             video: None,
             sound: None,
             control: None,
@@ -151,6 +162,8 @@ impl Peer {
             next: now,
             counters: Counters::default(),
         };
+        state.reached_at(known, &socket);
+        let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         state.settle(now, &socket);
         let answer = answer.to_sdp_string();
         // Of what it offered, the answer names what both have; tracks are known when media can flow.
@@ -179,6 +192,12 @@ impl Peer {
         Ok(answer.to_sdp_string())
     }
 
+    /// Others reach the socket at these addresses now: those of which the browser does not know, as candidates in the
+    /// words of RFC 8839.
+    pub(crate) fn reached_at(&self, known: &[SocketAddr]) -> Vec<String> {
+        self.with(|state| state.reached_at(known, &self.socket))
+    }
+
     /// The browser has one more address. One that means nothing here (a name of multicast DNS) changes
     /// nothing: its first packet shows where it is.
     pub(crate) fn candidate(&self, words: &str) {
@@ -190,7 +209,11 @@ impl Peer {
     /// A datagram came from `source`; whether it is this connection's.
     pub(crate) fn receive(&self, source: SocketAddr, datagram: &[u8]) -> bool {
         let mut state = self.lock();
-        let received = Receive::new(Protocol::Udp, source, state.local, datagram);
+        let here = match source.is_ipv4() == state.local.is_ipv4() {
+            true => state.local,
+            false => state.other.unwrap_or(state.local),
+        };
+        let received = Receive::new(Protocol::Udp, source, here, datagram);
         let Ok(received) = received else {
             return false;
         };
@@ -325,6 +348,40 @@ impl Peer {
 }
 
 impl State {
+    /// See [`Peer::reached_at`].
+    fn reached_at(&mut self, known: &[SocketAddr], socket: &UdpSocket) -> Vec<String> {
+        let mut added = Vec::new();
+        for address in known {
+            let room = self.told_of.len() < ADDRESSES;
+            if !room || *address == self.local || self.told_of.contains(address) {
+                continue;
+            }
+            self.told_of.push(*address);
+            if address.is_ipv4() == self.local.is_ipv4() {
+                added.push(Candidate::server_reflexive(
+                    *address,
+                    self.local,
+                    Protocol::Udp,
+                ));
+                continue;
+            }
+            // A browser that came by one family may reach the host by the other, too.
+            if self.other.is_none() {
+                self.other = base(socket, *address);
+                let own = self.other.map(|own| Candidate::host(own, Protocol::Udp));
+                added.extend(own);
+            }
+            let from = self.other.filter(|own| own != address);
+            added.extend(from.map(|own| Candidate::server_reflexive(*address, own, Protocol::Udp)));
+        }
+        let added = added.into_iter().flatten();
+        let added = added.filter_map(|candidate| {
+            let taken = self.rtc.add_local_candidate(candidate);
+            taken.map(Candidate::to_sdp_string)
+        });
+        added.collect()
+    }
+
     /// Lets `str0m` do what it has to: each change wants all its output taken before the next.
     fn settle(&mut self, now: Instant, socket: &UdpSocket) {
         self.drain(now, socket);
@@ -430,12 +487,4 @@ fn has_h264(sdp: &str) -> bool {
         let mut lines = sdp.lines().filter(|line| line.starts_with(&fmtp));
         lines.any(|line| line.contains("packetization-mode=1"))
     })
-}
-
-/// An address as this socket wants it: one of both families takes IPv4 as IPv6.
-fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
-    match (socket.local_addr(), to.ip()) {
-        (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),
-        _ => to,
-    }
 }

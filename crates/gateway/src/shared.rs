@@ -9,6 +9,7 @@ use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
 use tokio::sync::watch;
 
+use crate::addresses::{Addresses, PublicAddress};
 use crate::ice::IceServer;
 use crate::lease::Lease;
 use crate::login::Logins;
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     /// Media of all connections, on one port.
     pub(crate) media: Arc<UdpSocket>,
     pub(crate) media_port: u16,
+    /// Where others reach it.
+    pub(crate) addresses: Addresses,
     pub(crate) counters: Counters,
     /// Whether the gateway stops: each connection watches it as long as it is there.
     pub(crate) stopping: watch::Sender<bool>,
@@ -94,18 +97,19 @@ impl Shared {
     pub(crate) fn new(
         host: Arc<dyn GatewayHost>,
         name: String,
-        ice_servers: Vec<IceServer>,
+        (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         lease: Option<Arc<Lease>>,
         media: UdpSocket,
     ) -> std::io::Result<Shared> {
-        let media_port = media.local_addr()?.port();
+        let here = media.local_addr()?;
         Ok(Shared {
             host,
             name,
             ice_servers,
             lease,
             media: Arc::new(media),
-            media_port,
+            media_port: here.port(),
+            addresses: Addresses::new(here, addresses),
             counters: Counters::default(),
             stopping: watch::Sender::new(false),
             logins: Mutex::default(),
@@ -149,6 +153,9 @@ impl Shared {
     /// A datagram came.
     pub(crate) fn datagram(&self, source: SocketAddr, datagram: &[u8]) {
         let source = SocketAddr::new(source.ip().to_canonical(), source.port());
+        if self.addresses.receive(source, datagram) {
+            return;
+        }
         let peers = lock(&self.peers);
         if !peers.iter().any(|peer| peer.receive(source, datagram)) {
             self.counters.stray_datagrams.add(1);

@@ -140,6 +140,13 @@ pub enum Reply<'a> {
         /// The session description.
         sdp: &'a str,
     },
+    /// The gateway has one more address.
+    Candidate {
+        /// The connection's id.
+        connection: &'a str,
+        /// The address, in the words of RFC 8839 section 5.1.
+        candidate: &'a str,
+    },
     /// The connection is over.
     Disconnect {
         /// Its id.
@@ -175,7 +182,13 @@ struct Out<'a> {
 #[serde(rename_all = "camelCase")]
 struct OutData<'a> {
     connection_id: &'a str,
-    sdp: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sdp: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidate: Option<&'a str>,
+    /// Which part of the description it is of; all parts have one way in common.
+    #[serde(rename = "sdpMLineIndex", skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
 }
 
 impl Reply<'_> {
@@ -205,9 +218,24 @@ impl Reply<'_> {
                 from: Some(connection),
                 data: Some(OutData {
                     connection_id: connection,
-                    sdp,
+                    sdp: Some(sdp),
+                    candidate: None,
+                    line: None,
                 }),
                 ..plain("answer")
+            },
+            Reply::Candidate {
+                connection,
+                candidate,
+            } => Out {
+                from: Some(connection),
+                data: Some(OutData {
+                    connection_id: connection,
+                    sdp: None,
+                    candidate: Some(candidate),
+                    line: Some(0),
+                }),
+                ..plain("candidate")
             },
             Reply::Disconnect { connection } => Out {
                 connection_id: Some(connection),
@@ -278,6 +306,14 @@ mod tests {
         assert_eq!(
             answer.to_text(),
             r#"{"type":"answer","from":"a1","data":{"connectionId":"a1","sdp":"v=0"}}"#
+        );
+        let candidate = Reply::Candidate {
+            connection: "a1",
+            candidate: "candidate:1",
+        };
+        assert_eq!(
+            candidate.to_text(),
+            r#"{"type":"candidate","from":"a1","data":{"connectionId":"a1","candidate":"candidate:1","sdpMLineIndex":0}}"#
         );
         let connect = Reply::Connect {
             connection: "a1",

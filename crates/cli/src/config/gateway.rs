@@ -8,7 +8,7 @@ use super::host::HostConfig;
 use super::{Effective, Given, Refused, Setting, Settings};
 
 /// What a gateway has a choice of; all else is the application's.
-const ITS_OWN: [&str; 12] = [
+const ITS_OWN: [&str; 13] = [
     "config-dir",
     "log",
     "name",
@@ -21,6 +21,7 @@ const ITS_OWN: [&str; 12] = [
     "web-cert",
     "web-key",
     "web-ice",
+    "web-address",
 ];
 
 const SOCKET: &str = "socket";

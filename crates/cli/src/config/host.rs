@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
+use openuvr_gateway::PublicAddress;
 use openuvr_gateway::ice::IceServer;
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
@@ -26,8 +27,8 @@ use tracing::Level;
 
 use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, address_or, bitrate,
-    choice, choices, cores, count, flag, ice_servers, number, optional, path, pin, region, size,
-    text, ticket_key, time, uuid, window,
+    choice, choices, cores, count, flag, ice_servers, number, optional, path, pin,
+    public_addresses, region, size, text, ticket_key, time, uuid, window,
 };
 use super::{
     Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Setting, Settings, Surroundings, apart,
@@ -277,8 +278,14 @@ the last counts. --help says more on each than -h.";
             /// For browsers behind a network that lets no UDP through but to a relay: stun:HOST[:PORT],
             /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], turns: for TLS, with commas between. The relay
             /// has to reach this host. Only pages that have logged in hear of them; keep the secret in the
-            /// file of settings, since other programs see command lines.
+            /// file of settings, since other programs see command lines. Of those with stun: the host asks, too,
+            /// where they see it, and tells pages so.
             web_ice: Vec<IceServer> = "web-ice", ice_servers(), Default::Unset("the browser's own addresses");
+            /// Addresses by which browsers reach this host through an address translator, IP[:PORT].
+            /// For a host behind a home router, or on a cloud machine with a private address: pages are told
+            /// of them for media, and the person for the page. Without a port it is that of --web; the
+            /// translator has to pass TCP and UDP on to there. With commas between. docs/clients.md says more.
+            web_address: Vec<PublicAddress> = "web-address", public_addresses(), Default::Unset("the host's own addresses");
         }
         "Video players" {
             /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer.
@@ -494,6 +501,9 @@ impl HostConfig {
             }
             () if self.web.is_none() && !self.web_ice.is_empty() => {
                 "web-ice is for browsers: it needs web"
+            }
+            () if self.web.is_none() && !self.web_address.is_empty() => {
+                "web-address is for browsers: it needs web"
             }
             () if self.record.is_none() && self.record_overwrite => {
                 "record-overwrite is about the file of a recording: it needs record"

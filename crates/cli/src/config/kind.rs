@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use openuvr_gateway::PublicAddress;
 use openuvr_gateway::ice::IceServer;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
@@ -160,6 +161,20 @@ pub(super) fn ice_servers() -> Kind<Vec<IceServer>> {
         placeholder: "SERVER,…",
         range: String::new(),
         allowed: "stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT], or several of them with commas between"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
+        absent: Some(Vec::new),
+    }
+}
+
+/// Addresses of this host as others see it, with commas between.
+pub(super) fn public_addresses() -> Kind<Vec<PublicAddress>> {
+    Kind {
+        placeholder: "IP[:PORT],…",
+        range: String::new(),
+        allowed: "an address as in 203.0.113.7, 203.0.113.7:4711, 2001:db8::7 or [2001:db8::7]:4711, or several \
+                  of them with commas between"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),

@@ -33,6 +33,7 @@ pub(super) fn open(
         certificate,
         name: config.name.clone(),
         ice_servers: config.web_ice.clone(),
+        addresses: config.web_address.clone(),
         lease: lease.cloned(),
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
@@ -40,10 +41,15 @@ pub(super) fn open(
 }
 
 /// Says where browsers go, and by what they know that they are right there.
-pub(super) fn tell(who: &str, gateway: &Gateway, name: &str) {
-    eprintln!(
-        "openuvr {who}: browsers: https://{}/, certificate {}",
-        authority(gateway.address(), name),
-        gateway.fingerprint()
-    );
+pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
+    let (bound, fingerprint) = (gateway.address(), gateway.fingerprint());
+    let named = config.web_address.iter();
+    let mut places: Vec<_> = named.map(|named| named.or_port(bound.port())).collect();
+    if places.is_empty() {
+        places.push(bound);
+    }
+    for place in places {
+        let place = authority(place, &config.name);
+        eprintln!("openuvr {who}: browsers: https://{place}/, certificate {fingerprint}");
+    }
 }

@@ -45,6 +45,9 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
         .arg(format!("--lease={}s", args.lease))
         .arg("--config-dir")
         .arg(folder.keys());
+    if let Some(address) = args.told_address() {
+        command.arg(format!("--web-address={address}"));
+    }
     if args.door == Door::Api {
         command.arg("--api");
     }

@@ -486,4 +486,14 @@ fn a_page_that_cannot_be_served_is_said() {
         &with(&["--web-ice", "stun:relay.example"]),
         &["web-ice is for browsers: it needs web"],
     );
+    for bad in ["desk", "203.0.113.7:0", "0.0.0.0", "203.0.113.7,224.0.0.1"] {
+        assert_says(
+            &with(&["--web", free, "--web-address", bad]),
+            &["web-address", "203.0.113.7:4711"],
+        );
+    }
+    assert_says(
+        &with(&["--web-address", "203.0.113.7"]),
+        &["web-address is for browsers: it needs web"],
+    );
 }

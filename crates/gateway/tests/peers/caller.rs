@@ -1,7 +1,7 @@
 //! A browser's part without a browser: HTTPS, the log-in with a key, and the WebSocket.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ impl Answer {
 /// One browser: its key, and what the gateway gave it.
 pub(crate) struct Caller {
     pub(crate) gateway: SocketAddr,
+    /// Where it takes media.
+    pub(crate) here: IpAddr,
     config: Arc<ClientConfig>,
     key: EcdsaKeyPair,
     pub(crate) cookie: String,
@@ -45,6 +47,11 @@ pub(crate) struct Caller {
 impl Caller {
     /// One that was never here.
     pub(crate) fn new(rig: &Rig) -> Caller {
+        Caller::elsewhere(rig, rig.address(), rig.address().ip())
+    }
+
+    /// One that reaches the page at `gateway`, from `here`.
+    pub(crate) fn elsewhere(rig: &Rig, gateway: SocketAddr, here: IpAddr) -> Caller {
         let mut roots = RootCertStore::empty();
         let pem = std::fs::read(rig.folder.0.join("host/web.pem")).unwrap();
         roots
@@ -56,7 +63,8 @@ impl Caller {
             .with_root_certificates(roots)
             .with_no_client_auth();
         Caller {
-            gateway: rig.address(),
+            gateway,
+            here,
             config: Arc::new(config),
             key: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
             cookie: String::new(),

@@ -11,3 +11,5 @@ mod remote;
 mod session;
 #[path = "../support/mod.rs"]
 mod support;
+mod translated;
+mod translator;

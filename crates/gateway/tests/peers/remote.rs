@@ -1,6 +1,7 @@
 //! The other end of a connection: `str0m` too, in a thread of the test.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid};
 use str0m::net::{Protocol, Receive};
 use str0m::rtp::{Extension, RtpPacket};
 use str0m::{Candidate, Event, Input, Output, Rtc};
-use tokio_tungstenite::tungstenite::WebSocket;
+use tokio_tungstenite::tungstenite::{self, WebSocket};
 
 use super::caller::{Caller, Secure, next, say};
 use super::support::TIMEOUT;
@@ -49,6 +50,8 @@ pub(crate) struct Remote {
     /// Loses each so many-th datagram of media, if it is not 0.
     pub(crate) loses_each: u32,
     count: u32,
+    /// How the gateway described itself.
+    pub(crate) answer: String,
     /// What arrived and nobody has looked at.
     early: VecDeque<Arrived>,
 }
@@ -92,7 +95,7 @@ impl Remote {
         let connect = next(&mut socket).unwrap();
         assert_eq!(connect["type"], "connect");
         assert_eq!(connect["connectionId"], ID);
-        let (udp, mut rtc) = offer(caller.gateway.ip(), h264);
+        let (udp, mut rtc) = offer(caller.here, h264);
         let mut api = rtc.sdp_api();
         let video = api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
         api.add_media(MediaKind::Audio, Direction::RecvOnly, None, None, None);
@@ -113,8 +116,8 @@ impl Remote {
         }
         assert_eq!(answer["from"], ID);
         let sdp = answer["data"]["sdp"].as_str().unwrap();
-        let answer = SdpAnswer::from_sdp_string(sdp).unwrap();
-        rtc.sdp_api().accept_answer(pending, answer).unwrap();
+        let described = SdpAnswer::from_sdp_string(sdp).unwrap();
+        rtc.sdp_api().accept_answer(pending, described).unwrap();
         Ok(Remote {
             socket,
             udp,
@@ -124,6 +127,7 @@ impl Remote {
             told,
             loses_each: 0,
             count: 0,
+            answer: sdp.to_owned(),
             early: VecDeque::new(),
         })
     }
@@ -175,6 +179,32 @@ impl Remote {
         early.append(&mut remote.early);
         remote.early = early;
         remote
+    }
+
+    /// Looks for a way until the gateway says something, what that is; nothing may have arrived.
+    pub(crate) fn told_before_media(&mut self) -> Value {
+        self.socket.get_ref().sock.set_nonblocking(true).unwrap();
+        let until = Instant::now() + TIMEOUT;
+        while Instant::now() < until {
+            let arrived = self.turn();
+            assert!(arrived.is_empty(), "{arrived:?}");
+            match self.socket.read() {
+                Ok(tungstenite::Message::Text(text)) => {
+                    self.socket.get_ref().sock.set_nonblocking(false).unwrap();
+                    return serde_json::from_str(&text).unwrap();
+                }
+                Ok(_) => {}
+                Err(tungstenite::Error::Io(e)) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(e) => panic!("{e}"),
+            }
+        }
+        panic!("nothing was said");
+    }
+
+    /// The gateway has one more address.
+    pub(crate) fn candidate(&mut self, words: &str) {
+        let candidate = Candidate::from_sdp_string(words).unwrap();
+        self.rtc.add_remote_candidate(candidate);
     }
 
     /// Looks for another way, as a browser does whose network has changed: other credentials for ICE, and another

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, Setup};
+use openuvr_gateway::{Certificate, Gateway, PublicAddress, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
@@ -112,7 +112,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), ice_servers, LOCAL, None, change)
+        Rig::made(name, pattern(size), (ice_servers, &[]), LOCAL, None, change)
     }
 
     /// The same with other pictures.
@@ -122,7 +122,7 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, capture, ice_servers, LOCAL, None, change)
+        Rig::made(name, capture, (ice_servers, &[]), LOCAL, None, change)
     }
 
     /// The same, whose page and media are at another address of this machine.
@@ -133,19 +133,30 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), ice_servers, web, None, change)
+        Rig::made(name, pattern(size), (ice_servers, &[]), web, None, change)
     }
 
     /// The same, which a portal controls.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
         let lease = Some(Arc::new(lease));
-        Rig::made(name, pattern(size), Vec::new(), LOCAL, lease, |_| ())
+        Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
+    }
+
+    /// The same, which is told of addresses by which others reach it.
+    pub(crate) fn known_at(
+        web: IpAddr,
+        name: &str,
+        ice_servers: Vec<IceServer>,
+        addresses: &[PublicAddress],
+    ) -> Rig {
+        let capture = pattern(Size::new(320, 192));
+        Rig::made(name, capture, (ice_servers, addresses), web, None, |_| ())
     }
 
     fn made(
         name: &str,
         capture: Box<dyn Capture>,
-        ice_servers: Vec<IceServer>,
+        (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
         lease: Option<Arc<Lease>>,
         change: impl FnOnce(&mut Config),
@@ -190,6 +201,7 @@ impl Rig {
         let setup = Setup {
             ice_servers,
             lease,
+            addresses: addresses.to_vec(),
             bind: (web, 0).into(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),

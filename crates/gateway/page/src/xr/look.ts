@@ -68,12 +68,15 @@ export class Look {
     this.pitch = Math.max(-STEEP, Math.min(STEEP, this.pitch + sign * y * TURN));
   }
 
-  /** It begins to look, and ahead; whether the person lets it. */
-  async begin(): Promise<boolean> {
+  /** Whether the person lets it look. */
+  async isAllowed(): Promise<boolean> {
+    return !Phone.isHeld() || (await this.phone.isAllowed());
+  }
+
+  /** It begins to look, and ahead. */
+  begin() {
     [this.yaw, this.pitch, this.held] = [0, 0, null];
-    if (Phone.isHeld() && !(await this.phone.isAllowed())) return false;
     this.phone.recentre();
-    return true;
   }
 
   /** The head, and when it was there. */

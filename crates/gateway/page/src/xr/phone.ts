@@ -14,14 +14,20 @@ export function orientation(alpha: number, beta: number, gamma: number, screen: 
 export class Phone {
   /** Where it looked when it began: that is ahead. */
   private ahead: number | null = null;
+  /** Where it looks, by the compass, once it has said so. */
+  private newest: Quaternion | null = null;
 
   constructor(private readonly turned: (orientation: Quaternion) => void) {
     addEventListener("deviceorientation", ({ alpha, beta, gamma }) => {
       if (alpha === null || beta === null || gamma === null) return;
-      const now = orientation(alpha, beta, gamma, screen.orientation?.angle ?? 0);
-      this.ahead ??= heading(now);
-      this.turned(times(around(1, -this.ahead), now));
+      this.newest = orientation(alpha, beta, gamma, screen.orientation?.angle ?? 0);
+      this.tell(this.newest);
     });
+  }
+
+  private tell(now: Quaternion) {
+    this.ahead ??= heading(now);
+    this.turned(times(around(1, -this.ahead), now));
   }
 
   /** Whether this is a device that is held in the hand. */
@@ -32,11 +38,16 @@ export class Phone {
   /** Some browsers ask their person; whether it may be looked at. */
   async isAllowed(): Promise<boolean> {
     const asks = DeviceOrientationEvent as unknown as { requestPermission?: () => Promise<string> };
-    return (await asks.requestPermission?.()) !== "denied";
+    try {
+      return (await asks.requestPermission?.()) !== "denied";
+    } catch {
+      return false;
+    }
   }
 
-  /** Where it looks next is ahead. */
+  /** Where it looks now is ahead; what has not said where it looks says it next. */
   recentre() {
     this.ahead = null;
+    if (this.newest) this.tell(this.newest);
   }
 }

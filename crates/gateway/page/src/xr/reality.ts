@@ -180,8 +180,13 @@ export class Reality {
   }
 
   private async toggle() {
-    const looks = !this.looks && (await this.look.begin());
-    this.looks = looks;
+    if (this.looks) {
+      this.looks = false;
+    } else if ((await this.look.isAllowed()) && !this.looks) {
+      // Of two presses while the browser asks its person the second begins nothing anew.
+      this.look.begin();
+      this.looks = true;
+    }
     this.changed();
   }
 

@@ -1,0 +1,183 @@
+//! Machines behind address translators, as near as one machine can come: network namespaces, one of which passes
+//! datagrams on between the others as the kernel's translator does it.
+//!
+//! ```text
+//!  host 10.0.0.2 ──┐ 203.0.113.7         203.0.113.9 ┌── browser 192.168.7.2
+//!                  └──────── translators ────────────┘
+//!                                 └── 198.51.100.2, where the STUN server is
+//! ```
+
+#![expect(clippy::print_stderr, reason = "a test that can't run here says why")]
+
+use std::fs::File;
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fd::AsFd as _;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Where the others find the host.
+pub(crate) const PUBLIC: &str = "203.0.113.7";
+/// Where the host is.
+pub(crate) const HOST: &str = "10.0.0.2";
+/// Where the browser is.
+pub(crate) const BROWSER: &str = "192.168.7.2";
+/// Where a STUN server may be.
+pub(crate) const SERVER: &str = "198.51.100.2";
+
+/// Who there is, and their addresses; `.1` of each network is the translators'.
+const ENDS: [(&str, &str); 3] = [("host", HOST), ("browser", BROWSER), ("server", SERVER)];
+
+/// What lets the browser's side in to the host.
+pub(crate) enum Inward {
+    /// All that is sent to its public address, as on a cloud machine.
+    All,
+    /// One port, which has another number there, as a home router is told.
+    Port { outside: u16, inside: u16 },
+}
+
+/// Gone when dropped.
+pub(crate) struct Network(String);
+
+impl Network {
+    /// `None`, said aloud, without the privilege or the tools.
+    pub(crate) fn new() -> Option<Network> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: network namespaces need root");
+            return None;
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let network = Network(format!("ouvr-a{}-{count}", std::process::id()));
+        let middle = network.name("translators");
+        run(&format!("ip netns add {middle}"))?;
+        for (end, address) in ENDS {
+            let name = network.name(end);
+            let (net, _) = address.rsplit_once('.')?;
+            run(&format!("ip netns add {name}"))?;
+            run(&format!(
+                "ip -n {middle} link add {end} type veth peer name cable netns {name}"
+            ))?;
+            run(&format!("ip -n {middle} address add {net}.1/24 dev {end}"))?;
+            run(&format!("ip -n {middle} link set {end} up"))?;
+            run(&format!("ip -n {name} address add {address}/24 dev cable"))?;
+            run(&format!("ip -n {name} link set cable up"))?;
+            run(&format!("ip -n {name} link set lo up"))?;
+            run(&format!("ip -n {name} route add default via {net}.1"))?;
+        }
+        let on = "echo 1 > /proc/sys/net/ipv4/ip_forward";
+        command(&["ip", "netns", "exec", &middle, "sh", "-c", on])?;
+        // A private address means nothing on the other side.
+        network.rule("-t raw -A PREROUTING -i browser -d 10.0.0.0/24 -j DROP")?;
+        network.rule("-t raw -A PREROUTING -i host -d 192.168.7.0/24 -j DROP")?;
+        network.rule(&format!(
+            "-t nat -A POSTROUTING -s {HOST} -j SNAT --to-source {PUBLIC}"
+        ))?;
+        network.rule("-t nat -A POSTROUTING -s 192.168.7.0/24 -j SNAT --to-source 203.0.113.9")?;
+        Some(network)
+    }
+
+    /// From now on.
+    pub(crate) fn let_in(&self, inward: &Inward) {
+        match inward {
+            Inward::All => {
+                let all =
+                    format!("-t nat -A PREROUTING -d {PUBLIC} -j DNAT --to-destination {HOST}");
+                self.rule(&all).unwrap();
+            }
+            Inward::Port { outside, inside } => {
+                for protocol in ["tcp", "udp"] {
+                    self.rule(&format!(
+                        "-t nat -A PREROUTING -d {PUBLIC} -p {protocol} --dport {outside} \
+                         -j DNAT --to-destination {HOST}:{inside}"
+                    ))
+                    .unwrap();
+                }
+            }
+        }
+    }
+
+    fn rule(&self, words: &str) -> Option<()> {
+        let middle = self.name("translators");
+        run(&format!("ip netns exec {middle} iptables -w {words}"))
+    }
+
+    fn name(&self, end: &str) -> String {
+        format!("{}-{end}", self.0)
+    }
+
+    /// Does something on this machine: its sockets and its threads stay there.
+    pub(crate) fn on<T>(&self, end: &str, what: impl FnOnce() -> T) -> T {
+        let enter = |path: &str| {
+            let there = File::open(path).unwrap();
+            move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        };
+        let here = File::open("/proc/thread-self/ns/net").unwrap();
+        enter(&format!("/run/netns/{}", self.name(end)));
+        let done = what();
+        move_into_link_name_space(here.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        done
+    }
+
+    /// coturn as a STUN server, which takes nothing else; `None`, said aloud: it is not installed.
+    pub(crate) fn stun_server(&self) -> Option<StunServer> {
+        let name = self.name("server");
+        let mut words = vec!["ip", "netns", "exec", &name, "turnserver", "-n"];
+        words.extend(["--stun-only", "--no-cli", "--no-tls", "--no-dtls"]);
+        words.extend(["--listening-ip", SERVER, "--pidfile", "/dev/null"]);
+        words.extend(["--log-file", "stdout"]);
+        if Command::new("turnserver").arg("--help").output().is_err() {
+            eprintln!("skipped: install coturn for it, or run ./dev test-web");
+            return None;
+        }
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Some(StunServer(command.spawn().unwrap()))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for end in ["translators", "host", "browser", "server"] {
+            let _ = Command::new("ip")
+                .args(["netns", "del", &self.name(end)])
+                .output();
+        }
+    }
+}
+
+/// Ended with the test.
+pub(crate) struct StunServer(Child);
+
+impl Drop for StunServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn run(line: &str) -> Option<()> {
+    command(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// `None`, said aloud, if it fails.
+fn command(words: &[&str]) -> Option<()> {
+    match Command::new(words[0]).args(&words[1..]).output() {
+        Ok(out) if out.status.success() => Some(()),
+        Ok(out) => {
+            let error = String::from_utf8_lossy(&out.stderr);
+            eprintln!("skipped: not possible here: {words:?}: {error}");
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: {} does not run: {error}", words[0]);
+            None
+        }
+    }
+}
