@@ -15,6 +15,7 @@ mod handshake;
 mod media;
 mod outside;
 mod players;
+#[cfg(feature = "portal")]
 mod portals;
 mod sessions;
 mod sys;
@@ -62,11 +63,11 @@ const TARGETS: &[(&str, Target)] = &[
     ("gateway_messages", outside::gateway_messages),
     ("recording", outside::recording),
     ("opentrack", outside::opentrack),
-    ("session_endpoint", portals::session_endpoint),
-    ("applications", portals::applications),
-    ("oidc_claims", portals::oidc_claims),
-    ("slurm_output", portals::slurm_output),
-    ("pods", portals::pods),
+    #[cfg(feature = "portal")] ("session_endpoint", portals::session_endpoint),
+    #[cfg(feature = "portal")] ("applications", portals::applications),
+    #[cfg(feature = "portal")] ("oidc_claims", portals::oidc_claims),
+    #[cfg(feature = "portal")] ("slurm_output", portals::slurm_output),
+    #[cfg(feature = "portal")] ("pods", portals::pods),
     ("link_script", link_script),
     ("captures", captures::captures),
     ("capi_host", sys::host),
