@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use openuvr_runtime::lock::lock;
@@ -14,9 +14,9 @@ use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 
+use crate::counter::Counter;
 use crate::ice::IceServer;
 use crate::reflexive::{Heard, Reflexive, may_be_reached};
-use crate::shared::{Counter, Shared};
 
 /// How long a name of a server is taken to mean the same (guess) …
 const NAME_LASTS: Duration = Duration::from_secs(600);
@@ -151,21 +151,21 @@ impl Addresses {
     }
 }
 
-/// Asks these servers for ever.
-pub(crate) async fn ask(shared: std::sync::Arc<Shared>, servers: Vec<IceServer>) {
+/// Asks these servers for ever, from this socket.
+pub(crate) async fn ask(addresses: Arc<Addresses>, media: Arc<UdpSocket>, servers: Vec<IceServer>) {
     let names: Vec<(String, u16)> = (servers.iter().filter_map(IceServer::stun))
         .map(|(host, port)| (host.to_owned(), port))
         .collect();
     if names.is_empty() {
         return;
     }
-    let Addresses { asked, .. } = &shared.addresses;
+    let asked = &addresses.asked;
     loop {
-        let found = look_up(&names, &shared.media).await;
+        let found = look_up(&names, &media).await;
         lock(asked).ask(Instant::now(), &found);
         let began = Instant::now();
         loop {
-            let next = shared.addresses.poll(&shared.media);
+            let next = addresses.poll(&media);
             let answered = !lock(asked).addresses().is_empty();
             let lasts = match answered {
                 true => NAME_LASTS,

@@ -19,6 +19,7 @@
 mod addresses;
 mod connection;
 mod control;
+mod counter;
 mod cursor;
 mod figures;
 mod frames;
@@ -164,7 +165,8 @@ impl Gateway {
                 tokio::spawn(server::take(shared.clone(), listener, tls));
                 tokio::spawn(server::receive(shared.clone(), receiving));
                 let servers = shared.ice_servers.clone();
-                tokio::spawn(addresses::ask(shared.clone(), servers));
+                let (addresses, media) = (shared.addresses.clone(), shared.media.clone());
+                tokio::spawn(addresses::ask(addresses, media, servers));
                 let _ = stopped.await;
                 shared.stopping.send_replace(true);
                 // A browser that does not take its goodbye goes without.

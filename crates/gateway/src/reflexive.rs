@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_repeated_at_the_times_of_the_specification_and_then_fails() {
+    fn a_question_is_repeated_as_specified_and_then_fails() {
         let start = Instant::now();
         let mut now = start;
         let mut asked = asked(now);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_where_the_socket_is_seen_until_another_says_otherwise() {
+    fn the_newest_answer_says_where_the_socket_is_seen() {
         let mut now = Instant::now();
         let mut asked = asked(now);
         for mapped in [

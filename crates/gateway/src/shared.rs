@@ -1,7 +1,6 @@
 //! What the gateway's tasks share, and the limits on what strangers can make them keep.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use openuvr_proto::control::identity::PublicKey;
@@ -10,6 +9,7 @@ use openuvr_runtime::lock::lock;
 use tokio::sync::watch;
 
 use crate::addresses::{Addresses, PublicAddress};
+use crate::counter::Counter;
 use crate::ice::IceServer;
 use crate::lease::Lease;
 use crate::login::Logins;
@@ -27,20 +27,6 @@ pub(crate) struct Ends {
     pub(crate) theirs: SocketAddr,
     /// Where it reached us.
     pub(crate) ours: SocketAddr,
-}
-
-/// A number that only grows.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// What happened since the gateway began.
@@ -84,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) media: Arc<UdpSocket>,
     pub(crate) media_port: u16,
     /// Where others reach it.
-    pub(crate) addresses: Addresses,
+    pub(crate) addresses: Arc<Addresses>,
     pub(crate) counters: Counters,
     /// Whether the gateway stops: each connection watches it as long as it is there.
     pub(crate) stopping: watch::Sender<bool>,
@@ -109,7 +95,7 @@ impl Shared {
             lease,
             media: Arc::new(media),
             media_port: here.port(),
-            addresses: Addresses::new(here, addresses),
+            addresses: Arc::new(Addresses::new(here, addresses)),
             counters: Counters::default(),
             stopping: watch::Sender::new(false),
             logins: Mutex::default(),

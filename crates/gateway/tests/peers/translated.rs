@@ -71,7 +71,7 @@ fn figure(caller: &Caller, name: &str) -> u64 {
 }
 
 #[test]
-fn without_a_word_of_its_public_address_no_media_reach_a_browser() {
+fn without_its_public_address_no_media_flow() {
     let Some(network) = Network::new() else {
         return;
     };
