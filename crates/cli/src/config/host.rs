@@ -281,7 +281,7 @@ the last counts. --help says more on each than -h.";
             /// file of settings, since other programs see command lines. Of those with stun: the host asks, too,
             /// where they see it, and tells pages so.
             web_ice: Vec<IceServer> = "web-ice", ice_servers(), Default::Unset("the browser's own addresses");
-            /// Addresses by which browsers reach this host through an address translator, IP[:PORT].
+            /// Addresses that a translator gives this host, IP[:PORT].
             /// For a host behind a home router, or on a cloud machine with a private address: pages are told
             /// of them for media, and the person for the page. Without a port it is that of --web; the
             /// translator has to pass TCP and UDP on to there. With commas between. docs/clients.md says more.
