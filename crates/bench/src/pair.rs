@@ -240,18 +240,28 @@ pub(crate) fn stream_of(host: &mut Child) -> Result<String> {
 
 /// What stands behind these words in a child's log, for which it is given the time that it has to listen.
 fn wait_until_said(child: &mut Child, words: &str) -> Result<String> {
+    wait_for(child, &format!("say {words:?}"), |child| child.said(words))
+}
+
+/// Waits until `look` finds something; `what` is what the child is to do for that. It is given the time that it has to
+/// listen.
+///
+/// # Errors
+/// It has ended, or it takes too long: one line, and the child's last ones.
+pub(crate) fn wait_for<T>(
+    child: &mut Child,
+    what: &str,
+    mut look: impl FnMut(&Child) -> Option<T>,
+) -> Result<T> {
     let until = clock::now() + LISTENS_WITHIN;
     loop {
-        if let Some(said) = child.said(words) {
-            return Ok(said);
+        if let Some(found) = look(child) {
+            return Ok(found);
         }
         child.check()?;
         if clock::now() > until {
-            bail!(
-                "the {} does not say {words:?}{}",
-                child.name(),
-                child.last_words()
-            );
+            let (name, words) = (child.name(), child.last_words());
+            bail!("the {name} did not {what}{words}");
         }
         clock::sleep_until(clock::now() + Duration::from_millis(20));
     }
@@ -382,20 +392,9 @@ pub(crate) const TCP: Tables = ["tcp", "tcp6"];
 
 /// Waits until somebody in a child's network namespace, usually the child, has a port.
 pub(crate) fn wait_until_bound(child: &mut Child, port: u16, tables: &Tables) -> Result<()> {
-    let until = clock::now() + LISTENS_WITHIN;
-    while !is_bound(child.id(), port, tables) {
-        child.check()?;
-        if clock::now() > until {
-            bail!(
-                "the {} did not open {} port {port}{}",
-                child.name(),
-                tables[0],
-                child.last_words()
-            );
-        }
-        clock::sleep_until(clock::now() + Duration::from_millis(20));
-    }
-    Ok(())
+    wait_for(child, &format!("open {} port {port}", tables[0]), |child| {
+        is_bound(child.id(), port, tables).then_some(())
+    })
 }
 
 /// Whether any process of the network namespace of process `id` has the port.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Holder, SessionUuid, Ticket, TicketSigner, UnixTime};
 use openuvr_proto::time::Instant;
@@ -25,7 +25,7 @@ use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET, memory_mib};
 use super::stats::{Range, Summary};
 use crate::child::Child;
-use crate::pair::TemporaryDir;
+use crate::pair::{TemporaryDir, wait_for};
 use crate::programs::{openuvr, program};
 
 /// Measure how many sessions of a portal this machine carries.
@@ -66,8 +66,8 @@ pub(crate) struct Args {
     application: Vec<String>,
 }
 
-/// How long a session, or its first picture at the client, may take.
-const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+/// How long a ticket is good for: the client shows it at once.
+const TICKET_LIFE: Duration = Duration::from_secs(30);
 
 /// Caches and estimates settle.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -212,7 +212,7 @@ impl Session {
         let out = std::fs::File::create(&said)?;
         command.stdout(out);
         let mut host = Child::start("session", command, Some(&folder.join("session.log")))?;
-        let at = wait_for(&mut host, || {
+        let at = wait_for(&mut host, "say where it can be played", |_| {
             let text = std::fs::read_to_string(&said).unwrap_or_default();
             let first = text.lines().next()?;
             serde_json::from_str::<Value>(first).ok()
@@ -225,11 +225,14 @@ impl Session {
             .arg("--config-dir")
             .arg(folder.join("keys"));
         let mut client = Child::start("client", client, Some(&folder.join("client.log")))?;
-        wait_for(&mut client, || {
+        let shown = wait_for(&mut client, "show a picture", |_| {
             let text = std::fs::read_to_string(&record).ok()?;
             let rows = journey::parse(&text).ok()?;
             rows.iter().any(Row::is_whole).then_some(())
-        })?;
+        });
+        // A session that has ended is why, whatever the client says.
+        host.check()?;
+        shown?;
         Ok(Session {
             client,
             host,
@@ -270,26 +273,6 @@ impl Drop for Session {
     }
 }
 
-/// What it says, as soon as it says it.
-fn wait_for<T>(child: &mut Child, mut said: impl FnMut() -> Option<T>) -> Result<T> {
-    let until = clock::now() + BEGINS_WITHIN;
-    loop {
-        if let Some(said) = said() {
-            return Ok(said);
-        }
-        child.check()?;
-        if clock::now() > until {
-            bail!(
-                "the {} does not begin within {} s{}",
-                child.name(),
-                BEGINS_WITHIN.as_secs(),
-                child.last_words()
-            );
-        }
-        clock::sleep_until(clock::now() + Duration::from_millis(20));
-    }
-}
-
 /// The link by which a client comes to a session that has said this.
 fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<String> {
     let text = |name: &str| said[name].as_str().unwrap_or_default();
@@ -302,7 +285,7 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
         session,
         role: Role::Player,
         holder: Holder::FirstToCome,
-        not_after: now.plus(BEGINS_WITHIN),
+        not_after: now.plus(TICKET_LIFE),
         id: Ticket::new_id().context("the system gives no random numbers")?,
     };
     let ticket = ticket.sign(signer);

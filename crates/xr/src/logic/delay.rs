@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use openuvr_proto::quantile::nearest_rank;
+
 /// Frames that are looked at: one second and a half at 90 a second.
 const KEPT: usize = 135;
 
@@ -68,8 +70,7 @@ impl DelayEstimate {
         let mut sorted: Vec<Duration> = self.newest.iter().copied().collect();
         sorted.sort_unstable();
         let median = sorted[sorted.len() / 2];
-        // The nearest rank of 99 in 100.
-        let p99 = sorted[(sorted.len() * 99).div_ceil(100) - 1];
+        let p99 = nearest_rank(&sorted, 99)?;
         Some(Delay {
             median,
             safe: (p99 + MARGIN).min(LONGEST),
