@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Holder, SessionUuid, Ticket, TicketSigner, UnixTime};
 use openuvr_proto::time::Instant;
@@ -217,6 +217,9 @@ impl Session {
             let first = text.lines().next()?;
             serde_json::from_str::<Value>(first).ok()
         })?;
+        if let Some(why) = at["why"].as_str() {
+            bail!("the session has ended: {why}");
+        }
         let link = link(&at, id, &signer)?;
         let mut client = openuvr("client")?;
         client
