@@ -2,7 +2,7 @@
 //! The tests of launchers start it; it shows nothing.
 //!
 //! It answers each TCP connection with a line, its session, and then does what a line from there says:
-//! `exit CODE`, or nothing.
+//! `exit CODE`, `log TEXT` (a line on standard error), or nothing.
 
 #![expect(
     clippy::disallowed_methods,
@@ -43,6 +43,9 @@ fn main() -> io::Result<()> {
         let _ = BufReader::new(stream).read_line(&mut line);
         if let Some(code) = line.trim().strip_prefix("exit ") {
             std::process::exit(code.parse().unwrap_or(1));
+        }
+        if let Some(text) = line.trim().strip_prefix("log ") {
+            writeln!(io::stderr(), "{text}")?;
         }
     }
     Ok(())

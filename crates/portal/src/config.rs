@@ -1,5 +1,6 @@
 //! The portal's configuration: a file in TOML, and what the command line says instead.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
+use crate::launch::kubernetes::{Network, SHARED_MEMORY};
 use crate::oidc::OidcSection;
 
 /// All that can be said. Paths count from the file's folder.
@@ -91,6 +93,25 @@ pub(crate) struct KubernetesSection {
     /// The group of the volume, which the program is in.
     #[serde(default = "saves_group")]
     pub(crate) saves_group: i64,
+    /// `pod`, or `host` for that of the node.
+    #[serde(default)]
+    pub(crate) network: Network,
+    /// The user and group of the program, by number.
+    #[serde(default = "saves_group")]
+    pub(crate) user: i64,
+    /// Secrets with which nodes fetch the image.
+    #[serde(default)]
+    pub(crate) pull_secrets: Vec<String>,
+    /// The runtime of the containers.
+    #[serde(default)]
+    pub(crate) runtime_class: Option<String>,
+    /// The size of `/dev/shm`.
+    #[serde(default = "shared_memory_mib")]
+    pub(crate) shared_memory_mib: u64,
+}
+
+fn shared_memory_mib() -> u64 {
+    SHARED_MEMORY >> 20
 }
 
 /// That of the account in `crates/portal/deploy/Containerfile`.
@@ -119,6 +140,14 @@ pub(crate) struct SlurmSection {
     pub(crate) options: Vec<String>,
     /// The partition, where an application names none.
     pub(crate) partition: Option<String>,
+    /// More options of `sbatch` for one application, by its name.
+    pub(crate) application_options: BTreeMap<String, Vec<String>>,
+    /// More options of `sbatch` for one person, by the account's name.
+    pub(crate) user_options: BTreeMap<String, Vec<String>>,
+    /// Jobs are submitted by the person's own account of the cluster.
+    pub(crate) as_user: bool,
+    /// The folder of jobs' logs, which the nodes have under the same path.
+    pub(crate) logs: Option<PathBuf>,
 }
 
 impl Default for SlurmSection {
@@ -127,6 +156,10 @@ impl Default for SlurmSection {
             program: program_of_clusters(),
             options: Vec::new(),
             partition: None,
+            application_options: BTreeMap::new(),
+            user_options: BTreeMap::new(),
+            as_user: false,
+            logs: None,
         }
     }
 }
@@ -196,12 +229,13 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
                 .kubernetes
                 .as_mut()
                 .and_then(|of| of.kubeconfig.as_mut());
+            let logs = config.slurm.logs.as_mut();
             let oidc = config.oidc.as_mut();
             let (secret, ca) = oidc.map_or((None, None), |of| {
                 (of.client_secret_file.as_mut(), of.ca.as_mut())
             });
             let (certificate, key) = (config.certificate.as_mut(), config.key.as_mut());
-            for path in [certificate, key, cluster, secret, ca]
+            for path in [certificate, key, cluster, logs, secret, ca]
                 .into_iter()
                 .flatten()
             {

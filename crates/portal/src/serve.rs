@@ -147,6 +147,11 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
                     root: config.data.join(SAVES),
                     group: section.saves_group,
                 }),
+                network: section.network,
+                user: section.user,
+                pull_secrets: section.pull_secrets.clone(),
+                runtime_class: section.runtime_class.clone(),
+                shared_memory: section.shared_memory_mib.saturating_mul(1 << 20),
                 ..KubernetesConfig::new(section.image.clone())
             })))
         }
@@ -154,6 +159,10 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             program: config.slurm.program.clone(),
             options: config.slurm.options.clone(),
             partition: config.slurm.partition.clone(),
+            application_options: config.slurm.application_options.clone(),
+            user_options: config.slurm.user_options.clone(),
+            as_user: config.slurm.as_user,
+            logs: config.slurm.logs.clone(),
             environment: BTreeMap::new(),
         }))),
         other => bail!(

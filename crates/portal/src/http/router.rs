@@ -53,6 +53,7 @@ fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(sessions::session, sessions::start, sessions::stop))
         .routes(routes!(sessions::share))
         .routes(routes!(sessions::ticket))
+        .routes(routes!(sessions::log))
         .routes(routes!(sessions::history))
         .routes(routes!(events::events))
         .routes(routes!(operator::sessions))

@@ -11,6 +11,7 @@
 mod endpoint;
 pub mod kubernetes;
 pub mod local;
+mod log;
 mod poll;
 pub mod slurm;
 mod spec;
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
 pub use self::endpoint::{Endpoint, LineError, MAX_LINE};
+pub use self::log::MAX_TAIL;
 pub use self::spec::{LaunchSpec, SessionId, SessionIdError};
 
 /// The engines by their names in the portal's configuration (`launcher = "local"`).
@@ -60,6 +62,13 @@ pub trait Launcher: Send + Sync {
     /// once, and one that was soon left may be left out; the last is never left out. The stream does not end by
     /// itself: an error says that the engine can't be asked, and the stream goes on when it can be again.
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>>;
+
+    /// The newest lines that a session's programs wrote to standard error, [`MAX_TAIL`] bytes at most, as plain text.
+    /// `None` where the engine keeps no log of it, or has forgotten the session.
+    ///
+    /// # Errors
+    /// The engine can't be asked, or the log can't be read.
+    async fn log(&self, session: SessionId) -> Result<Option<String>, LaunchError>;
 
     /// The machines that sessions run on.
     ///

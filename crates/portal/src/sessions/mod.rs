@@ -211,6 +211,39 @@ impl Sessions {
         }
     }
 
+    /// The end of a session's log, for its owner and for operators. `None`: there is no such session, or it is another's.
+    /// The text is empty where no log is kept.
+    pub(crate) async fn log(
+        &self,
+        session: SessionId,
+        user: &User,
+    ) -> Result<Option<String>, Refused> {
+        let Some((owner, kept)) = self.store.log(session).await? else {
+            return Ok(None);
+        };
+        if owner != user.name && !user.operator {
+            return Ok(None);
+        }
+        let log = match kept {
+            Some(kept) => Some(kept),
+            None => self.launcher.log(session).await?,
+        };
+        Ok(Some(log.unwrap_or_default()))
+    }
+
+    /// Keeps the end of a session's log, before its engine forgets it.
+    async fn keep_log(&self, session: SessionId) {
+        match self.launcher.log(session).await {
+            Ok(Some(log)) if !log.is_empty() => {
+                if let Err(why) = self.store.note_log(session, &log).await {
+                    warn!(%session, "log not kept: {why}");
+                }
+            }
+            Ok(_) => {}
+            Err(why) => warn!(%session, "log not kept: {why}"),
+        }
+    }
+
     /// Lets everybody who may log in watch it, or no more.
     pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
         self.store.share(session, shared).await?;
@@ -326,6 +359,9 @@ impl Sessions {
             Err(why) => warn!(%session, "whose it is can't be looked up: {why}"),
         }
         let server = observed.server.clone();
+        if phase.is_final() {
+            self.keep_log(session).await;
+        }
         self.registry.apply(observed, Instant::now());
         let (code, why) = match phase {
             Phase::Ended { code, why } => (code, why),
@@ -378,6 +414,7 @@ impl Sessions {
         let session = seen.observed.session;
         warn!(%session, "stopped: {why}");
         self.registry.stopping(session, why);
+        self.keep_log(session).await;
         let _ = self
             .store
             .note_end(session, seen.observed.server.as_deref(), None, why)

@@ -117,6 +117,31 @@ impl Store {
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
+    /// Keeps the end of a session's log, if none is kept yet.
+    pub(crate) async fn note_log(&self, session: SessionId, log: &str) -> Result<(), StoreError> {
+        sqlx::query("UPDATE history SET log = $2 WHERE session = $1 AND log IS NULL")
+            .bind(session.to_string())
+            .bind(log)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// The account that a session belongs to, and the end of its log where that is kept.
+    pub(crate) async fn log(
+        &self,
+        session: SessionId,
+    ) -> Result<Option<(String, Option<String>)>, StoreError> {
+        let row = sqlx::query("SELECT user_name, log FROM history WHERE session = $1")
+            .bind(session.to_string())
+            .fetch_optional(&self.pool)
+            .await?;
+        let read = |row: AnyRow| Ok((row.try_get("user_name")?, row.try_get("log")?));
+        row.map(read)
+            .transpose()
+            .map_err(|why: sqlx::Error| why.into())
+    }
+
     /// Lets everybody who may log in watch it, or no more.
     pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
         sqlx::query("UPDATE history SET shared = $2 WHERE session = $1")

@@ -5,7 +5,7 @@ use sqlx::AnyPool;
 use super::StoreError;
 
 /// What each version adds. A version that was released is never changed; a new one is added behind it.
-const STEPS: [&[&str]; 2] = [
+const STEPS: [&[&str]; 3] = [
     &[
         "CREATE TABLE users (
         name TEXT PRIMARY KEY,
@@ -42,6 +42,7 @@ const STEPS: [&[&str]; 2] = [
         verifier TEXT NOT NULL,
         created BIGINT NOT NULL)",
     ],
+    &["ALTER TABLE history ADD COLUMN log TEXT"],
 ];
 
 /// The version of this program's tables.

@@ -40,8 +40,9 @@ impl Engine for Slurm {
         Arc::new(slurm::Slurm::new(SlurmConfig {
             program: vec![program().display().to_string()],
             options: vec!["--licenses=session:1".to_owned()],
-            partition: None,
+            logs: Some(self.cluster.folder.clone()),
             environment: [("SLURM_CONF".to_owned(), self.configuration())].into(),
+            ..SlurmConfig::default()
         }))
     }
 

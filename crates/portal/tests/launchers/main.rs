@@ -20,6 +20,8 @@ macro_rules! engines {
                 is_found_again
                 ends_with_all_that_it_started
                 ends_by_itself
+                reports_every_exit_code_as_its_own
+                keeps_its_log
                 is_killed_by_somebody
                 waits_until_there_is_room
                 says_something_else

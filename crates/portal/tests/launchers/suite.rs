@@ -326,6 +326,46 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
     portal.end();
 }
 
+/// 124 and 127 are also those of timeout(1) and env(1), with which an engine may have started the program.
+pub(crate) fn reports_every_exit_code_as_its_own(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    for exit_code in [124, 127] {
+        let mut spec = spec(&[]);
+        spec.max_duration = Some(Duration::from_secs(3600));
+        portal.launch(&spec).unwrap();
+        let running = portal.until_running(spec.session);
+        running.ask(&format!("exit {exit_code}"));
+        let (code, why) = portal.until_ended(spec.session);
+        assert_eq!(code, Some(exit_code), "{why}");
+        assert!(
+            !why.contains("time") && !why.contains("program is not"),
+            "{why}"
+        );
+        portal.stop(spec.session);
+    }
+    portal.end();
+}
+
+pub(crate) fn keeps_its_log(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let spec = spec(&[]);
+    portal.launch(&spec).unwrap();
+    let log = || portal.runtime.block_on(portal.launcher.log(spec.session));
+    let running = portal.until_running(spec.session);
+    running.ask("log the first line");
+    let has = |text: &str| log().unwrap().is_some_and(|log| log.contains(text));
+    wait("its log is read while it runs", || has("the first line\n"));
+    running.ask("log the last line");
+    running.ask("exit 3");
+    portal.until_ended(spec.session);
+    wait("its log is read after its end", || {
+        has("the first line\nthe last line\n")
+    });
+    portal.stop(spec.session);
+    wait("its log is gone with it", || log().unwrap().is_none());
+    portal.end();
+}
+
 pub(crate) fn is_killed_by_somebody(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let spec = spec(&["--application"]);

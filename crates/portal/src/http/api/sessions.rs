@@ -255,6 +255,35 @@ fn holder(text: &str) -> Option<Holder> {
     (!key.is_weak()).then(|| Holder::Key(KeyHash::of(&key)))
 }
 
+/// The end of a session's log.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LogView {
+    /// Lines that its programs wrote to standard error, the newest last; at most 16 KiB. Empty where its engine keeps
+    /// no log.
+    text: String,
+}
+
+/// The last lines that a session's programs wrote: of one's own session, or as an operator of any. Also after its end.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/log", security(("cookie" = [])), params(("id" = String, Path)),
+    responses(
+        (status = 200, body = LogView),
+        (status = 401, body = Problem),
+        (status = 404, description = "or it is another's", body = Problem),
+        (status = 503, description = "the engine does not answer", body = Problem),
+    ),
+)]
+pub(crate) async fn log(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<LogView>, Refusal> {
+    let session = id.parse().map_err(|_| Refusal::nothing("session"))?;
+    let text = app.sessions.log(session, &caller.user).await?;
+    let text = text.ok_or_else(|| Refusal::nothing("session"))?;
+    Ok(Json(LogView { text }))
+}
+
 /// What the person has played.
 #[utoipa::path(
     get, path = "/api/history", security(("cookie" = [])),

@@ -19,21 +19,29 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, LogParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_pods};
 use kube::{Client, Config, ResourceExt as _};
+use serde::Deserialize;
 use tokio::sync::OnceCell;
 
 use self::endpoints::Endpoints;
-use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
+use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId, log};
 
 /// Its name in the configuration.
 pub const NAME: &str = "kubernetes";
 
 /// Pods that the API server gives in one answer; some hundred are its own clients' usual.
 const PAGE: u32 = 500;
+
+/// The size of `/dev/shm`, in bytes: browsers and games put pictures there, and a container has 64 MiB by default. A
+/// guess, for a few buffers of 3840x2160 pixels.
+pub const SHARED_MEMORY: u64 = 256 << 20;
+
+/// Lines of a log that are asked for; [`log::MAX_TAIL`] has room for as many short ones.
+const LOG_LINES: i64 = 500;
 
 /// What the portal's configuration says of Kubernetes.
 #[derive(Clone, Debug)]
@@ -55,6 +63,28 @@ pub struct KubernetesConfig {
     pub unreachable: Duration,
     /// Where saves are kept; without it they go with the Pod.
     pub saves: Option<SavesVolume>,
+    /// The network of the Pods.
+    pub network: Network,
+    /// The user and group that the program runs as, by number; not root (Pod Security Standards, "restricted").
+    pub user: i64,
+    /// Secrets with which nodes fetch the image (`imagePullSecrets`).
+    pub pull_secrets: Vec<String>,
+    /// The runtime of the containers (`runtimeClassName`), where it is not the cluster's own.
+    pub runtime_class: Option<String>,
+    /// The size of `/dev/shm`, in bytes; it counts as memory of the Pod.
+    pub shared_memory: u64,
+}
+
+/// The network of a session's Pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Its own. The portal reaches it; media reach browsers through a relay (TURN).
+    Pod,
+    /// That of its node (`hostNetwork`): media go straight to browsers, and the namespace has to be exempt from the Pod
+    /// Security Standards "baseline" and "restricted".
+    #[default]
+    Host,
 }
 
 /// A volume that all nodes share, with everybody's saves.
@@ -82,6 +112,11 @@ impl KubernetesConfig {
             zone: "topology.kubernetes.io/zone".to_owned(),
             unreachable: Duration::from_secs(20),
             saves: None,
+            network: Network::default(),
+            user: 1000,
+            pull_secrets: Vec::new(),
+            runtime_class: None,
+            shared_memory: SHARED_MEMORY,
         }
     }
 }
@@ -199,6 +234,20 @@ impl Launcher for Kubernetes {
             }
         });
         begun.flatten().boxed()
+    }
+
+    async fn log(&self, session: SessionId) -> Result<Option<String>, LaunchError> {
+        let wanted = LogParams {
+            tail_lines: Some(LOG_LINES),
+            ..LogParams::default()
+        };
+        match self.pods().await?.logs(&pod::name(session), &wanted).await {
+            Ok(said) => Ok(Some(log::tail(said.as_bytes()))),
+            Err(kube::Error::Api(why)) if why.is_not_found() => Ok(None),
+            // Its container has not been made.
+            Err(kube::Error::Api(why)) if why.code == 400 => Ok(None),
+            Err(why) => Err(unavailable(why)),
+        }
     }
 
     async fn servers(&self) -> Result<Vec<Server>, LaunchError> {

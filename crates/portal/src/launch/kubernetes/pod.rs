@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod,
-    PodSecurityContext, PodSpec, ResourceRequirements, Toleration, Volume, VolumeMount,
+    Capabilities, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, LocalObjectReference,
+    ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec,
+    ResourceRequirements, SeccompProfile, SecurityContext, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 
-use super::{KubernetesConfig, SavesVolume};
+use super::{KubernetesConfig, Network, SavesVolume};
 use crate::launch::{LaunchSpec, SessionId};
 
 /// What the name of each of our Pods begins with.
@@ -50,6 +51,8 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
         .max_duration
         .map(|limit| i64::try_from(limit.as_secs().max(1)).unwrap_or(i64::MAX));
     let saves = saves(config, spec).map(|(volume, _)| volume);
+    let mut volumes = vec![shared_memory(config)];
+    volumes.extend(saves.map(volume));
     Pod {
         metadata: ObjectMeta {
             name: Some(name(spec.session)),
@@ -60,29 +63,17 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
         spec: Some(PodSpec {
             containers: vec![container(config, spec)],
             restart_policy: Some("Never".to_owned()),
-            // Media go straight to whoever plays: no address is translated on their way.
-            host_network: Some(true),
+            host_network: Some(config.network == Network::Host),
+            runtime_class_name: config.runtime_class.clone(),
+            image_pull_secrets: pull_secrets(config),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
             active_deadline_seconds: limit,
             termination_grace_period_seconds: Some(GRACE),
-            volumes: saves.map(|saves| vec![volume(saves)]),
-            security_context: saves.map(|saves| PodSecurityContext {
-                // Kubernetes makes folders of the volume as writable for it as the volume is.
-                fs_group: Some(saves.group),
-                // Nobody waits until all files of everybody were looked at.
-                fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-                ..PodSecurityContext::default()
-            }),
+            volumes: Some(volumes),
+            security_context: Some(pod_security(config, saves)),
             node_selector: selector.map(|one| BTreeMap::from([one])),
-            tolerations: Some(
-                [
-                    "node.kubernetes.io/not-ready",
-                    "node.kubernetes.io/unreachable",
-                ]
-                .map(|taint| tolerate(taint, config))
-                .into(),
-            ),
+            tolerations: Some(tolerations(config, spec)),
             ..PodSpec::default()
         }),
         status: None,
@@ -95,6 +86,45 @@ pub(crate) fn gpus(pod: &Pod, resource: &str) -> u32 {
     let limits = containers.filter_map(|of| of.resources.as_ref()?.limits.as_ref()?.get(resource));
     let numbers = limits.filter_map(|of| of.0.parse().ok());
     numbers.fold(0, u32::saturating_add)
+}
+
+/// What the Pod Security Standard "restricted" wants of a Pod (Kubernetes, "Pod Security Standards").
+fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(config.user),
+        run_as_group: Some(config.user),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            localhost_profile: None,
+        }),
+        // Kubernetes makes folders of the volume as writable for the group as the volume is.
+        fs_group: saves.map(|of| of.group),
+        // A start does not wait until the owners of all saved files were compared.
+        fs_group_change_policy: saves.map(|_| "OnRootMismatch".to_owned()),
+        ..PodSecurityContext::default()
+    }
+}
+
+/// What the same standard wants of a container.
+fn container_security() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        privileged: Some(false),
+        capabilities: Some(Capabilities {
+            add: None,
+            drop: Some(vec!["ALL".to_owned()]),
+        }),
+        ..SecurityContext::default()
+    }
+}
+
+fn pull_secrets(config: &KubernetesConfig) -> Option<Vec<LocalObjectReference>> {
+    let secrets = config
+        .pull_secrets
+        .iter()
+        .map(|name| LocalObjectReference { name: name.clone() });
+    Some(secrets.collect()).filter(|all: &Vec<_>| !all.is_empty())
 }
 
 fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
@@ -110,11 +140,21 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: None,
-                field_path: "status.hostIP".to_owned(),
+                field_path: match config.network {
+                    Network::Pod => "status.podIP",
+                    Network::Host => "status.hostIP",
+                }
+                .to_owned(),
             }),
             ..EnvVarSource::default()
         }),
     });
+    let mut mounts = vec![VolumeMount {
+        name: SHM.to_owned(),
+        mount_path: "/dev/shm".to_owned(),
+        ..VolumeMount::default()
+    }];
+    mounts.extend(saves(config, spec).map(|(_, mount)| mount));
     Container {
         name: "session".to_owned(),
         image: Some(config.image.clone()),
@@ -123,8 +163,23 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         args: Some(spec.words.iter().map(|word| literal(word)).collect()),
         env: Some(environment),
         resources: Some(resources(config, spec)),
-        volume_mounts: saves(config, spec).map(|(_, mount)| vec![mount]),
+        volume_mounts: Some(mounts),
+        security_context: Some(container_security()),
         ..Container::default()
+    }
+}
+
+/// What the volume of `/dev/shm` is called in a Pod.
+const SHM: &str = "shm";
+
+fn shared_memory(config: &KubernetesConfig) -> Volume {
+    Volume {
+        name: SHM.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource {
+            medium: Some("Memory".to_owned()),
+            size_limit: Some(Quantity(config.shared_memory.to_string())),
+        }),
+        ..Volume::default()
     }
 }
 
@@ -194,6 +249,26 @@ fn resources(config: &KubernetesConfig, spec: &LaunchSpec) -> ResourceRequiremen
     }
 }
 
+/// Nodes that do not answer lose their sessions sooner than by default; nodes with GPUs are tainted with the name of the
+/// resource by its device plugin's convention, so that only Pods that need GPUs come there.
+fn tolerations(config: &KubernetesConfig, spec: &LaunchSpec) -> Vec<Toleration> {
+    let mut all: Vec<Toleration> = [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    .map(|taint| tolerate(taint, config))
+    .into();
+    if spec.gpus > 0 {
+        all.push(Toleration {
+            key: Some(config.gpu.clone()),
+            operator: Some("Exists".to_owned()),
+            effect: Some("NoSchedule".to_owned()),
+            ..Toleration::default()
+        });
+    }
+    all
+}
+
 fn tolerate(taint: &str, config: &KubernetesConfig) -> Toleration {
     Toleration {
         key: Some(taint.to_owned()),
@@ -232,27 +307,62 @@ mod tests {
             "game",
             "--save=/data/saves/eve/game",
         ];
-        assert_eq!(of(&config, &spec(&words)).spec.unwrap().volumes, None);
+        let volumes = |config: &KubernetesConfig, words: &[&str]| {
+            let volumes = of(config, &spec(words)).spec.unwrap().volumes.unwrap();
+            volumes.into_iter().map(|of| of.name).collect::<Vec<_>>()
+        };
+        assert_eq!(volumes(&config, &words), [SHM]);
         config.saves = Some(SavesVolume {
             claim: "openuvr-saves".to_owned(),
             root: "/data/saves".into(),
             group: 1000,
         });
         let pod = of(&config, &spec(&words)).spec.unwrap();
-        let volume = &pod.volumes.unwrap()[0];
+        let volume = &pod.volumes.unwrap()[1];
         let claim = volume.persistent_volume_claim.as_ref().unwrap();
         assert_eq!(claim.claim_name, "openuvr-saves");
         assert_eq!(pod.security_context.unwrap().fs_group, Some(1000));
         let mounts = pod.containers[0].volume_mounts.as_ref().unwrap();
-        assert_eq!(mounts.len(), 1);
-        assert_eq!(mounts[0].name, volume.name);
-        assert_eq!(mounts[0].mount_path, "/data/saves/ada/game");
-        assert_eq!(mounts[0].sub_path.as_deref(), Some("ada/game"));
+        assert_eq!(mounts.len(), 2);
+        assert_eq!(mounts[1].name, volume.name);
+        assert_eq!(mounts[1].mount_path, "/data/saves/ada/game");
+        assert_eq!(mounts[1].sub_path.as_deref(), Some("ada/game"));
         // An application without saves, and words of its own.
-        let without = of(
-            &config,
-            &spec(&["--", "game", "--save=/data/saves/eve/game"]),
+        let without = ["--", "game", "--save=/data/saves/eve/game"];
+        assert_eq!(volumes(&config, &without), [SHM]);
+    }
+
+    #[test]
+    fn a_pod_in_its_own_network_meets_the_restricted_standard() {
+        let mut config = KubernetesConfig::new("image");
+        config.network = Network::Pod;
+        let pod = of(&config, &spec(&[])).spec.unwrap();
+        assert_eq!(pod.host_network, Some(false));
+        assert_eq!(pod.automount_service_account_token, Some(false));
+        let security = pod.security_context.unwrap();
+        assert_eq!(security.run_as_non_root, Some(true));
+        assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
+        let container = pod.containers[0].security_context.clone().unwrap();
+        assert_eq!(container.allow_privilege_escalation, Some(false));
+        let dropped = container.capabilities.unwrap();
+        assert_eq!(
+            (dropped.add, dropped.drop),
+            (None, Some(vec!["ALL".to_owned()]))
         );
-        assert_eq!(without.spec.unwrap().volumes, None);
+        // Volumes of this standard: no path of the node.
+        let volumes = pod.volumes.unwrap();
+        assert!(volumes.iter().all(|of| of.host_path.is_none()));
+    }
+
+    #[test]
+    fn only_a_pod_that_needs_gpus_tolerates_nodes_with_gpus() {
+        let config = KubernetesConfig::new("image");
+        let tolerates = |gpus| {
+            let spec = LaunchSpec { gpus, ..spec(&[]) };
+            let all = of(&config, &spec).spec.unwrap().tolerations.unwrap();
+            let of_gpus = |of: &Toleration| of.key.as_deref() == Some("nvidia.com/gpu");
+            all.iter().any(of_gpus)
+        };
+        assert_eq!([0, 1].map(tolerates), [false, true]);
     }
 }

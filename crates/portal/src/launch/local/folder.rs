@@ -24,6 +24,7 @@ use openuvr_proto::printable::is_printable;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::process::{self, Process};
+use crate::launch::log::tail_of_file;
 use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
 
 /// A log or an output that grows beyond this is emptied: an application that talks without end does not fill
@@ -198,6 +199,11 @@ impl Folder {
     /// The last line that its programs wrote to standard error, if any, shown as far as it can be.
     pub(super) fn last_words(&self) -> Option<String> {
         self.last_line("log")
+    }
+
+    /// The end of what its programs wrote to standard error.
+    pub(super) fn log(&self) -> io::Result<Option<String>> {
+        tail_of_file(&self.path.join("log"))
     }
 
     fn last_line(&self, name: &str) -> Option<String> {

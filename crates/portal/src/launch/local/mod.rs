@@ -166,6 +166,18 @@ impl Launcher for Local {
         .boxed()
     }
 
+    async fn log(&self, session: SessionId) -> Result<Option<String>, LaunchError> {
+        let folder = self.shared.lock().get(&session).map(|of| of.folder.clone());
+        let Some(folder) = folder else {
+            return Ok(None);
+        };
+        let read = tokio::task::spawn_blocking(move || folder.log()).await;
+        let unavailable =
+            |why: String| LaunchError::Unavailable(format!("the session's log: {why}"));
+        read.map_err(|why| unavailable(why.to_string()))?
+            .map_err(|why| unavailable(why.to_string()))
+    }
+
     async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
         let (sessions, gpus_used) = in_use(&self.shared.lock());
         let load = fs::read_to_string("/proc/loadavg").ok();

@@ -25,12 +25,15 @@ const UNREACHABLE: [&str; 5] = [
 ];
 
 /// What they say where the cluster has no such thing, now or ever.
-const IMPOSSIBLE: [&str; 5] = [
+const IMPOSSIBLE: [&str; 8] = [
     "Requested node configuration is not available",
     "Invalid generic resource",
     "invalid partition specified",
     "Memory specification can not be satisfied",
     "CPU count per node can not be satisfied",
+    "Requested time limit is invalid",
+    "Node count specification invalid",
+    "Requested partition configuration not available now",
 ];
 
 pub(super) struct Commands {
@@ -45,21 +48,34 @@ impl Commands {
         Commands { environment }
     }
 
-    /// Queues a job.
-    pub(super) async fn submit(&self, options: &[String], script: &str) -> Result<(), LaunchError> {
-        let mut words = vec!["--parsable"];
+    /// Queues a job, as this account of the machine if one is named.
+    pub(super) async fn submit(
+        &self,
+        account: Option<&str>,
+        options: &[String],
+        script: &str,
+    ) -> Result<(), LaunchError> {
+        let mut words = Vec::new();
+        if let Some(account) = account {
+            words.extend(["--user", account, "--", "sbatch"]);
+        }
+        words.push("--parsable");
         words.extend(options.iter().map(String::as_str));
-        self.run("sbatch", &words, script).await.map(|_| ())
+        let program = if account.is_some() {
+            "runuser"
+        } else {
+            "sbatch"
+        };
+        self.run(program, &words, script).await.map(|_| ())
     }
 
-    /// All jobs of this user, one a line, in [`JOB_FORMAT`].
-    pub(super) async fn jobs(&self) -> Result<String, LaunchError> {
-        self.run(
-            "squeue",
-            &["--me", "--noheader", "--states=all", "--format", JOB_FORMAT],
-            "",
-        )
-        .await
+    /// The jobs of this user, or of all, one a line, in [`JOB_FORMAT`].
+    pub(super) async fn jobs(&self, of_all: bool) -> Result<String, LaunchError> {
+        let mut words = vec!["--noheader", "--states=all", "--format", JOB_FORMAT];
+        if !of_all {
+            words.push("--me");
+        }
+        self.run("squeue", &words, "").await
     }
 
     /// All that Slurm says of one job.
@@ -134,7 +150,7 @@ fn failure(program: &str, said: &str) -> LaunchError {
     match () {
         () if has(&UNREACHABLE) => LaunchError::Unavailable(line),
         () if has(&IMPOSSIBLE) => LaunchError::BadApplication(line),
-        () if program == "sbatch" => LaunchError::Denied(line),
+        () if matches!(program, "sbatch" | "runuser") => LaunchError::Denied(line),
         () => LaunchError::Unavailable(line),
     }
 }

@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use super::comment::Comment;
-use super::script::{NO_PROGRAM, TIME_WAS_OVER};
+use super::reason;
 use crate::launch::{Endpoint, Observed, Phase, Server, SessionId};
 
-/// Number, state, node, reason, submitted, ended, name, comment, as `squeue --format` takes them. Words without blanks
-/// or bars, but for the reason.
-pub(super) const JOB_FORMAT: &str = "%i|%T|%N|%r|%V|%e|%j|%k";
+/// Number, account, state, node, reason, submitted, ended, name, comment, as `squeue --format` takes them. Words
+/// without blanks or bars, but for the reason.
+pub(super) const JOB_FORMAT: &str = "%i|%u|%T|%N|%r|%V|%e|%j|%k";
 
 /// What the name of each of our jobs begins with.
 const PREFIX: &str = "ouvr-";
@@ -19,6 +19,8 @@ pub(crate) struct Job {
     pub(super) number: u32,
     pub(super) session: SessionId,
     pub(crate) comment: Comment,
+    /// The account of the cluster that submitted it.
+    account: String,
     state: String,
     node: Option<String>,
     reason: String,
@@ -37,8 +39,19 @@ pub(crate) fn read(printed: &str) -> Vec<Job> {
 }
 
 fn job(line: &str) -> Option<Job> {
-    let parts: Vec<&str> = line.trim().splitn(8, '|').collect();
-    let [number, state, node, reason, submitted, ended, name, comment] = parts[..] else {
+    let parts: Vec<&str> = line.trim().splitn(9, '|').collect();
+    let [
+        number,
+        account,
+        state,
+        node,
+        reason,
+        submitted,
+        ended,
+        name,
+        comment,
+    ] = parts[..]
+    else {
         return None;
     };
     let time = |text: &str| {
@@ -49,6 +62,7 @@ fn job(line: &str) -> Option<Job> {
         number: number.parse().ok()?,
         session: name.strip_prefix(PREFIX)?.parse().ok()?,
         comment: Comment::read(comment),
+        account: account.to_owned(),
         state: state.to_owned(),
         node: Some(node.to_owned()).filter(|of| !of.is_empty()),
         reason: reason.to_owned(),
@@ -78,8 +92,13 @@ impl Job {
     }
 
     /// Whether its exit code says something.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(super) fn has_exit_code(&self) -> bool {
         self.state == "FAILED"
+    }
+
+    /// Whether the account that submitted it is that of the person whose session it claims to be.
+    pub(crate) fn is_of_its_person(&self) -> bool {
+        self.account == self.comment.about.user
     }
 
     /// The session as it is; `code` is that of one that has failed.
@@ -102,7 +121,7 @@ impl Job {
         };
         match self.state.as_str() {
             "PENDING" | "REQUEUED" | "RESIZING" => Phase::Queued {
-                why: waits_for(&self.reason),
+                why: reason::in_words(&self.reason),
             },
             _ if self.is_active() => match self
                 .comment
@@ -115,15 +134,15 @@ impl Job {
                 Some(Err(why)) => ended(None, &why.to_string()),
             },
             "COMPLETED" => ended(Some(0), "its application ended"),
-            "FAILED" if code == Some(TIME_WAS_OVER) => ended(code, "its time was over"),
+            // For its time and a missing program the script writes the reason into the comment.
             "FAILED" => match code {
-                Some(NO_PROGRAM) => ended(code, "its program is not on that node"),
                 Some(number) => ended(code, &format!("it failed with exit code {number}")),
                 None => ended(None, "it failed"),
             },
             "CANCELLED" => ended(None, "it was stopped"),
             "TIMEOUT" | "DEADLINE" => ended(None, "its time was over"),
             "OUT_OF_MEMORY" => ended(None, "it used more memory than it may"),
+            "REVOKED" => ended(None, "another cluster of the federation runs the job"),
             "PREEMPTED" => ended(None, "the cluster needed its place for another job"),
             // NODE_FAIL, BOOT_FAIL, and what later versions may have: nobody knows whether it runs.
             _ => Phase::Lost {
@@ -131,18 +150,6 @@ impl Job {
             },
         }
     }
-}
-
-/// Slurm's reason for a wait (squeue(1), "Job reason codes") for people.
-fn waits_for(reason: &str) -> String {
-    let plain = match reason {
-        "Resources" => "no machine is free",
-        "Priority" => "others are before it",
-        "Licenses" => "no licence is free",
-        "None" => "the cluster has not looked at it yet",
-        _ => return format!("the cluster says {reason}"),
-    };
-    plain.to_owned()
 }
 
 /// The exit code in what `scontrol show job` printed (`ExitCode=3:0`: code and signal).
@@ -203,6 +210,9 @@ fn count_gpus(listed: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+
     use super::*;
 
     #[test]
@@ -218,13 +228,14 @@ mod tests {
             ..Comment::default()
         };
         let of = |state: &str, comment: &Comment| {
-            let line =
-                format!("7|{state}|edge1|Resources|1700000000|1700000100|ouvr-{session}|{comment}");
+            let line = format!(
+                "7|ada|{state}|edge1|Resources|1700000000|1700000100|ouvr-{session}|{comment}"
+            );
             read(&line).pop().unwrap().observed(None).phase
         };
         let none = Comment::default();
         assert!(
-            matches!(of("PENDING", &none), Phase::Queued { why } if why == "no machine is free")
+            matches!(of("PENDING", &none), Phase::Queued { why } if why == "no node has room for it")
         );
         assert_eq!(of("RUNNING", &none), Phase::Starting);
         assert!(
@@ -235,20 +246,54 @@ mod tests {
             of("COMPLETED", &comment),
             Phase::Ended { code: Some(0), .. }
         ));
+        assert!(matches!(of("REVOKED", &comment), Phase::Ended { .. }));
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_100);
         assert_eq!(of("NODE_FAIL", &comment), Phase::Lost { since });
     }
 
     #[test]
+    fn exit_codes_of_applications_are_not_taken_for_those_of_tools() {
+        let session = SessionId::random();
+        let of = |comment: &Comment, code| {
+            let line = format!("7|ada|FAILED|edge1|None|1|2|ouvr-{session}|{comment}");
+            match read(&line).pop().unwrap().observed(Some(code)).phase {
+                Phase::Ended { why, .. } => why,
+                other => panic!("{other:?}"),
+            }
+        };
+        for code in [1, 124, 127] {
+            let why = of(&Comment::default(), code);
+            assert_eq!(why, format!("it failed with exit code {code}"));
+        }
+        let noted = Comment {
+            why: Some("its time was over".to_owned()),
+            ..Comment::default()
+        };
+        assert_eq!(of(&noted, 124), "its time was over");
+    }
+
+    #[test]
+    fn a_job_of_another_account_is_not_a_persons_session() {
+        let session = SessionId::random();
+        let about = r#"{"user":"ada","application":"x"}"#;
+        let comment = Comment::read(&BASE64.encode(about)).to_string();
+        let of = |account: &str| {
+            let line = format!("7|{account}|RUNNING|edge1|None|1|2|ouvr-{session}|{comment}");
+            read(&line).pop().unwrap().is_of_its_person()
+        };
+        assert_eq!(["ada", "eve", ""].map(of), [true, false, false]);
+    }
+
+    #[test]
     fn other_peoples_jobs_are_none_of_ours() {
-        let all = "1|RUNNING|a|None|1|N/A|simulation|x\n2|RUNNING|a\n|||||||\nouvr-\n3|RUNNING|a|None|1|2|ouvr-x|";
+        let all = "1|ada|RUNNING|a|None|1|N/A|simulation|x\n2|ada|RUNNING|a\n||||||||\nouvr-\n3|ada|RUNNING|a|None|1|2|ouvr-x|";
         assert_eq!(read(all), []);
     }
 
     #[test]
     fn a_time_that_cannot_be_is_none() {
         let session = SessionId::random();
-        let line = |time: &str| format!("7|RUNNING|a|None|{time}|{time}|ouvr-{session}|");
+        let line = |time: &str| format!("7|ada|RUNNING|a|None|{time}|{time}|ouvr-{session}|");
         let launched = |time| read(&line(time))[0].observed(None).launched;
         assert_eq!(launched("18446744073709551615"), None);
         assert_eq!(launched("N/A"), None);

@@ -10,9 +10,13 @@
 mod commands;
 pub(crate) mod comment;
 pub(crate) mod jobs;
+mod logs;
+mod person;
+mod reason;
 mod script;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +27,7 @@ use tokio::sync::Mutex;
 use self::commands::Commands;
 use self::comment::Comment;
 use self::jobs::Job;
+use self::logs::Logs;
 use super::poll::changes;
 use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
 
@@ -42,6 +47,15 @@ pub struct SlurmConfig {
     pub options: Vec<String>,
     /// The partition, where a session names none ([`LaunchSpec::zone`]).
     pub partition: Option<String>,
+    /// More options of `sbatch` for one application, by its name in the catalogue; after `options`.
+    pub application_options: BTreeMap<String, Vec<String>>,
+    /// More options of `sbatch` for one person, by the name of the account; after those of the application.
+    pub user_options: BTreeMap<String, Vec<String>>,
+    /// Whether a job is submitted by the person's own account of the cluster, which has the name of the portal's. The
+    /// portal must be root for it.
+    pub as_user: bool,
+    /// A folder that portal and nodes share, where each job's standard error is kept. Without it no job has a log.
+    pub logs: Option<PathBuf>,
     /// Variables of Slurm's commands, such as `SLURM_CONF`.
     pub environment: BTreeMap<String, String>,
 }
@@ -55,6 +69,7 @@ pub struct Slurm {
 struct Shared {
     config: SlurmConfig,
     commands: Commands,
+    logs: Option<Arc<Logs>>,
     /// Held from the look whether a job of this name is there until it is: Slurm itself allows two of one name.
     launching: Mutex<()>,
     /// Exit codes of jobs that have ended, by their numbers, which the list of jobs does not have.
@@ -68,10 +83,12 @@ impl Slurm {
     #[must_use]
     pub fn new(config: SlurmConfig) -> Slurm {
         let commands = Commands::new(config.environment.clone());
+        let logs = config.logs.clone().map(|at| Arc::new(Logs::new(at)));
         Slurm {
             shared: Arc::new(Shared {
                 config,
                 commands,
+                logs,
                 launching: Mutex::default(),
                 codes: Mutex::default(),
                 forgotten: Mutex::default(),
@@ -91,9 +108,17 @@ impl Launcher for Slurm {
         if self.shared.find(spec.session).await?.is_some() {
             return Ok(());
         }
-        let options = self.shared.config.options_of(spec);
-        let text = script::text(&self.shared.config.program, spec);
-        self.shared.commands.submit(&options, &text).await
+        let config = &self.shared.config;
+        let submitter = match config.as_user {
+            true => Some(person::account(&spec.user).await?),
+            false => None,
+        };
+        let options = config.options_of(spec);
+        let log = self.shared.logs.as_ref().map(|of| of.path(spec.session));
+        let text = script::text(&config.program, spec, log.as_deref());
+        (self.shared.commands)
+            .submit(submitter.as_deref(), &options, &text)
+            .await
     }
 
     async fn stop(&self, session: SessionId, _: Duration) -> Result<(), LaunchError> {
@@ -101,6 +126,10 @@ impl Launcher for Slurm {
             return Ok(());
         };
         if job.has_ended() {
+            if let Some(logs) = &self.shared.logs {
+                let logs = Arc::clone(logs);
+                tokio::task::spawn_blocking(move || logs.remove(session));
+            }
             // The comment of such a one can't be written any more.
             self.shared
                 .remember(&self.shared.forgotten, job.number, ())
@@ -133,6 +162,15 @@ impl Launcher for Slurm {
         })
     }
 
+    async fn log(&self, session: SessionId) -> Result<Option<String>, LaunchError> {
+        let Some(logs) = self.shared.logs.clone() else {
+            return Ok(None);
+        };
+        // It waits for a file server.
+        let read = tokio::task::spawn_blocking(move || logs.tail(session)).await;
+        read.unwrap_or_else(|why| Err(LaunchError::Unavailable(why.to_string())))
+    }
+
     async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
         let listed = self.shared.commands.nodes().await?;
         let sessions = self.list().await?;
@@ -142,7 +180,18 @@ impl Launcher for Slurm {
 
 impl Shared {
     async fn jobs(&self) -> Result<Vec<Job>, LaunchError> {
-        Ok(jobs::read(&self.commands.jobs().await?))
+        let as_user = self.config.as_user;
+        let mut jobs = jobs::read(&self.commands.jobs(as_user).await?);
+        if as_user {
+            // Everybody's jobs are listed, and anybody may name and comment a job of their own like one of ours.
+            jobs.retain(Job::is_of_its_person);
+        }
+        if let Some(logs) = self.logs.clone() {
+            let active = jobs.iter().filter(|of| of.is_active());
+            let active: Vec<SessionId> = active.map(|of| of.session).collect();
+            tokio::task::spawn_blocking(move || logs.trim(active.into_iter()));
+        }
+        Ok(jobs)
     }
 
     /// The newest job of a session that was not forgotten.
@@ -156,7 +205,7 @@ impl Shared {
     async fn observe(&self) -> Result<Vec<(Observed, bool)>, LaunchError> {
         let mut all = Vec::new();
         for job in self.jobs().await? {
-            let code = match job.has_failed() {
+            let code = match job.has_exit_code() {
                 true => self.exit_code(job.number).await?,
                 false => None,
             };
@@ -240,7 +289,11 @@ impl SlurmConfig {
         if let Some(partition) = spec.zone.as_ref().or(self.partition.as_ref()) {
             options.push(format!("--partition={partition}"));
         }
-        options.extend(self.options.iter().cloned());
+        let of_application = self.application_options.get(&spec.application);
+        let of_user = self.user_options.get(&spec.user);
+        // Of an option that is there twice sbatch takes the last.
+        let all = [Some(&self.options), of_application, of_user];
+        options.extend(all.into_iter().flatten().flatten().cloned());
         options
     }
 }

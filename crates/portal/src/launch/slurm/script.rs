@@ -1,56 +1,80 @@
-//! The script of a job: it starts the program of the session, and says in the job's comment where that can be played.
+//! The script of a job: it starts the program of the session, and writes into the job's comment where that can be
+//! played, and why it ended where no exit code tells that.
+
+use std::path::Path;
 
 use crate::launch::{LaunchSpec, MAX_LINE};
 
 /// What the program of a session gets after its time was over, in seconds: a guess, enough to save.
 const GRACE: u32 = 10;
 
-/// The exit code of timeout(1) where the time was over.
-pub(super) const TIME_WAS_OVER: i32 = 124;
-
-/// The exit code of env(1) and timeout(1) where there is no such program.
-pub(super) const NO_PROGRAM: i32 = 127;
-
-/// The script for bash.
-pub(super) fn text(program: &[String], spec: &LaunchSpec) -> String {
+/// The script for bash. Standard error goes to `log`, if one is named.
+///
+/// Its exit code is the program's, whichever that is: 124 and 127 are also those of timeout(1) and env(1), so the script
+/// looks itself whether the time was over, and whether there is such a program.
+pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) -> String {
     let session = spec.session;
-    let mut command = vec!["env".to_owned()];
-    command.extend(
+    let mut environment = vec!["env".to_owned()];
+    environment.extend(
         spec.environment
             .iter()
             .map(|(name, value)| format!("{name}={value}")),
     );
-    command.push(format!("OPENUVR_SESSION={session}"));
+    environment.push(format!("OPENUVR_SESSION={session}"));
+    let mut command = environment.clone();
     if let Some(limit) = spec.max_duration {
         let seconds = limit.as_secs_f64().to_string();
         command.extend(["timeout", "-k", &GRACE.to_string(), &seconds].map(str::to_owned));
     }
     command.extend(program.iter().chain(&spec.words).cloned());
-    let command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-    let command = command.join(" ");
+    let (command, environment) = (line(&command), line(&environment));
+    let name = quoted(program.first().map_or("", String::as_str));
+    let limit = spec.max_duration.map_or(0, |limit| limit.as_secs());
+    let log = quoted(&log.unwrap_or(Path::new("/dev/null")).to_string_lossy());
     format!(
         r#"#!/bin/bash
 # Of a job without an environment only bash itself knows where programs are.
 export PATH
+umask 077
+exec 2>> {log} || exec 2> /dev/null
+# Fills one of the four parts of the job's comment, `about.said.why.forgotten`; each part in base64.
+note() {{
+  local number=$1 text=$2 parts=()
+  IFS=. read -r -a parts < <(scontrol show job "$SLURM_JOB_ID" --oneliner | sed -n 's/.* Comment=\([^ ]*\).*/\1/p')
+  parts[number]=$(printf %s "$text" | base64 -w 0)
+  scontrol update "JobId=$SLURM_JOB_ID" "Comment=${{parts[0]}}.${{parts[1]}}.${{parts[2]}}.${{parts[3]}}"
+}}
+{environment} sh -c 'command -v -- "$1"' sh {name} > /dev/null || {{
+  note 2 "the program "{name}" is not on node $SLURMD_NODENAME"
+  exit 127
+}}
 # The address by which others reach this node.
 export OPENUVR_ADDRESS=$(scontrol show node "$SLURMD_NODENAME" --oneliner | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
 # Slurm asks all processes at once to end; this one waits for the program, and then looks after what is left.
 trap : TERM
 exec 3> >(
   IFS= read -r -n {MAX_LINE} line || [ -n "$line" ]
-  comment=$(scontrol show job "$SLURM_JOB_ID" --oneliner | sed -n 's/.* Comment=\([^ .]*\).*/\1/p')
-  scontrol update "JobId=$SLURM_JOB_ID" "Comment=$comment.$(printf '%s\n' "$line" | base64 -w 0)"
+  note 1 "$line"$'\n'
   cat > /dev/null
 )
+begun=$SECONDS
 {command} >&3 3>&- &
 program=$!
 while wait "$program"; code=$?; kill -0 "$program" 2> /dev/null; do :; done
 for left in $(grep -lzxs 'OPENUVR_SESSION={session}' /proc/[0-9]*/environ | cut -d / -f 3); do
   kill -KILL "$left"
 done
+if [ {limit} -gt 0 ] && [ $((SECONDS - begun)) -ge {limit} ] && [[ $code = 124 || $code = 137 ]]; then
+  note 2 "its time was over"
+fi
 exit "$code"
 "#
     )
+}
+
+fn line(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(" ")
 }
 
 /// The word as bash takes it, whatever is in it.
@@ -98,7 +122,7 @@ mod tests {
         let status = Command::new("/bin/bash")
             .env_clear()
             .arg("-c")
-            .arg(text(&program, &spec))
+            .arg(text(&program, &spec, None))
             .status();
         assert_eq!(
             status.unwrap().code(),

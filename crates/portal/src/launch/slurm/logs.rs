@@ -1,0 +1,104 @@
+//! Logs of jobs, in a folder that portal and nodes share. The script of a job appends its standard error to a file there.
+
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use crate::launch::log::tail_of_file;
+use crate::launch::{LaunchError, SessionId};
+
+/// A log that grows beyond this is emptied, in bytes: an application that writes without end does not fill the shared
+/// disk. That of sessions on one machine, too.
+const MAX_LOG: u64 = 4 * 1024 * 1024;
+
+/// How often the sizes of logs are looked at: each look is a request to a file server for each session.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The folder of logs.
+pub(super) struct Logs {
+    folder: PathBuf,
+    trimmed: Mutex<Option<Instant>>,
+}
+
+impl Logs {
+    pub(super) fn new(folder: PathBuf) -> Logs {
+        Logs {
+            folder,
+            trimmed: Mutex::default(),
+        }
+    }
+
+    /// Where a session's log is.
+    pub(super) fn path(&self, session: SessionId) -> PathBuf {
+        self.folder.join(format!("ouvr-{session}.log"))
+    }
+
+    /// The end of a session's log.
+    pub(super) fn tail(&self, session: SessionId) -> Result<Option<String>, LaunchError> {
+        let path = self.path(session);
+        tail_of_file(&path)
+            .map_err(|why| LaunchError::Unavailable(format!("{}: {why}", path.display())))
+    }
+
+    /// Takes a session's log away.
+    pub(super) fn remove(&self, session: SessionId) {
+        let path = self.path(session);
+        if let Err(why) = fs::remove_file(&path)
+            && why.kind() != std::io::ErrorKind::NotFound
+        {
+            warn!("{}: {why}", path.display());
+        }
+    }
+
+    /// Empties logs of these sessions that have grown too long, once in [`INTERVAL`].
+    pub(super) fn trim(&self, sessions: impl Iterator<Item = SessionId>) {
+        let now = Instant::now();
+        let Ok(mut trimmed) = self.trimmed.lock() else {
+            return;
+        };
+        if trimmed.is_some_and(|at| now.duration_since(at) < INTERVAL) {
+            return;
+        }
+        *trimmed = Some(now);
+        drop(trimmed);
+        for path in sessions.map(|session| self.path(session)) {
+            let long = fs::metadata(&path).is_ok_and(|of| of.len() > MAX_LOG);
+            if long && let Ok(file) = OpenOptions::new().write(true).open(&path) {
+                // The job has it open for appending, and goes on at its new end.
+                let _ = file.set_len(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_too_long_is_emptied_once_a_minute() {
+        let folder = std::env::temp_dir().join(format!("openuvr-logs-{}", SessionId::random()));
+        fs::create_dir(&folder).unwrap();
+        let logs = Logs::new(folder.clone());
+        let [long, short] = [SessionId::random(), SessionId::random()];
+        let fill = |length: u64| {
+            fs::write(logs.path(long), "").unwrap();
+            let file = OpenOptions::new().write(true).open(logs.path(long));
+            file.unwrap().set_len(length).unwrap();
+        };
+        fs::write(logs.path(short), "a line\n").unwrap();
+        fill(MAX_LOG + 1);
+        logs.trim([long, short].into_iter());
+        assert_eq!(logs.tail(long).unwrap().as_deref(), Some(""));
+        assert_eq!(logs.tail(short).unwrap().as_deref(), Some("a line\n"));
+        fill(MAX_LOG + 1);
+        logs.trim([long].into_iter());
+        assert_eq!(fs::metadata(logs.path(long)).unwrap().len(), MAX_LOG + 1);
+        logs.remove(short);
+        assert_eq!(logs.tail(short).unwrap(), None);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
