@@ -71,6 +71,47 @@ fn releases(host: &mut Host) -> usize {
     events(host).iter().filter(releases).count()
 }
 
+/// A recorder's thread may be behind by more frames, and by more time, than a client's reports.
+#[test]
+fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
+    let mut host = host();
+    let request = SubscribeRequest::new(Role::Observer, "recorder");
+    host.subscribe(START, PLAYER, request)
+        .expect("there is room");
+    let outcomes = |host: &mut Host| -> Vec<(u32, Outcome)> {
+        let records = events(host).into_iter().filter_map(|event| match event {
+            HostEvent::Record(record) => Some((record.frame.0, record.outcome)),
+            _ => None,
+        });
+        records.collect()
+    };
+    for frame in 1..=900 {
+        let end = FrameOutcome {
+            subscriber: PLAYER,
+            view: ViewId::FIRST,
+            frame: FrameId(frame),
+            stamps: Stamps::default(),
+            end: Ok(FrameCost::default()),
+        };
+        host.record(at(u64::from(frame) * 16), &end);
+        host.check_invariants();
+    }
+    host.handle_timeout(at(60_000));
+    assert_eq!(outcomes(&mut host), [], "they are in hand");
+    // Passed on in order; the word on one was lost.
+    for frame in (1..=900).filter(|frame| *frame != 500) {
+        let left = Ok(Departure::default());
+        host.departed(at(60_000), PLAYER, FrameId(frame), left);
+    }
+    let all = outcomes(&mut host);
+    let frames: Vec<u32> = all.iter().map(|(frame, _)| *frame).collect();
+    assert_eq!(frames, (1..=900).collect::<Vec<_>>());
+    let lost: Vec<u32> = (all.iter().filter(|(_, outcome)| *outcome != Outcome::Left))
+        .map(|(frame, _)| *frame)
+        .collect();
+    assert_eq!(lost, [500]);
+}
+
 #[test]
 fn a_player_that_falls_silent_holds_no_key_any_more() {
     let mut host = host();

@@ -1,6 +1,10 @@
 //! Frames and sound become fragments of a file: which go together, when each is shown, and for how long. A value
 //! without a clock and a file.
 //!
+//! Frames are put where the nearest one of a stream at its highest rate would be, each at one of its own ([`Slots`]).
+//! Programs that take a file for one of a constant rate, as ffmpeg does when it decodes one, complain of two frames in one
+//! slot, and capture is no metronome.
+//!
 //! A frame is shown until the next one, so that the newest one waits for it: a second at most, since a picture that
 //! stays is to be in the file, too. Sound is counted in samples, whatever clocks say; where the count and the time of
 //! capture part (something was lost, or the two clocks differ), it is put where it was captured.
@@ -39,7 +43,7 @@ pub struct Written {
     pub frames: u64,
     /// Packets of sound.
     pub packets: u64,
-    /// Nanoseconds from the first frame to the last.
+    /// Nanoseconds from the first frame to the end of the last.
     pub span: i64,
 }
 
@@ -52,12 +56,48 @@ struct Newest {
     bytes: Vec<u8>,
 }
 
+/// Slots a second at the least: a frame is put 10 ms from where it was captured at most, unless another one is there.
+const SLOTS: u32 = 50;
+
+/// Where frames may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slots {
+    /// As many as frames, or a multiple; 0: anywhere.
+    per_second: u32,
+}
+
+impl Slots {
+    fn of(fps: u16) -> Slots {
+        let fps = u32::from(fps);
+        let per_second = fps * SLOTS.div_ceil(fps.max(1));
+        // One that is finer than the clock is none.
+        Slots {
+            per_second: if per_second < VIDEO_RATE {
+                per_second
+            } else {
+                0
+            },
+        }
+    }
+
+    /// The slot that is nearest to these ticks, and behind those of `earliest`.
+    fn at(self, ticks: u64, earliest: u64) -> u64 {
+        if self.per_second == 0 {
+            return ticks.max(earliest);
+        }
+        let (rate, each) = (u64::from(VIDEO_RATE), u64::from(self.per_second));
+        let nearest = (ticks * each + rate / 2) / rate;
+        nearest.max((earliest * each).div_ceil(rate)) * rate / each
+    }
+}
+
 /// See the module.
 pub struct Fragments {
     sound: bool,
     /// When the first frame was captured.
     began: Option<Instant>,
     newest: Option<Newest>,
+    slots: Slots,
     /// Where the next frame may be at the earliest.
     video_at: u64,
     /// Where the next packet of sound goes on.
@@ -77,6 +117,7 @@ impl Fragments {
             sound,
             began: None,
             newest: None,
+            slots: Slots::default(),
             video_at: 0,
             sound_at: None,
             pictures: Part::default(),
@@ -94,7 +135,9 @@ impl Fragments {
             (None, true) if self.begin(&frame) => *self.began.insert(frame.captured),
             (None, _) => return,
         };
-        let at = ticks(frame.captured, began, VIDEO_RATE).max(self.video_at);
+        self.slots = frame.fps.map_or(self.slots, Slots::of);
+        let captured = ticks(frame.captured, began, VIDEO_RATE);
+        let at = self.slots.at(captured, self.video_at);
         self.settle(at);
         let span = u64::from(VIDEO_RATE) * SPAN.unsigned_abs() / 1_000_000_000;
         let full = self.pictures.span() >= span || self.pictures.data.len() >= BYTES;
@@ -155,11 +198,11 @@ impl Fragments {
         self.cut();
     }
 
-    /// Nothing more comes.
-    pub fn finish(&mut self) {
-        if let Some(newest) = &self.newest {
-            let until = newest.at + u64::from(VIDEO_RATE) / 60;
-            self.settle(until);
+    /// Nothing more comes: the recording ended at this moment, and its last frame was seen until then.
+    pub fn finish(&mut self, ended: Instant) {
+        if let Some((newest, began)) = self.newest.as_ref().zip(self.began) {
+            let least = newest.at + u64::from(VIDEO_RATE) / 60;
+            self.settle(ticks(ended, began, VIDEO_RATE).max(least));
         }
         self.cut();
     }
@@ -178,8 +221,8 @@ impl Fragments {
         let Newest { at, key, bytes, .. } = newest;
         self.pictures.push(at, duration, key, &bytes);
         self.so_far.frames += 1;
-        let began = self.began.map_or(0, |began| began.0);
-        self.so_far.span = newest.captured.0.saturating_sub(began);
+        let end = i128::from(until) * 1_000_000_000 / i128::from(VIDEO_RATE);
+        self.so_far.span = i64::try_from(end).unwrap_or(i64::MAX);
     }
 
     /// Writes the head of the file; whether the frame has what belongs there.
@@ -266,6 +309,7 @@ mod tests {
             captured: Instant(BEGAN + millis * MS),
             key,
             size: key.then_some(openuvr_proto::units::Size::new(640, 384)),
+            fps: None,
             bytes: if key {
                 KEY.to_vec()
             } else {
@@ -312,7 +356,7 @@ mod tests {
         for (millis, key) in [(0, true), (10, false), (30, false), (40, true)] {
             fragments.frame(frame(millis, key));
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         let video = 1;
         assert_eq!(
             tracks(&mut fragments),
@@ -333,8 +377,87 @@ mod tests {
         fragments.idle(Instant(BEGAN + 1000 * MS));
         assert_eq!(tracks(&mut fragments), [(1, 0, vec![45_000])]);
         fragments.frame(frame(60_000, false));
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         assert_eq!(tracks(&mut fragments), [(1, 60 * 90_000, vec![1500])]);
+    }
+
+    #[test]
+    fn frames_have_slots_of_their_own_near_to_where_they_were_captured() {
+        let mut fragments = Fragments::new(false);
+        // Sixty a second, each up to 7 ms from where it should be, and some that came late in a heap.
+        let jitter = [0, 7, -7, 5, -6, 7, 0, -7, 3];
+        let mut captured: Vec<i64> = Vec::new();
+        for number in 0..180_i64 {
+            let wobble = jitter[usize::try_from(number).unwrap() % jitter.len()];
+            captured.push(number * 1000 / 60 + if number == 0 { 0 } else { wobble });
+        }
+        captured.extend([3_100, 3_101, 3_103, 3_160]);
+        for (number, millis) in captured.iter().enumerate() {
+            let frame = frame(*millis, number == 0);
+            fragments.frame(Frame {
+                fps: (number == 0).then_some(60),
+                ..frame
+            });
+        }
+        fragments.finish(Instant(BEGAN));
+        let mut at = Vec::new();
+        for (_, begins, durations) in tracks(&mut fragments) {
+            let mut next = begins;
+            for duration in durations {
+                at.push(next);
+                next += u64::from(duration);
+            }
+        }
+        assert_eq!(at.len(), captured.len());
+        assert!(at.iter().all(|at| at % 1500 == 0), "{at:?}");
+        assert!(at.windows(2).all(|two| two[1] > two[0]), "{at:?}");
+        let far = |(at, millis): (&u64, &i64)| (i64::try_from(at / 90).unwrap() - millis).abs();
+        let far: Vec<i64> = at.iter().zip(&captured).map(far).collect();
+        // Beside the heap none is further than a slot.
+        assert!(far[..180].iter().all(|far| *far <= 17), "{far:?}");
+        assert!(far.iter().all(|far| *far <= 42), "{far:?}");
+        assert!(far[183] <= 9, "it is where it belongs again: {far:?}");
+    }
+
+    #[test]
+    fn slots_are_never_further_apart_than_sound_may_be_from_a_picture() {
+        for (fps, each) in [
+            (60, 60),
+            (30, 60),
+            (24, 72),
+            (144, 144),
+            (1, 50),
+            (0, 0),
+            (u16::MAX, 65_535),
+        ] {
+            assert_eq!(Slots::of(fps).per_second, each, "{fps}");
+        }
+        assert_eq!(Slots::default().at(7, 3), 7);
+        assert_eq!(Slots::of(60).at(751, 0), 1500);
+        assert_eq!(Slots::of(60).at(749, 0), 0);
+        assert_eq!(Slots::of(60).at(749, 1), 1500);
+    }
+
+    #[test]
+    fn a_recording_ends_when_it_was_ended() {
+        let mut fragments = Fragments::new(false);
+        // A still picture, of which the host sends a frame twice a second.
+        for half in 0..18 {
+            fragments.frame(frame(half * 500, half == 0));
+        }
+        fragments.finish(Instant(BEGAN + 8_990 * MS));
+        let mut newest = None;
+        let mut whole = VecDeque::new();
+        while let Some((bytes, written)) = fragments.poll() {
+            newest = Some(written);
+            whole.push_back((bytes, written));
+        }
+        assert_eq!(newest.map(|written| written.span), Some(8_990 * MS));
+        let mut again = Fragments::new(false);
+        again.whole = whole;
+        let durations = tracks(&mut again).into_iter();
+        let sum: u32 = durations.flat_map(|(_, _, durations)| durations).sum();
+        assert_eq!(sum, 8_990 * 90);
     }
 
     #[test]
@@ -350,7 +473,7 @@ mod tests {
         for millis in [100, 105, 3] {
             fragments.sound(sound(millis));
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         let sound = 2;
         let found = tracks(&mut fragments);
         let heard: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
@@ -368,7 +491,7 @@ mod tests {
             fragments.sound(sound(number * 10));
             fragments.sound(sound(number * 10 + 5));
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         let found = tracks(&mut fragments);
         assert!(found.len() >= 6, "{found:?}");
         let frames: usize = found.iter().filter(|t| t.0 == 1).map(|t| t.2.len()).sum();
@@ -395,7 +518,7 @@ mod tests {
                 ..frame(0, true)
             });
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         assert!(fragments.poll().is_none());
     }
 }

@@ -64,6 +64,14 @@ pub(crate) fn entries(file: &Path, track: &str, what: &str) -> Vec<f64> {
     lines.map(|line| line.parse().unwrap()).collect()
 }
 
+/// How long the file says that it is, in seconds.
+pub(crate) fn duration(file: &Path) -> f64 {
+    let file = file.to_str().unwrap();
+    let words = ["-show_entries", "format=duration", "-of", "csv=p=0", file];
+    let text = String::from_utf8(output("ffprobe", &words)).unwrap();
+    text.trim().parse().unwrap()
+}
+
 /// The sound, of one channel.
 pub(crate) fn samples(file: &Path) -> Vec<f32> {
     let words = ["-map", "0:a", "-ac", "1", "-ar", "48000", "-f", "f32le"];

@@ -6,6 +6,11 @@
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 
+#[path = "../../../runtime/tests/support/real_time_loops.rs"]
+pub(crate) mod real_time_loops;
+
+pub(crate) mod vlc;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ mod detached;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
@@ -64,8 +64,8 @@ impl HostRuntime {
             return Err(SubscribeError::Stopped);
         }
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
-        let (calls, inbox) = sync_channel(detached::WAITING);
-        let backlog = Arc::new(Backlog::default());
+        let (calls, inbox) = channel();
+        let backlog = Arc::new(Backlog::new(request.intake));
         let handed_over = self.scheduler.site("host-media-to-subscriber");
         shared.others.add(id, &backlog, &calls, &handed_over);
         let granted = shared.sessions().subscribe(clock::now(), id, request);
@@ -233,7 +233,7 @@ pub(super) struct Others(Mutex<HashMap<SubscriberId, Entry>>);
 
 /// One of them, from its subscription to its end.
 struct Entry {
-    calls: SyncSender<Call>,
+    calls: Sender<Call>,
     backlog: Arc<Backlog>,
     /// What the media thread is to have.
     detached: Option<Detached>,
@@ -244,7 +244,7 @@ impl Others {
         &self,
         id: SubscriberId,
         backlog: &Arc<Backlog>,
-        calls: &SyncSender<Call>,
+        calls: &Sender<Call>,
         handed_over: &Site,
     ) {
         let detached = Detached::new(calls.clone(), backlog.clone(), handed_over.clone());
@@ -272,9 +272,10 @@ impl Others {
     /// There is something that it is to be told.
     pub(super) fn update(&self, id: SubscriberId) {
         if let Some(entry) = self.lock().get(&id) {
-            entry.backlog.updated.store(true, Ordering::Release);
-            // Without room it looks behind the calls that wait.
-            let _ = entry.calls.try_send(Call::Update);
+            // One that was not seen yet is enough.
+            if !entry.backlog.updated.swap(true, Ordering::AcqRel) {
+                let _ = entry.calls.send(Call::Update);
+            }
         }
     }
 

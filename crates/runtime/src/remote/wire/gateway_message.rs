@@ -16,12 +16,13 @@ use openuvr_proto::id::{FrameId, PoseId};
 use openuvr_proto::input::batch::InputBatch;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::wire::control::{Message, Messages};
 
-use super::{flag, place_in, refused, role, subscriber_kind, words};
+use super::{flag, one_of, place_in, refused, role, subscriber_kind, words};
 use crate::host::Admission;
 
 /// A message of a gateway. The first four begin a connection.
@@ -235,6 +236,7 @@ fn subscribe(w: &mut Writer<'_>, request: &SubscribeRequest) {
         .u8(u8::from(request.take_over))
         .u32(request.codecs)
         .u8(place_in(&SubscriberKind::ALL, &request.kind))
+        .u8(place_in(&Intake::ALL, &request.intake))
         .text(&request.name)
         .text(&request.software)
         .u8(u8::from(request.reports))
@@ -250,6 +252,7 @@ fn request(r: &mut Reader<'_>) -> Result<SubscribeRequest, Reject> {
         take_over: flag(r)?,
         codecs: r.u32()?,
         kind: subscriber_kind(r)?,
+        intake: one_of(&Intake::ALL, r.u8()?, "intake")?,
         name: words(r)?,
         software: words(r)?,
         wishes: Wishes::default(),

@@ -17,6 +17,7 @@ use openuvr_proto::input::echo::{EchoKind, InputEcho};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::pose::Pose;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::{Feedback, Frame};
 use openuvr_proto::send::update::{CursorShape, Update};
@@ -37,6 +38,7 @@ fn asked() -> Vec<GatewayMessage> {
         GatewayMessage::Subscribe(SubscribeRequest {
             codecs: 1 << 3,
             kind: SubscriberKind::Browser,
+            intake: Intake::Complete,
             software: "a browser".to_owned(),
             reports: true,
             device: Some(key),
