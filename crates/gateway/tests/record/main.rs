@@ -7,6 +7,7 @@ mod beside;
 mod ffmpeg;
 #[path = "../support/mod.rs"]
 mod support;
+mod vlc;
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
