@@ -16,6 +16,7 @@
 mod connection;
 mod description;
 mod outlet;
+mod parameters;
 mod reports;
 mod requests;
 mod session;
@@ -23,6 +24,7 @@ mod stream;
 mod subscriber;
 mod token;
 mod transport;
+mod wall;
 
 use std::collections::HashMap;
 use std::io;
@@ -32,14 +34,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
+use self::parameters::Known;
+pub use self::parameters::ParameterSets;
 pub use self::reports::{Heard, parse as parse_reports};
 pub use self::requests::{NoRtsp, Received, Requests};
-pub use self::session::{Act, MediaPorts, Session, Track};
+pub use self::session::{Act, Beginning, MediaPorts, Session, Streams, Track};
 pub use self::token::{Token, TokenError};
 pub use self::transport::{Transport, choose as choose_transport};
+use self::wall::Wall;
 
 /// The port, if none is named: what RFC 2326's is for those who may not have 554.
 pub const PORT: u16 = 8554;
@@ -94,6 +100,10 @@ struct Served {
     setup: RtspSetup,
     scheduler: Scheduler,
     stopping: AtomicBool,
+    /// What is known of the stream's parameter sets.
+    parameters: Arc<Known>,
+    /// The time of day that players are told.
+    wall: Wall,
     /// How many connections each address has.
     places: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -118,6 +128,8 @@ impl RtspServer {
             setup,
             scheduler: scheduler.clone(),
             stopping: AtomicBool::new(false),
+            parameters: Arc::default(),
+            wall: Wall::now(clock::now),
             places: Mutex::default(),
         });
         let thread = {
