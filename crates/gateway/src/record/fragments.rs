@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_slots_of_their_own_near_to_where_they_were_captured() {
+    fn frames_have_slots_near_to_where_they_were_captured() {
         let mut fragments = Fragments::new(false);
         // Sixty a second, each up to 7 ms from where it should be, and some that came late in a heap.
         let jitter = [0, 7, -7, 5, -6, 7, 0, -7, 3];
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_never_further_apart_than_sound_may_be_from_a_picture() {
+    fn slots_are_no_further_apart_than_sound_may_be_from_a_picture() {
         for (fps, each) in [
             (60, 60),
             (30, 60),

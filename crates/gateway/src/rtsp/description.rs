@@ -134,7 +134,7 @@ mod tests {
     ];
 
     #[test]
-    fn players_without_feedback_read_the_profile_and_the_parameter_sets() {
+    fn players_without_feedback_read_profile_and_parameter_sets() {
         let sets = ParameterSets::of(KEY).unwrap();
         let text = describe("h", "192.0.2.7".parse().unwrap(), 7, Some(&sets), true);
         let text = String::from_utf8(text).unwrap();

@@ -135,7 +135,7 @@ fn sound_and_picture_are_on_one_clock() {
 /// Without it a player puts the first packets of both tracks at one time, which they never had: ffmpeg's sound was 24 to
 /// 29 ms late, and jumped with the first report.
 #[test]
-fn a_player_knows_the_time_of_both_tracks_before_the_first_packet() {
+fn a_player_knows_the_time_of_both_tracks_before_a_packet() {
     let players = Players::new("rtsp-start");
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let answer = player.answer_to_play().to_owned();

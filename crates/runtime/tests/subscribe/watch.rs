@@ -168,7 +168,7 @@ fn stopped_for(name: &str, pictures: usize) {
 }
 
 #[test]
-fn a_recorder_that_was_stopped_for_three_seconds_has_every_frame() {
+fn a_recorder_that_was_stopped_for_seconds_has_every_frame() {
     stopped_for("stopped", 180);
 }
 

@@ -469,7 +469,7 @@ fn frames_a_second_follow_the_players_display() {
 }
 
 #[test]
-fn a_picture_that_stands_still_is_sent_again_to_those_who_need_it() {
+fn a_still_picture_is_sent_again_to_those_who_need_it() {
     let start = at(0);
     let second = MS * 1000;
     let mut rendition = rendition();
