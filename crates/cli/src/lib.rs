@@ -47,6 +47,7 @@ use openuvr_terminal::{out, usage};
 
 use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
 use host::Usual;
+use run::stand_in;
 use session_report::reporter;
 
 /// The program, from this process's words to its exit code.
@@ -71,6 +72,7 @@ fn program() -> ExitCode {
         Some(("session", m)) => session::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(session::run),
+        Some((stand_in::COMMAND, m)) => with(m, |args| stand_in::run(&args)),
         Some((confine::NAME, m)) => confine::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| confine::run(&args)),
@@ -126,6 +128,7 @@ fn command() -> Command {
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(session::Args::augment_args(Command::new("session")))
         .subcommand(link_handler::Args::augment_args(Command::new("link")))
+        .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))
         .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(beside::commands())

@@ -18,7 +18,7 @@ use crate::run::{Launch, launched};
 const USUAL_FPS: f64 = 90.0;
 
 /// What may be the matter with an application whose pictures do not come.
-const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with something else than Vulkan, or not be an \
+const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with neither Vulkan nor OpenGL, or not be an \
     OpenXR application: then `openuvr run` or `openuvr host` shows it";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -52,6 +52,8 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
         words: &words,
         // Its controllers are the headset's.
         pads: None,
+        stands_in: false,
+        hook: None,
         command: &|socket| launch::xr_command(&application, &library, socket, &eye),
     })
 }

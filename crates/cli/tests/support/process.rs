@@ -281,9 +281,20 @@ impl Display {
 
     /// The same with more words for its command line.
     pub(crate) fn with(size: &str, words: &[&str]) -> Option<Display> {
+        Display::of_depth(size, 24, words)
+    }
+
+    /// The same with another depth.
+    pub(crate) fn of_depth(size: &str, depth: u8, words: &[&str]) -> Option<Display> {
         let mut command = Command::new("Xvfb");
         command
-            .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                &format!("{size}x{depth}"),
+            ])
             .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
             .args(words)
             .stdin(Stdio::null())
