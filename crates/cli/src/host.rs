@@ -43,7 +43,7 @@ use crate::release::{self, Release};
 use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
-use crate::session_report::reporter;
+use crate::session_report::{Reporter, reporter};
 use crate::virtual_display::{Shown, VirtualDisplay};
 use openuvr_terminal::out;
 
@@ -186,7 +186,8 @@ impl Stage {
                 ..Stage::default()
             });
         };
-        let display = VirtualDisplay::start(if config.fit { fit::room(size) } else { size })?;
+        let room = if config.fit { fit::room(size) } else { size };
+        let display = VirtualDisplay::start(room, reporter().map(Reporter::folder))?;
         let name = display.name().to_owned();
         let fit = config.fit.then(|| Fit::with_own("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
@@ -198,12 +199,13 @@ impl Stage {
             [] => {
                 eprintln!(
                     "openuvr host: the display {name} of {size} is empty: start something on it, as with \
-                     DISPLAY={name} xterm"
+                     XAUTHORITY={} DISPLAY={name} xterm",
+                    display.authority().display()
                 );
                 tell_source(&sound);
                 None
             }
-            words => Some(Shown::start(words, &name, &sound)?),
+            words => Some(Shown::start(words, &display, &sound)?),
         };
         config.display = Some(name);
         Ok(Stage {
@@ -221,8 +223,9 @@ impl Stage {
 
     /// Whether there was an application, and it has ended.
     fn is_over(&mut self) -> bool {
-        let ended = self.application.as_mut().map(Shown::ended);
-        ended.flatten().is_some()
+        let now = clock::now();
+        let application = self.application.as_mut();
+        application.is_some_and(|application| application.is_over(now))
     }
 
     /// That of the application, if it ended by itself, with a line on it.
@@ -230,7 +233,10 @@ impl Stage {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
         };
-        let Some(status) = application.ended() else {
+        let Some(status) = application
+            .ended()
+            .filter(|_| application.is_over(clock::now()))
+        else {
             return ExitCode::SUCCESS;
         };
         eprintln!("openuvr host: {} has ended: {status}", application.name());

@@ -32,8 +32,8 @@ use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 use crate::confine::{Account, Confinement};
 use crate::descendants;
 use crate::session_report::{self as report, Running, read_end, read_running};
-use crate::virtual_display::VirtualDisplay;
-use crate::virtual_display::sys::die_with_parent;
+use crate::virtual_display::sys::{die_with_parent, keep_inherited, name_authority};
+use crate::virtual_display::{AUTHORITY, VirtualDisplay, shows_a_window};
 
 use folder::{Saves, SessionFolder};
 use limits::Limits;
@@ -189,6 +189,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// One line: it can't begin. It has said so as its end, too.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    // What a cluster's launcher left open is not for the application.
+    keep_inherited();
     let stop = openuvr_terminal::signals::stop_in_order()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
@@ -241,9 +243,13 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
     // A game needs a display, and takes the one it finds, as may what links the library; an OpenXR application may
     // have none.
-    let display =
-        matches!(args.door, Door::Run | Door::Api).then(|| VirtualDisplay::start(args.size));
+    let display = matches!(args.door, Door::Run | Door::Api)
+        .then(|| VirtualDisplay::start(args.size, Some(folder.path())));
     let display = display.transpose()?;
+    if args.door == Door::Screen {
+        // The host's, on which this process looks for a window.
+        name_authority(&folder.path().join(AUTHORITY));
+    }
     let name = display.as_ref().map(VirtualDisplay::name);
     let mut host = Host::start(args, &words, (&folder, &saves), name)?;
     let ended = follow(args, &folder, limits, &mut host, stop);
@@ -300,7 +306,7 @@ fn follow(
             running = Some(at);
         }
         if let Some(at) = running.as_ref().filter(|_| !shown) {
-            shown = at.shows_a_window();
+            shown = at.display.as_deref().is_none_or(shows_a_window);
         }
         let waits = running.is_none() || !shown;
         if waits && began.elapsed() >= patience {
