@@ -24,6 +24,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -38,6 +39,15 @@ use openuvr_runtime::store::read_text;
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
 pub(crate) use self::xr::XrConfig;
+
+/// A time on the command line of a subcommand without settings.
+///
+/// # Errors
+/// What a time is.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let kind = kind::time();
+    (kind.parse)(text).ok_or(format!("not {}", kind.allowed))
+}
 
 /// A role that can be configured.
 pub(crate) trait Settings: Sized {

@@ -39,7 +39,7 @@ use super::admit::{Admission, Answer};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::microphone::Microphone;
-use super::pairing_words::pairing_words;
+use super::pairing_words::{pairing_open, pairing_words};
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -135,6 +135,7 @@ impl Control {
             self.tell_trouble(caught_up);
             if now >= trust_at {
                 self.look_for_forbidden();
+                self.look_for_wanted_window(now);
                 self.look_at_ways();
                 trust_at = now + TRUST_EVERY;
             }
@@ -281,6 +282,16 @@ impl Control {
         while let Some(event) = self.handshake.poll_event() {
             self.shared.notice(Notice::Pairing(pairing_words(event)));
         }
+    }
+
+    /// Opens the pairing window that a person asks for (`openuvr devices pair`).
+    fn look_for_wanted_window(&mut self, now: Instant) {
+        let Some(wanted) = self.trust.wanted_window() else {
+            return;
+        };
+        let words = pairing_open(wanted.span);
+        (self.handshake).open_pairing(now, wanted.pin, wanted.span);
+        self.shared.notice(Notice::Pairing(words));
     }
 
     /// Ends the sessions of devices that are no longer allowed.
