@@ -49,6 +49,8 @@ pub struct Socket {
     used: bool,
     /// The process that stands in for the application's.
     stand_in: Option<Pid>,
+    /// The last process that came could not be let in for that.
+    lacks_descriptors: bool,
     /// The displays into which processes injected input that have ended.
     left_behind: Vec<String>,
 }
@@ -94,6 +96,7 @@ impl Socket {
             line: Vec::new(),
             used: false,
             stand_in: None,
+            lacks_descriptors: false,
             left_behind: Vec::new(),
         })
     }
@@ -131,7 +134,11 @@ impl Socket {
 
     /// Waits for news, at most `turn`: what the streaming process has said.
     pub fn lines(&mut self, turn: Duration) -> Vec<Line> {
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        // The listener stays readable for a process that can't be let in: it is looked at each turn, not at once.
+        let takes = !self.lacks_descriptors && self.line.len() < MOST;
+        let listener = Some(&self.listener).filter(|_| takes);
+        let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = listener.into_iter().collect();
         for process in &self.line {
             fds.push(PollFd::new(&process.socket, PollFlags::IN));
             fds.extend(
@@ -177,10 +184,15 @@ impl Socket {
     }
 
     fn let_in(&mut self) {
+        self.lacks_descriptors = false;
         while self.line.len() < MOST {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = accept_with(&self.listener, flags) else {
-                return;
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(why) => {
+                    self.lacks_descriptors = matches!(why, Errno::MFILE | Errno::NFILE);
+                    return;
+                }
             };
             // The order may hold a PIN.
             let Ok(peer) = peer_credentials(&socket) else {
