@@ -56,6 +56,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("pad_requests", files::pad_requests),
     ("signalling", browsers::signalling),
     ("log_in", browsers::log_in),
+    ("forwarded", browsers::forwarded),
     ("packetise", browsers::packetise),
     ("stun_answers", browsers::stun_answers),
     ("rtsp", players::rtsp),

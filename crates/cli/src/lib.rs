@@ -38,6 +38,7 @@ mod session_report;
 #[cfg(test)]
 mod tests;
 mod virtual_display;
+mod web_certificate;
 mod xr;
 
 use std::process::ExitCode;
@@ -81,6 +82,7 @@ fn program() -> ExitCode {
             .and_then(link_handler::run),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
+        Some(("web-certificate", m)) => with(m, |args| web_certificate::run(&args)),
         Some(("hosts", m)) => with(m, nearby::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
@@ -124,6 +126,9 @@ fn command() -> Command {
         .subcommand(XrConfig::command())
         .subcommand(GatewayConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(web_certificate::Args::augment_args(Command::new(
+            "web-certificate",
+        )))
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(session::Args::augment_args(Command::new("session")))

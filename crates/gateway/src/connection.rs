@@ -16,6 +16,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use self::session::Session;
+use crate::addresses::base;
 use crate::login::Visitor;
 use crate::peer::{OfferRefused, Peer};
 use crate::shared::{Ends, Shared};
@@ -71,7 +72,7 @@ pub(crate) async fn serve(
     let mut connection = Connection {
         visitor,
         wants,
-        local: SocketAddr::new(ends.ours.ip().to_canonical(), shared.media_port),
+        local: media_address(&shared, ends),
         known: shared.addresses.watch(),
         shared,
         stopping,
@@ -88,6 +89,14 @@ pub(crate) async fn serve(
     }
     connection.hang_up();
     let _ = socket.close(None).await;
+}
+
+/// Where a browser's media reach this machine: by the address that it reached the page at, or behind a reverse proxy by
+/// the one from which datagrams to it leave.
+fn media_address(shared: &Shared, ends: Ends) -> SocketAddr {
+    let towards = Some(ends.theirs).filter(|_| ends.through_proxy);
+    let own = towards.and_then(|browser| base(shared.media.main(), browser));
+    own.unwrap_or_else(|| SocketAddr::new(ends.ours.ip(), shared.media_port))
 }
 
 /// Does what may take a while where no other browser waits for it.
@@ -288,7 +297,10 @@ impl Connection {
         }
         // A WebSocket has one connection at a time.
         self.hang_up();
-        let known = self.known.borrow_and_update().clone();
+        let mut known = self.known.borrow_and_update().clone();
+        if self.local.ip().is_loopback() {
+            known.extend(self.shared.media.on_this_machine());
+        }
         let answered = Peer::answer(self.shared.media.clone(), (self.local, &known), sdp);
         let (peer, answer) = match answered {
             Ok(answered) => answered,

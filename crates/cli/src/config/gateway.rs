@@ -8,7 +8,7 @@ use super::host::HostConfig;
 use super::{Effective, Given, Refused, Setting, Settings};
 
 /// What a gateway has a choice of; all else is the application's.
-const ITS_OWN: [&str; 13] = [
+const ITS_OWN: [&str; 15] = [
     "config-dir",
     "log",
     "name",
@@ -22,6 +22,8 @@ const ITS_OWN: [&str; 13] = [
     "web-key",
     "web-ice",
     "web-address",
+    "web-origin",
+    "web-proxy",
 ];
 
 const SOCKET: &str = "socket";

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use openuvr_gateway::PublicAddress;
+use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
@@ -175,6 +176,32 @@ pub(super) fn public_addresses() -> Kind<Vec<PublicAddress>> {
         range: String::new(),
         allowed: "an address as in 203.0.113.7, 203.0.113.7:4711, 2001:db8::7 or [2001:db8::7]:4711, or several \
                   of them with commas between"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
+        absent: Some(Vec::new),
+    }
+}
+
+pub(super) fn web_origins() -> Kind<Vec<WebOrigin>> {
+    Kind {
+        placeholder: "https://NAME,…",
+        range: String::new(),
+        allowed: "an origin as in https://play.example.org or https://play.example.org:8443, or several of them with \
+                  commas between"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
+        absent: Some(Vec::new),
+    }
+}
+
+pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
+    Kind {
+        placeholder: "IP[/BITS],…",
+        range: String::new(),
+        allowed: "an address or a network as in 127.0.0.1, 10.0.0.0/8 or 2001:db8::/64, or several of them with \
+                  commas between"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),

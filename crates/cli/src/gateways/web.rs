@@ -7,6 +7,7 @@ use openuvr_gateway::lease::Lease;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::trust_store::DeviceStore;
 
 use super::url::authority;
 use crate::config::HostConfig;
@@ -35,6 +36,9 @@ pub(super) fn open(
         ice_servers: config.web_ice.clone(),
         addresses: config.web_address.clone(),
         lease: lease.cloned(),
+        devices: DeviceStore::open(&config.config_dir).map_err(|e| anyhow!("--web: {e}"))?,
+        origins: config.web_origin.clone(),
+        proxies: config.web_proxy.clone(),
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
@@ -51,5 +55,8 @@ pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
     for place in places {
         let place = authority(place, &config.name);
         eprintln!("openuvr {who}: browsers: https://{place}/, certificate {fingerprint}");
+    }
+    for origin in &config.web_origin {
+        eprintln!("openuvr {who}: browsers: {origin}/, by a reverse proxy");
     }
 }

@@ -17,12 +17,13 @@ use openuvr_proto::time;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use openuvr_runtime::sched::ThreadRole;
-use rtsp_types::{Request, Response, StatusCode, Version};
+use rtsp_types::{Method, Request, Response, StatusCode, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::description::{AUDIO, AUDIO_RATE, VIDEO, VIDEO_RATE};
 use super::outlet::{Outlet, UdpPair, Writer};
 use super::parameters::{ParameterSets, Watching};
+use super::places::Place;
 use super::reports::{Heard, parse};
 use super::requests::{Received, Requests};
 use super::session::{Act, Beginning, MediaPorts, Session, Streams, TIMEOUT, TRACKS, Track};
@@ -31,8 +32,8 @@ use super::subscriber::{Delivery, Slices};
 use super::transport::Transport;
 use super::{LOOK_EVERY, Served};
 
-/// Who has set up no track by then is no player.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A connection that has set up no track by then is no player's (a guess: players do so within a second).
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a player learns how the tracks' clocks belong together. Less often is usual (RFC 3550 section
 /// 6.2 has 5 s), but until the first report sound and picture don't fit.
@@ -49,7 +50,8 @@ struct Connection<'a> {
     served: &'a Served,
     from: SocketAddr,
     here: SocketAddr,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+    place: Place,
     writer: Writer,
     requests: Requests,
     session: Session,
@@ -67,7 +69,12 @@ struct Connection<'a> {
 }
 
 /// Serves a player until it goes, is silent for too long, or the server ends.
-pub(super) fn serve(served: &Served, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+pub(super) fn serve(
+    served: &Served,
+    stream: Arc<TcpStream>,
+    from: SocketAddr,
+    place: Place,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     // Not inherited from the listener on every system.
     stream.set_nonblocking(false)?;
@@ -88,6 +95,7 @@ pub(super) fn serve(served: &Served, stream: TcpStream, from: SocketAddr) -> io:
         from,
         here,
         stream,
+        place,
         writer,
         requests: Requests::default(),
         session,
@@ -156,7 +164,7 @@ impl Connection<'_> {
 
     /// Waits for anything from the player; whether some of it came by the connection.
     fn wait(&self) -> bool {
-        let mut polled = vec![PollFd::new(&self.stream, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(&*self.stream, PollFlags::IN)];
         for track in self.tracks.iter().flatten() {
             if let Outlet::Udp(pair) = &track.outlet {
                 polled.push(PollFd::new(&pair.rtcp, PollFlags::IN));
@@ -170,7 +178,7 @@ impl Connection<'_> {
     /// What came by the connection; whether it goes on.
     fn take_requests(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 4096];
-        let length = match self.stream.read(&mut bytes) {
+        let length = match (&*self.stream).read(&mut bytes) {
             Ok(0) => return Ok(false),
             Ok(length) => length,
             Err(e)
@@ -227,6 +235,14 @@ impl Connection<'_> {
         // Nothing of the stream stands in front of the answer.
         let answering = self.answering.clone();
         let _answering = answering.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = *request.method() != Method::Options && response.status().is_success();
+        if shown && !self.place.plays() {
+            tracing::warn!(from = %self.from, "a video player is refused: there are as many as this host serves");
+            response.set_status(StatusCode::ServiceUnavailable);
+            response.set_reason_phrase("as many players as this host serves are connected");
+            self.say(&response)?;
+            return Ok(false);
+        }
         if act == Act::Play
             && let Err(why) = self.play(plays_from)
         {
