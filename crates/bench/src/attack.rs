@@ -4,6 +4,7 @@
 //! The attacks themselves are in crate `lab`; here are those who suffer them, what is measured beside
 //! them, and the verdict.
 
+mod browsers;
 mod honest;
 mod table;
 
@@ -89,6 +90,12 @@ enum Kind {
     Pins,
     /// 3000 handshakes a second that nobody finishes, while the client has to come back
     Begins,
+    /// Log-ins of browsers with wrong signatures from four networks, while a known browser has to log in
+    Logins,
+    /// Connections from four networks that say nothing, to the page and the server of video players
+    Places,
+    /// The same, when the host has no descriptors left
+    Descriptors,
 }
 
 impl Kind {
@@ -262,6 +269,9 @@ impl Scene<'_> {
             Kind::Probes => self.probes(honest.context("no client")?),
             Kind::Pins => self.pins(honest),
             Kind::Begins => self.begins(honest),
+            Kind::Logins => browsers::logins(self, honest.context("no client")?),
+            Kind::Places => browsers::places(self, honest.context("no client")?),
+            Kind::Descriptors => browsers::descriptors(self, honest.context("no client")?),
         }
     }
 
