@@ -245,6 +245,9 @@ impl World {
                 macroblocks: MACROBLOCKS,
             });
         }
+        while let Some(decision) = view.rendition.poll_decision() {
+            self.decisions.push((self.now, decision));
+        }
         let _ = view.rendition.new_target();
         let Some((plan, _)) = view.rendition.begin(self.now, None) else {
             return;

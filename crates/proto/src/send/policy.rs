@@ -260,6 +260,7 @@ impl Policy {
         let crossing = Crossing {
             frame: report.frame,
             bytes: data_bytes(left),
+            data: left.datagrams.saturating_sub(left.parity),
             sent,
             first: report.first_received,
             // What was sent again came a round trip later, not through a queue.
