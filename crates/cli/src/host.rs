@@ -45,7 +45,7 @@ use crate::scene;
 use crate::scene::source::Submit;
 use crate::session_report::{Reporter, reporter};
 use crate::virtual_display::{Shown, VirtualDisplay};
-use openuvr_terminal::out;
+use openuvr_terminal::{out, usage};
 
 pub use parts::{HostParts, SourceKind, Usual};
 
@@ -92,7 +92,9 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
     // What is wrong is told before an application begins.
-    Config::from(&config).check().map_err(|e| anyhow!(e))?;
+    Config::from(&config)
+        .check()
+        .map_err(usage::WrongUsage::new)?;
     let stop = match reporter() {
         // What it started is to end in order, however often it is told to (see `session`).
         Some(_) => openuvr_terminal::signals::stop_in_order()?,
@@ -550,10 +552,15 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
                 WindowName::Id(id) => x11::WindowName::Id(id),
                 WindowName::Text(text) => x11::WindowName::Text(text),
             },
-            wait: WINDOW_WAIT,
+            wait: window_wait(config),
         }),
     };
     open_display(config, what, stop)
+}
+
+/// How long a window is waited for: not beyond the end of the host's own time.
+fn window_wait(config: &HostConfig) -> Duration {
+    (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
 /// What an X display shows, all of it or a part.
@@ -565,7 +572,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         if !std::mem::replace(&mut told, true) {
             eprintln!(
                 "openuvr host: the window is not there yet; waiting up to {} s for it",
-                WINDOW_WAIT.as_secs()
+                window_wait(config).as_secs_f64()
             );
         }
         !stop.load(Ordering::Relaxed)

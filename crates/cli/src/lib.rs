@@ -46,7 +46,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
+use config::{ClientConfig, GatewayConfig, Refused, RunConfig, XrConfig};
 use host::Usual;
 use run::stand_in;
 use session_report::reporter;
@@ -91,11 +91,12 @@ fn program() -> ExitCode {
         _ => unreachable!("clap asks for one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
+        let code = exit_code(&error);
         if let Some(reporter) = reporter() {
-            reporter.ends(1, format!("{error:#}"));
+            reporter.ends(code.into(), format!("{error:#}"));
         }
         out::answer(format_args!("openuvr: {error:#}"));
-        ExitCode::FAILURE
+        ExitCode::from(code)
     });
     if let Some(reporter) = reporter() {
         // What the application has left behind.
@@ -103,6 +104,15 @@ fn program() -> ExitCode {
         reporter.leaves();
     }
     code
+}
+
+/// The exit code of a program that ends with this error: 2 if its words or settings are wrong, 1 otherwise.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.chain().any(|cause| cause.is::<Refused>()) {
+        true => usage::WRONG,
+        false => usage::exit_code(error),
+    }
 }
 
 fn command() -> Command {

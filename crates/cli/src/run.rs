@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::ArgMatches;
 use openuvr_gateway::lease::Over;
 use openuvr_media::input_sink::xtest::release_held;
@@ -40,6 +40,7 @@ use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
 use crate::session_report::{self as report, reporter};
+use openuvr_terminal::usage::WrongUsage;
 
 use signals::Signals;
 use stand_in::StandIn;
@@ -119,7 +120,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
     // What is wrong is told before the game begins, not within it.
-    Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
+    Config::from(&config.host)
+        .check()
+        .map_err(WrongUsage::new)?;
     let order = Order {
         input: config.host.injects(),
         window: config.window.clone(),

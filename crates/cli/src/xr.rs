@@ -13,6 +13,7 @@ use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
 use crate::gateways::Gateways;
 use crate::run::{Launch, launched};
+use openuvr_terminal::usage::WrongUsage;
 
 /// Frames a second, where neither a person nor a player's display says anything else: most headsets' rate.
 const USUAL_FPS: f64 = 90.0;
@@ -39,7 +40,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
     let order = order(&config);
-    order.host.check().map_err(|e| anyhow!(e))?;
+    order.host.check().map_err(WrongUsage::new)?;
     let library = launch::xr_runtime(config.runtime.as_deref())?;
     let eye = order.eye.clone().unwrap_or_default();
     let application = words.clone();
@@ -87,7 +88,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     // Applications are started elsewhere.
     let keys = order.host.config_dir.as_deref().map(std::path::absolute);
     order.host.config_dir = keys.transpose()?;
-    order.host.check().map_err(|e| anyhow!(e))?;
+    order.host.check().map_err(WrongUsage::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &order)?;
     println!("OpenXR applications use OpenUVR now: {}", file.display());

@@ -35,7 +35,9 @@ pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
         && option.as_encoded_bytes().starts_with(b"-")
     {
         let option = option.to_string_lossy();
-        anyhow::bail!("unexpected argument '{option}' found; --help lists the options");
+        anyhow::bail!(usage::WrongUsage::new(format!(
+            "unexpected argument '{option}' found; --help lists the options"
+        )));
     }
     Ok(words)
 }

@@ -35,6 +35,7 @@ pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;
+use openuvr_terminal::usage::WrongUsage;
 
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
@@ -143,10 +144,10 @@ pub(crate) trait Settings: Sized {
         let mut in_file = match &file {
             Some(path) if path.exists() || !may_be_missing => {
                 let Some(text) = read_text(path)? else {
-                    bail!(
+                    bail!(WrongUsage::new(format!(
                         "can't read the settings in {}: there is no such file",
                         path.display()
-                    );
+                    )));
                 };
                 file::read(&text, path, &table, Self::ROLE)?
             }
@@ -168,11 +169,12 @@ pub(crate) trait Settings: Sized {
             let value = value.or_else(|| setting.default.value(surroundings));
             match (value, setting.default) {
                 (Some(value), _) => _ = given.0.insert(setting.key, value),
-                (None, Default::From(what, _)) if !setting.optional => bail!(
-                    "--{} is missing: there is no {what} here; give --{0} {}",
-                    setting.key,
-                    setting.placeholder
-                ),
+                (None, Default::From(what, _)) if !setting.optional => {
+                    bail!(WrongUsage::new(format!(
+                        "--{} is missing: there is no {what} here; give --{0} {}",
+                        setting.key, setting.placeholder
+                    )))
+                }
                 (None, _) => {}
             }
         }
@@ -180,7 +182,9 @@ pub(crate) trait Settings: Sized {
         config.agree()?;
         let printed = if save {
             let Some(file) = file else {
-                bail!("there is no folder for settings here: say where with --config FILE");
+                bail!(WrongUsage::new(
+                    "there is no folder for settings here: say where with --config FILE"
+                ));
             };
             let file = file::write(&file, &print::toml::<Self>(&table, &given, false))?;
             Some(format!("the settings are in {}\n", file.display()))

@@ -113,7 +113,7 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
     assert_says(
         &text,
         &[
-            &format!("no answer from {address} yet"),
+            &format!("no answer from {address} yet: is the host running, is the address right"),
             "no answer from the host",
         ],
     );
