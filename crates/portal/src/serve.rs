@@ -81,6 +81,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         behind_proxy: config.behind_proxy,
         metrics_token: config.metrics_token.clone(),
         counts: Default::default(),
+        health: Default::default(),
     });
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,

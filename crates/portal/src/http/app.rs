@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::counts::Counts;
+use super::health::Health;
 use crate::accounts::{Limiter, Passwords};
 use crate::catalogue::Catalogue;
 use crate::oidc::Provider;
@@ -25,4 +26,5 @@ pub(crate) struct App {
     pub(crate) behind_proxy: bool,
     pub(crate) metrics_token: Option<String>,
     pub(crate) counts: Counts,
+    pub(crate) health: Health,
 }

@@ -6,6 +6,7 @@ mod caller;
 mod counts;
 mod events;
 mod headers;
+mod health;
 mod metrics;
 mod pages;
 mod refusal;

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::api::{applications, login, oidc, operator, sessions};
 use super::app::App;
-use super::{events, headers, metrics, pages};
+use super::{events, headers, health, metrics, pages};
 
 /// The longest body of a request, in bytes: a log-in is the longest.
 const MAX_BODY: usize = 16 * 1024;
@@ -27,7 +27,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/api/openapi.json",
             get(move || async move { Json(OpenApi::clone(&description)) }),
         )
-        .route("/healthz", get(metrics::health))
+        .route("/healthz", get(health::health))
         .route("/metrics", get(metrics::metrics))
         .fallback(pages::page)
         .layer(DefaultBodyLimit::max(MAX_BODY))
