@@ -278,10 +278,13 @@ the last counts. --help says more on each than -h.";
             /// Servers of STUN and TURN that the page asks for ways to this host.
             /// For browsers behind a network that lets no UDP through but to a relay: stun:HOST[:PORT],
             /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], turns: for TLS, with commas between. The relay
-            /// has to reach this host. Only pages that have logged in hear of them; keep the secret in the
-            /// file of settings, since other programs see command lines. Of those with stun: the host asks, too,
-            /// where they see it, and tells pages so.
+            /// has to reach this host. Only pages that have logged in hear of them. Of those with stun: the host
+            /// asks, too, where they see it, and tells pages so. Other users of the machine read command lines:
+            /// name servers with a secret in the file of settings, or by web-ice-file.
             web_ice: Vec<IceServer> = "web-ice", ice_servers(), Default::Unset("the browser's own addresses");
+            /// A file with such servers, one a line.
+            /// They are added to those of web-ice. The file should be readable for this user alone.
+            web_ice_file: Option<PathBuf> = "web-ice-file", optional(path("FILE")), Default::Unset("");
             /// Addresses that a translator gives this host, IP[:PORT].
             /// For a host behind a home router, or on a cloud machine with a private address: pages are told
             /// of them for media, and the person for the page. Without a port it is that of --web; the
@@ -510,6 +513,9 @@ impl HostConfig {
             }
             () if self.web.is_none() && !self.web_ice.is_empty() => {
                 "web-ice is for browsers: it needs web"
+            }
+            () if self.web.is_none() && self.web_ice_file.is_some() => {
+                "web-ice-file is for browsers: it needs web"
             }
             () if self.web.is_none() && !self.web_address.is_empty() => {
                 "web-address is for browsers: it needs web"

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_runtime::host::GatewayHost;
@@ -29,11 +30,16 @@ pub(super) fn open(
         },
         _ => Certificate::Own(config.config_dir.clone()),
     };
+    let mut ice_servers = config.web_ice.clone();
+    if let Some(file) = &config.web_ice_file {
+        let read = IceServer::read_file(file);
+        ice_servers.extend(read.map_err(|why| anyhow!("--web-ice-file: {why}"))?);
+    }
     let setup = Setup {
         bind,
         certificate,
         name: config.name.clone(),
-        ice_servers: config.web_ice.clone(),
+        ice_servers,
         addresses: config.web_address.clone(),
         lease: lease.cloned(),
         devices: DeviceStore::open(&config.config_dir).map_err(|e| anyhow!("--web: {e}"))?,
