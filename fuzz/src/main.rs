@@ -67,6 +67,7 @@ const TARGETS: &[(&str, Target)] = &[
     #[cfg(feature = "portal")] ("session_endpoint", portals::session_endpoint),
     #[cfg(feature = "portal")] ("applications", portals::applications),
     #[cfg(feature = "portal")] ("oidc_claims", portals::oidc_claims),
+    #[cfg(feature = "portal")] ("device_cookie", portals::device_cookie),
     #[cfg(feature = "portal")] ("slurm_output", portals::slurm_output),
     #[cfg(feature = "portal")] ("pods", portals::pods),
     ("link_script", link_script),

@@ -2,6 +2,7 @@
 
 mod api;
 mod app;
+mod body;
 mod caller;
 mod counts;
 mod events;
@@ -10,8 +11,10 @@ mod health;
 mod metrics;
 mod pages;
 mod refusal;
+mod room;
 mod router;
 mod server;
+mod streams;
 mod view;
 
 pub(crate) use self::app::App;

@@ -42,6 +42,11 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, format!("there is no such {what}"))
     }
 
+    /// The line for the person.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
     pub(crate) fn wait(mut self, seconds: u64) -> Refusal {
         self.wait = Some(seconds);
         self

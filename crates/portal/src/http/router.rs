@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
@@ -13,10 +12,7 @@ use utoipa_axum::routes;
 
 use super::api::{applications, login, oidc, operator, sessions};
 use super::app::App;
-use super::{events, headers, health, metrics, pages};
-
-/// The longest body of a request, in bytes: a log-in is the longest.
-const MAX_BODY: usize = 16 * 1024;
+use super::{body, events, headers, health, metrics, pages};
 
 /// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -30,7 +26,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(health::health))
         .route("/metrics", get(metrics::metrics))
         .fallback(pages::page)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(body::whole))
         .layer(middleware::map_response(headers::add))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&app),

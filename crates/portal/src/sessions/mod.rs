@@ -72,6 +72,7 @@ pub(crate) struct Sessions {
     tickets: Arc<Tickets>,
     limits: Limits,
     saves: std::path::PathBuf,
+    ice_file: Option<std::path::PathBuf>,
     registry: Registry,
     /// Starts of one portal come one after the other: of two at once both would find room under the limit.
     starts: tokio::sync::Mutex<()>,
@@ -85,6 +86,7 @@ impl Sessions {
         tickets: Arc<Tickets>,
         limits: Limits,
         saves: std::path::PathBuf,
+        ice_file: Option<std::path::PathBuf>,
     ) -> Sessions {
         Sessions {
             launcher,
@@ -93,6 +95,7 @@ impl Sessions {
             tickets,
             limits,
             saves,
+            ice_file,
             registry: Registry::default(),
             starts: tokio::sync::Mutex::default(),
         }
@@ -171,6 +174,7 @@ impl Sessions {
                 application,
                 &self.tickets.public(),
                 saves.as_deref(),
+                self.ice_file.as_deref(),
             ),
             environment: application.environment.clone(),
             gpus: application.gpus,
