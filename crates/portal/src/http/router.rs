@@ -12,12 +12,13 @@ use utoipa_axum::routes;
 
 use super::api::{applications, login, oidc, operator, sessions};
 use super::app::App;
+use super::caller::{CSRF, cookie_name};
 use super::{body, events, headers, health, metrics, pages};
 
 /// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let (router, api) = routes();
-    let description = Arc::new(describe(api));
+    let description = Arc::new(describe(api, app.secure));
     router
         .route(
             "/api/openapi.json",
@@ -58,7 +59,7 @@ fn routes() -> (Router<Arc<App>>, OpenApi) {
         .split_for_parts()
 }
 
-fn describe(api: OpenApi) -> OpenApi {
+fn describe(api: OpenApi, secure: bool) -> OpenApi {
     let info = InfoBuilder::new()
         .title("OpenUVR portal")
         .version(env!("CARGO_PKG_VERSION"))
@@ -67,11 +68,12 @@ fn describe(api: OpenApi) -> OpenApi {
              gave as `csrf` in the header `x-openuvr-csrf`.",
         ))
         .build();
-    let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new("openuvr")));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new(cookie_name(secure)));
+    let csrf = ApiKey::Header(ApiKeyValue::new(CSRF));
     let mut described = OpenApiBuilder::from(api).info(info).build();
-    described
-        .components
-        .get_or_insert_default()
-        .add_security_scheme("cookie", cookie);
+    let components = described.components.get_or_insert_default();
+    for (name, key) in [("cookie", cookie), ("csrf", csrf)] {
+        components.add_security_scheme(name, SecurityScheme::ApiKey(key));
+    }
     described
 }

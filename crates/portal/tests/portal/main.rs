@@ -5,6 +5,7 @@
 
 mod crowd;
 mod database;
+mod generated;
 mod killed;
 mod login;
 mod oidc;

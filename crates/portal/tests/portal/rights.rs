@@ -119,6 +119,15 @@ fn each_route_allows_what_it_should_to_each_role() {
             methods.map(|method| (method.to_uppercase(), path.clone()))
         })
         .collect();
+    // A generator of clients names its functions by them.
+    let ids = (api["paths"].as_object().unwrap().values()).flat_map(|of| of.as_object().unwrap());
+    let mut ids: Vec<&str> = ids
+        .map(|(_, of)| of["operationId"].as_str().unwrap())
+        .collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "an id stands for two operations: {ids:?}");
     let plain = |path: &str| {
         path.replace("{own}", "{id}")
             .replace("{shared}", "{id}")

@@ -180,7 +180,7 @@ pub(super) fn device_name(secure: bool) -> &'static str {
 /// Logs out. Who came by a provider that can be logged out of gets its address, since whoever sits there next is
 /// still logged in at the provider.
 #[utoipa::path(
-    post, path = "/api/logout", security(("cookie" = [])),
+    post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(
         (status = 200, description = "logged out here, and not yet at the provider", body = Elsewhere),
         (status = 204, description = "logged out"),
@@ -219,7 +219,7 @@ pub(crate) async fn me(caller: Caller) -> Json<Me> {
 
 /// Changes the password, and ends all log-ins of the account.
 #[utoipa::path(
-    put, path = "/api/password", request_body = NewPassword, security(("cookie" = [])),
+    put, path = "/api/password", request_body = NewPassword, security(("cookie" = [], "csrf" = [])),
     responses(
         (status = 204),
         (status = 401, body = Problem),

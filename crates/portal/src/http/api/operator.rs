@@ -52,7 +52,7 @@ pub(crate) struct UserView {
 
 /// Everybody's sessions, newest first, and how it is for those who play and watch.
 #[utoipa::path(
-    get, path = "/api/operator/sessions", security(("cookie" = [])),
+    get, path = "/api/operator/sessions", operation_id = "operator_sessions", security(("cookie" = [])),
     responses(
         (status = 200, body = [OperatorSessionView]), (status = 401, body = Problem), (status = 403, body = Problem),
     ),
@@ -75,7 +75,7 @@ pub(crate) async fn sessions(
 
 /// The machines that sessions run on, and what is wrong.
 #[utoipa::path(
-    get, path = "/api/operator/servers", security(("cookie" = [])),
+    get, path = "/api/operator/servers", operation_id = "operator_servers", security(("cookie" = [])),
     responses((status = 200, body = Load), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
 pub(crate) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Load> {
@@ -103,7 +103,7 @@ pub(crate) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Lo
 
 /// The accounts. They are made and taken away by `openuvr portal user`.
 #[utoipa::path(
-    get, path = "/api/operator/users", security(("cookie" = [])),
+    get, path = "/api/operator/users", operation_id = "operator_users", security(("cookie" = [])),
     responses((status = 200, body = [UserView]), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
 pub(crate) async fn users(
