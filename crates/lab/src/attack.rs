@@ -8,6 +8,7 @@ pub mod begins;
 pub mod browsers;
 pub mod device;
 pub mod floods;
+pub mod portal;
 pub mod tap;
 
 use std::io;

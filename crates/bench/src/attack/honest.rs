@@ -15,6 +15,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::browsers::{Doors, TOKEN, threads_use};
+use super::table::use_of;
 use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
 use openuvr_runtime::clock;
 
@@ -169,17 +170,7 @@ impl Honest {
 
     /// Seconds of a core that the host has taken, and bytes of memory that it has.
     pub(super) fn host_use(&self) -> Result<(f64, f64)> {
-        let id = self.pair.host.id();
-        let read = |file: &str| {
-            std::fs::read_to_string(format!("/proc/{id}/{file}"))
-                .with_context(|| format!("process {id} can't be looked at"))
-        };
-        let stat = read("stat")?;
-        let status = read("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        let kilobytes = kilobytes.with_context(|| format!("process {id} has ended"))?;
-        Ok((hundredths(&stat) / 100.0, kilobytes * 1024.0))
+        use_of(self.pair.host.id())
     }
 
     /// Ends it; when each of the whole frames that the client got was captured.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod attacks;
 mod crowd;
 mod database;
 mod generated;
