@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_lock_out_neither_a_known_browser_nor_a_known_network() {
+    fn strangers_lock_out_no_known_browser_and_no_known_network() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         let at_home = who("ada", 0);
         assert!(tries(&mut limiter, &at_home, Ended::Right, now));
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_what_is_near_its_limit_stays() {
+    fn what_is_remembered_is_bounded_and_high_counts_stay() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
         for n in 0..OF_NAME {
             assert!(wrong(&mut limiter, &who("ada", n / OF_BOTH), now));

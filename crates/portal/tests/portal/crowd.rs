@@ -149,7 +149,7 @@ fn a_class_behind_one_address_logs_in_at_once() {
 }
 
 #[test]
-fn strangers_who_guess_lock_out_no_browser_that_logged_in_before() {
+fn strangers_who_guess_lock_out_no_browser_that_was_there() {
     let place = Place::new();
     place.add_user("ada", &[]);
     let config = std::fs::read_to_string(place.path("portal.toml")).unwrap();
