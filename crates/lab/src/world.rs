@@ -87,6 +87,8 @@ pub struct World {
     pub injected: Vec<(InputSeq, InputEvent)>,
     /// How often the host released all input, and when.
     pub released: Vec<Instant>,
+    /// Since when keys that are held did not repeat (`false`), and did again.
+    pub repeats: Vec<(bool, Instant)>,
     /// Sessions that ended.
     pub ended: Vec<(SessionId, Ending, Instant)>,
     /// Players that became observers.
@@ -131,6 +133,7 @@ impl World {
             repeated: BTreeSet::new(),
             injected: Vec::new(),
             released: Vec::new(),
+            repeats: Vec::new(),
             ended: Vec::new(),
             role_changes: Vec::new(),
         }

@@ -119,6 +119,7 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     assert_eq!(host.next_timeout(), None, "it holds nothing");
     assert_eq!(press(&mut host, at(0), PLAYER), Ok(InputSeq(1)));
     host.heard_from(at(700), PLAYER);
+    host.handle_timeout(at(800));
     assert_eq!(host.next_timeout(), Some((at(2200), Wakeup::ReleaseInput)));
     host.handle_timeout(at(2199));
     assert_eq!(releases(&mut host), 0);
@@ -128,6 +129,50 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     assert_eq!((releases(&mut host), host.next_timeout()), (0, None));
     // It goes on where it was.
     assert_eq!(press(&mut host, at(9000), PLAYER), Ok(InputSeq(2)));
+}
+
+fn repeats(host: &mut Host) -> Vec<bool> {
+    let repeats = |event| match event {
+        HostEvent::KeyRepeat(may) => Some(may),
+        _ => None,
+    };
+    events(host).into_iter().filter_map(repeats).collect()
+}
+
+#[test]
+fn no_key_repeats_of_a_player_that_is_silent() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    let _ = press(&mut host, at(0), PLAYER);
+    assert_eq!(host.next_timeout(), Some((at(100), Wakeup::StopRepeat)));
+    assert!(!host.heard_from(at(90), PLAYER), "no news");
+    host.handle_timeout(at(189));
+    assert_eq!(repeats(&mut host), []);
+    host.handle_timeout(at(190));
+    host.handle_timeout(at(500));
+    assert_eq!(repeats(&mut host), [false]);
+    // The next is its end.
+    assert_eq!(host.next_timeout(), Some((at(1590), Wakeup::ReleaseInput)));
+    assert!(host.heard_from(at(600), PLAYER));
+    assert_eq!(repeats(&mut host), [true]);
+    // A release comes before the word that keys may repeat again.
+    host.handle_timeout(at(700));
+    assert_eq!(repeats(&mut host), [false]);
+    let release = InputEvent::Key {
+        code: KeyCode(30),
+        text: None,
+        pressed: false,
+    };
+    let _ = host.input(at(800), PLAYER, release, PeerInstant(0));
+    let after = events(&mut host);
+    let in_order = matches!(
+        after[..],
+        [HostEvent::Input { .. }, HostEvent::KeyRepeat(true)]
+    );
+    assert!(in_order);
+    // Who holds nothing may be silent.
+    host.handle_timeout(at(1200));
+    assert_eq!(repeats(&mut host), []);
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl World {
                     });
                 }
                 HostEvent::ReleaseInput => self.released.push(self.now),
+                HostEvent::KeyRepeat(may) => self.repeats.push((may, self.now)),
                 HostEvent::KeyFrameWanted {
                     session,
                     view,

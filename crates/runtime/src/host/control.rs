@@ -117,8 +117,9 @@ impl Control {
         let mut trust_at = clock::now();
         let mut last_turn = trust_at;
         while !shared.stopping() {
-            if clock::now().since(last_turn) >= HELD_UP {
-                // Before anybody is taken for silent: what they said waits in the socket.
+            // A thread that woke late, or was held up: what peers said waits in the socket, and none is to be
+            // taken for silent before it is read.
+            if batch.is_empty() || clock::now().since(last_turn) >= HELD_UP {
                 for _ in 0..WAITING {
                     self.receive(&mut batch, Duration::ZERO)?;
                     if batch.is_empty() {
@@ -413,6 +414,7 @@ impl Control {
                 received,
             } => self.inject(from, &arrived, received),
             HostEvent::ReleaseInput => self.release_all(),
+            HostEvent::KeyRepeat(may) => self.let_repeat(may),
             HostEvent::KeyFrameWanted {
                 session,
                 last_good,

@@ -120,7 +120,8 @@ impl HostRuntime {
 
     /// The player did something, sampled then on its own clock; it is applied behind what it did before.
     /// Frames that may show it name its number ([`FrameHeader::echo`]). When it leaves, loses the role, or
-    /// is silent for 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released.
+    /// is silent for 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released; after
+    /// 100 ms of silence no key that it holds repeats.
     ///
     /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
     ///
@@ -183,10 +184,14 @@ impl HostRuntime {
     }
 
     /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more
-    /// while somebody plays. Input, poses and feedback are heard anyway.
+    /// while it plays, and each 50 ms while keys are down. Input, poses and feedback are heard anyway.
     pub fn heard_from(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
-        host.heard_from(clock::now(), subscriber);
+        let news = host.heard_from(clock::now(), subscriber);
+        drop(host);
+        if news {
+            self.shared.wake_control();
+        }
     }
 
     /// What a subscriber says of what arrived. A wish for a key frame and what is known of the link are
