@@ -526,7 +526,7 @@ impl Session {
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
-            Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
+            Notice::Clipboard(words) | Notice::Sound(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
             Notice::Haptic(haptic) => {

@@ -321,8 +321,8 @@ the last counts. --help says more on each than -h.";
         }
         "Sound" {
             /// What clients hear.
-            /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; with `openuvr run` what
-            /// the game plays, which is then heard at the clients alone. `off`: nothing; `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
+            /// `auto`: what this machine plays on its default sink, by PulseAudio or PipeWire, if one runs, also
+            /// when another sink becomes the default; with `openuvr run` what the game plays, which is then heard at the clients alone. `off`: nothing; `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
             /// `tone:440`: a test tone.
             sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
             /// Where the player's microphone is heard.
