@@ -23,6 +23,7 @@ use openuvr_lab::attack::floods::{Garbage, Repeated};
 use openuvr_lab::attack::tap::{Towards, silent};
 use openuvr_lab::attack::{Attack, begins, own, run};
 use openuvr_lab::script;
+use openuvr_net::address::parse_address;
 
 use self::honest::Honest;
 use self::portal::Against;
@@ -52,7 +53,7 @@ use openuvr_runtime::clock;
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// A host that runs already, on this machine, instead of one of its own
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     host: Option<SocketAddr>,
     /// These attacks alone, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use openuvr_lab::script;
+use openuvr_net::address::parse_address;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
@@ -71,7 +72,8 @@ pub(crate) struct Args {
     sound: bool,
     /// Let browsers in instead of a client, at this address [default: a free port of 127.0.0.1]: say the
     /// page's address and PIN, and play it in Chromium, if that is installed
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        value_parser = parse_address)]
     web: Option<SocketAddr>,
     /// With --web: leave the page to your own browser
     #[arg(long, requires = "web")]

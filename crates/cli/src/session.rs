@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_net::address::parse_address;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::units::Size;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
@@ -165,7 +166,7 @@ fn address_of_machine() -> Option<IpAddr> {
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let alone = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
-    let place = alone.or_else(|_| text.parse());
+    let place = alone.or_else(|_| parse_address(text));
     place.map_err(|_| "an address is 192.168.1.5, or with a port 192.168.1.5:4710".to_owned())
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use openuvr_gateway::PublicAddress;
 use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
+use openuvr_net::address::parse_address;
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
@@ -426,9 +427,11 @@ pub(super) fn address() -> Kind<SocketAddr> {
     Kind {
         placeholder: "ADDR:PORT",
         range: String::new(),
-        allowed: "an address and a port, such as 192.168.1.5:4710 or [::]:4710".to_owned(),
+        allowed: "an address and a port, such as 192.168.1.5:4710, [::]:4710, or with an interface of this \
+                  machine [fe80::1%eth0]:4710"
+            .to_owned(),
         form: Form::Text,
-        parse: Box::new(|text| text.parse().ok()),
+        parse: Box::new(|text| parse_address(text).ok()),
         absent: None,
     }
 }
