@@ -18,6 +18,7 @@ use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
+use openuvr_media::display;
 use openuvr_media::input_sink;
 use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
@@ -577,6 +578,18 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         }
         !stop.load(Ordering::Relaxed)
     };
+    if !matches!(what, What::Window(_))
+        && let Some(name) = &display
+        && display::connect(name)
+            .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
+    {
+        eprintln!(
+            "openuvr host: display {name} is the Xwayland of a Wayland session, whose desktop no X11 \
+             program sees: the picture stays black; stream one X11 window (--window TITLE), an \
+             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or log in to an \
+             X11 session"
+        );
+    }
     let target = Target {
         display: display.clone(),
         what,

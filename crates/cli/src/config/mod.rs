@@ -463,7 +463,7 @@ impl Refused {
         match &surroundings.wayland {
             Some(wayland) if self.0 == NO_DISPLAY => Refused(format!(
                 "{NO_DISPLAY}; the Wayland session {wayland} alone won't do: its Xwayland, if it has \
-                 one, is such a display"
+                 one, is a display for a client; a host streams single windows of it (--window)"
             )),
             _ => self,
         }
