@@ -5,6 +5,8 @@
 //! them, and the verdict.
 
 mod browsers;
+mod core_use;
+mod doors;
 mod honest;
 mod portal;
 mod table;

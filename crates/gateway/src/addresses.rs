@@ -239,26 +239,6 @@ pub(crate) fn base(socket: &UdpSocket, to: SocketAddr) -> Option<SocketAddr> {
     (may_be_reached(at) || ip.is_loopback()).then_some(at)
 }
 
-/// Addresses of this machine's interfaces that last: neither those of one link, nor those that IPv6 gives for a day
-/// (RFC 8981), nor loopback.
-pub(crate) fn own_addresses() -> Vec<IpAddr> {
-    let all = if_addrs::get_if_addrs().unwrap_or_default();
-    let addresses = all.into_iter().map(|interface| interface.ip());
-    let lasts = |address: &IpAddr| match address {
-        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_unique_local(),
-    };
-    addresses.filter(lasts).collect()
-}
-
-/// An address as this socket wants it: one of both families takes IPv4 as IPv6.
-pub(crate) fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
-    match (socket.local_addr(), to.ip()) {
-        (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),
-        _ => to,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,8 +23,8 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::addresses::own_addresses;
-use crate::tls::TlsError;
+use crate::own_addresses::own_addresses;
+use crate::tls_error::TlsError;
 
 /// The page's certificate with its key, in the host's folder.
 pub(crate) const PAGE: &str = "web.pem";
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_that_trusts_the_authority_takes_the_page_by_all_names_for_398_days_at_most() {
+    fn the_page_is_trusted_by_all_its_names_for_398_days_at_most() {
         let folder = Folder::new("names");
         let now = SystemTime::now();
         ensure(
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_version_made_is_replaced_and_a_damaged_authority_is_said() {
+    fn an_old_certificate_is_replaced_and_a_damaged_authority_said() {
         let folder = Folder::new("damaged");
         let now = SystemTime::now();
         drop(Lock::take(&folder.0).unwrap());

@@ -17,10 +17,10 @@ use tokio_tungstenite::tungstenite::Message;
 
 use self::session::Session;
 use crate::addresses::base;
-use crate::login::Visitor;
 use crate::peer::{OfferRefused, Peer};
 use crate::shared::{Ends, Shared};
 use crate::signalling::{Reply, Request};
+use crate::visitor::Visitor;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 

@@ -18,11 +18,12 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::connection::{self, Wants};
-use crate::login::{Login, Visitor};
+use crate::login::Login;
 use crate::network::Network;
 use crate::response::{Response, json, text};
 use crate::shared::{Ends, Shared};
 use crate::signalling::MAX_MESSAGE;
+use crate::visitor::Visitor;
 use crate::{control, figures, metrics, pages};
 
 /// Bytes of a log-in at most.

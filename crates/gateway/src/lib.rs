@@ -35,6 +35,7 @@ pub mod login;
 mod media_sockets;
 mod metrics;
 mod network;
+mod own_addresses;
 pub mod packetise;
 mod pages;
 mod peer;
@@ -48,9 +49,11 @@ mod shared;
 pub mod signalling;
 mod subscriber;
 mod tls;
+mod tls_error;
 mod tokens;
 mod updates;
 mod views;
+mod visitor;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -71,8 +74,9 @@ use self::ice::IceServer;
 use self::lease::Lease;
 pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
 use self::shared::Shared;
+pub use self::tls::Certificate;
 use self::tls::Tls;
-pub use self::tls::{Certificate, TlsError};
+pub use self::tls_error::TlsError;
 
 /// The port of the page, and of media by UDP, if none is named: the one behind the native clients'.
 pub const PORT: u16 = openuvr_runtime::PORT + 1;

@@ -17,7 +17,6 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use openuvr_proto::control::budget::Budget;
 use openuvr_proto::control::handshake::foreign_key;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::SignedTicket;
 use openuvr_proto::time::Instant;
@@ -26,6 +25,7 @@ use serde::Deserialize;
 use crate::challenge::{CHALLENGE, Challenges};
 use crate::network::Network;
 use crate::tokens::{TOKEN, Tokens};
+use crate::visitor::Visitor;
 
 /// Log-ins of strangers that are looked at in a second: 6 ms of work …
 const STRANGERS_A_SECOND: usize = 64;
@@ -48,19 +48,6 @@ pub const PURPOSE: &str = "openuvr browser log-in 1";
 /// Bytes of an uncompressed point of P-256, and of a signature in the form of IEEE P1363.
 const POINT: usize = 65;
 const SIGNATURE: usize = 64;
-
-/// A device that has logged in.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Visitor {
-    /// Under what the host stores it.
-    pub(crate) device: PublicKey,
-    /// What it calls itself.
-    pub(crate) name: DeviceName,
-    /// How people know it.
-    pub(crate) title: String,
-    /// As what it may come at most.
-    pub(crate) most: Role,
-}
 
 /// The body of a log-in.
 #[derive(Deserialize)]

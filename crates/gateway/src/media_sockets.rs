@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use crate::addresses::{for_socket, own_addresses};
+use crate::own_addresses::own_addresses;
 
 /// Addresses that a browser on this machine is told of: one of each family would do, bridges come on top.
 const OWN: usize = 4;
@@ -72,5 +72,13 @@ impl MediaSockets {
             Some((_, socket)) => socket.send_to(datagram, to),
             None => self.main.send_to(datagram, for_socket(&self.main, to)),
         }
+    }
+}
+
+/// An address as this socket wants it: one of both families takes IPv4 as IPv6.
+fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
+    match (socket.local_addr(), to.ip()) {
+        (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),
+        _ => to,
     }
 }

@@ -9,14 +9,15 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest;
 use openuvr_runtime::lock::lock;
-use openuvr_runtime::store::{StoreError, read_text};
+use openuvr_runtime::store::read_text;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{self, ServerConfig, version};
+use tokio_rustls::rustls::{ServerConfig, version};
 
 use crate::certificate::{self, PAGE, PageNames};
+use crate::tls_error::TlsError;
 
 /// How often a host that runs looks whether there is another certificate (a guess: programs that renew certificates
 /// do so days before their end).
@@ -34,31 +35,6 @@ pub enum Certificate {
         /// The key.
         key: PathBuf,
     },
-}
-
-/// Why there is no certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file can't be read or written.
-    #[error("{0}")]
-    Store(#[from] StoreError),
-    /// There is no such file.
-    #[error("{}: there is no such file", .0.display())]
-    Missing(PathBuf),
-    /// A file holds something else.
-    #[error("{}: {what}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What it lacks.
-        what: String,
-    },
-    /// Certificate and key don't fit.
-    #[error("certificate and key can't be used: {0}")]
-    Unfit(#[from] rustls::Error),
-    /// No certificate could be made.
-    #[error("no certificate could be made: {0}")]
-    Make(#[from] rcgen::Error),
 }
 
 /// What connections are taken with.
@@ -178,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_runs_takes_another_certificate_before_its_own_ends() {
+    fn a_host_that_runs_takes_another_certificate_in_time() {
         let name = format!("openuvr-tls-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let names = PageNames::of(([127, 0, 0, 1], 4711).into(), []);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use openuvr_proto::control::identity::PublicKey;
 
-use crate::login::Visitor;
+use crate::visitor::Visitor;
 
 /// Tokens of one device: a browser keeps the newest; tabs that log in at the same moment may keep an older one.
 const OF_A_DEVICE: usize = 4;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_logs_in_again_and_again_logs_out_none_but_itself() {
+    fn a_device_that_logs_in_often_logs_out_none_but_itself() {
         let mut tokens = Tokens::default();
         tokens.add(token(1, 0), visitor(1));
         for n in 0..5000 {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_table_is_full_the_device_with_most_loses_its_oldest() {
+    fn in_a_full_table_the_device_with_most_loses_its_oldest() {
         let mut tokens = Tokens::default();
         let many = u16::try_from(ALL).unwrap() - 1;
         tokens.add(token(0, 0), visitor(0));

@@ -1,21 +1,17 @@
 //! Attacks on the doors of browsers and video players: whether a browser that the host knows still logs in, and a player
 //! with the token still finds what it could watch.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use openuvr_lab::attack::browsers::{Browser, JunkLogins, Page, Silent, described};
-use openuvr_proto::control::identity::DeviceName;
+use anyhow::Result;
+use openuvr_lab::attack::browsers::{JunkLogins, Page, Silent, described};
 use openuvr_runtime::clock;
-use openuvr_runtime::trust_store::DeviceStore;
 
+use super::doors::TOKEN;
 use super::honest::Honest;
 use super::table::Judged;
 use super::{Attackers, Scene};
-
-/// What a URL for video players contains here.
-pub(super) const TOKEN: &str = "the-token-of-this-attack";
 
 /// Junk log-ins a second of each of [`STRANGERS`].
 const LOGINS: u32 = 500;
@@ -37,30 +33,6 @@ const LEFT: u64 = 16;
 
 /// The share of a core that a thread may take that waits for descriptors; one that does not wait takes all of it.
 const WAITS: f64 = 0.2;
-
-/// Where the honest ones go, and what they are.
-pub(super) struct Doors {
-    pub(super) page: SocketAddr,
-    pub(super) players: SocketAddr,
-    browser: Browser,
-}
-
-impl Doors {
-    /// Those at these addresses, for a browser that the devices have from now on.
-    pub(super) fn open(
-        page: SocketAddr,
-        players: SocketAddr,
-        devices: &mut DeviceStore,
-    ) -> Result<Doors> {
-        let browser = Browser::new(Page::new(page)?)?;
-        devices.pair(browser.device(), &DeviceName::new("a browser"), 1)?;
-        Ok(Doors {
-            page,
-            players,
-            browser,
-        })
-    }
-}
 
 fn strangers() -> impl Iterator<Item = IpAddr> {
     (0..STRANGERS).map(|n| Ipv4Addr::new(127, 0, 0, 31 + n).into())
@@ -139,21 +111,3 @@ pub(super) fn descriptors(scene: &Scene<'_>, honest: &mut Honest) -> Result<(u64
 
 /// The threads that take connections of browsers and of video players (`crates/gateway`).
 const THREADS: [&str; 2] = ["ouvr-gateway", "ouvr-rtsp"];
-
-/// Seconds of a core that a process's threads of these names have taken.
-pub(super) fn threads_use(process: u32, names: &[&str]) -> Result<f64> {
-    let folder = format!("/proc/{process}/task");
-    let threads = std::fs::read_dir(&folder).with_context(|| format!("no {folder}"))?;
-    let mut hundredths = 0.0;
-    for thread in threads.filter_map(Result::ok) {
-        let read = |file: &str| std::fs::read_to_string(thread.path().join(file));
-        // One that has just ended took what it took before.
-        let (Ok(name), Ok(stat)) = (read("comm"), read("stat")) else {
-            continue;
-        };
-        if names.contains(&name.trim()) {
-            hundredths += super::honest::hundredths(&stat);
-        }
-    }
-    Ok(hundredths / 100.0)
-}

@@ -14,7 +14,8 @@ use openuvr_runtime::trust_store::DeviceStore;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use super::browsers::{Doors, TOKEN, threads_use};
+use super::core_use::threads_use;
+use super::doors::{Doors, TOKEN};
 use super::table::use_of;
 use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
 use openuvr_runtime::clock;
@@ -195,14 +196,6 @@ impl Honest {
         }
         Ok(whole)
     }
-}
-
-/// What a process or thread has taken of a core, in hundredths of a second, by its `stat` (proc(5)).
-pub(super) fn hundredths(stat: &str) -> f64 {
-    // Behind the name, which may have blanks: state is field 3, the two times 14 and 15.
-    let behind = stat.rsplit(')').next().unwrap_or_default();
-    let fields = behind.split_whitespace().skip(11).take(2);
-    fields.filter_map(|field| field.parse::<f64>().ok()).sum()
 }
 
 fn frames(dir: &Path) -> std::path::PathBuf {

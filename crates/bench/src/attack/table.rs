@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
 
-use super::honest::hundredths;
+use super::core_use::hundredths;
 
 /// Of the whole frames in peace, the share that an attack has to leave (a guess: a second of 60 frames
 /// may lack three on a machine that does other things).

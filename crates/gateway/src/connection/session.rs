@@ -24,11 +24,11 @@ use serde::Deserialize;
 
 use super::{Wants, blocking};
 use crate::cursor;
-use crate::login::Visitor;
 use crate::peer::{Peer, PeerEvent, Sound};
 use crate::shared::Shared;
 use crate::subscriber::Slices;
 use crate::updates::{Updates, ended};
+use crate::visitor::Visitor;
 
 /// How often the page is asked what time it is there.
 const CLOCK_EVERY: Duration = Duration::from_millis(500);

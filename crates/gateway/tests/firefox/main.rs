@@ -22,7 +22,7 @@ fn start(rig: &Rig) -> Option<Firefox> {
 }
 
 #[test]
-fn a_firefox_on_the_hosts_own_machine_connects_by_the_loopback_address() {
+fn firefox_on_the_hosts_machine_connects_by_loopback() {
     let rig = Rig::new("firefox", SIZE);
     let Some(mut firefox) = start(&rig) else {
         return;
