@@ -15,6 +15,7 @@ use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
 use openuvr_net::address::parse_address;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::pairing;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
@@ -497,9 +498,11 @@ pub(super) fn pin() -> Kind<Pin> {
         range: "4–12 digits".to_owned(),
         allowed: "4 to 12 digits (in a file: between quotes)".to_owned(),
         form: Form::Text,
+        // Pasted ones may have blanks.
         parse: Box::new(|text| {
-            let digits = text.bytes().all(|b| b.is_ascii_digit());
-            (digits && (4..=12).contains(&text.len())).then(|| Pin(text.to_owned()))
+            pairing::Pin::parse(text)
+                .ok()
+                .map(|pin| Pin(pin.to_string()))
         }),
         absent: None,
     }

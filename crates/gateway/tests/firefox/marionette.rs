@@ -27,8 +27,8 @@ user_pref("gfx.blacklist.webrtc.hw.acceleration.h264", 1);
 pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let all = (PROGRAMS.iter()).flat_map(|name| folders.iter().map(move |f| f.join(name)));
-    all.into_iter().find(|program| program.is_file())
+    let mut all = (PROGRAMS.iter()).flat_map(|name| folders.iter().map(move |f| f.join(name)));
+    all.find(|program| program.is_file())
 }
 
 pub(crate) struct Firefox {
