@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stderr, reason = "a program for people")]
 
+#[allow(dead_code, reason = "tests have patterns of their own")]
 #[path = "../tests/support/real_time_loops.rs"]
 mod real_time_loops;
 

@@ -1,4 +1,4 @@
-//! What ffmpeg and ffprobe say of a file. They are strict here: anything that they complain about fails the test.
+//! What ffmpeg and ffprobe say of a file. They are strict here: anything that they warn of fails the test.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ pub(crate) fn is_there() -> bool {
 
 fn output(program: &str, words: &[&str]) -> Vec<u8> {
     let out = Command::new(program)
-        .args(["-v", "error"])
+        .args(["-v", "warning"])
         .args(words)
         .stdin(Stdio::null())
         .output()

@@ -115,7 +115,8 @@ fn a_recording_is_what_the_encoder_made() {
         failed,
     } = finished(recorder);
     let stalled = stalls.longest() > STALLED;
-    assert!(!failed && (missed == 0 || stalled), "{:?}", said.lock());
+    // Also where this machine stood still for a while.
+    assert!(!failed && missed == 0, "{:?}", said.lock());
     assert!(
         written.frames >= 100 && written.packets > 300,
         "{written:?}"
@@ -322,7 +323,6 @@ fn a_full_disk_ends_the_recording_alone() {
 
 #[test]
 fn a_disk_that_takes_nothing_holds_up_nobody() {
-    let stalls = Stalls::watch();
     let rig = rig("stuck");
     let made = write_down(&rig.host);
     // A pipe that nobody reads: it takes 64 KiB, then blocks whoever writes.
@@ -338,7 +338,7 @@ fn a_disk_that_takes_nothing_holds_up_nobody() {
         (made.lock().unwrap().units.len() > before + 500).then_some(())
     });
     let said = said.lock().unwrap().clone();
-    assert!(said.is_empty() || stalls.longest() > STALLED, "{said:?}");
+    assert!(said.is_empty(), "{said:?}");
     // Now writing fails.
     drop(reader);
     let summary = finished(recorder);

@@ -20,7 +20,6 @@ fn vlc_plays_a_stream() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that does less says so")]
 fn live555s_own_program_plays_a_stream() {
     if !Command::new("openRTSP")
         .output()

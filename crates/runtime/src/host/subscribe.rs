@@ -64,6 +64,10 @@ impl HostRuntime {
             return Err(SubscribeError::Stopped);
         }
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "its bound is in bytes and time, not in calls: `Backlog::take`"
+        )]
         let (calls, inbox) = channel();
         let backlog = Arc::new(Backlog::new(request.intake));
         let handed_over = self.scheduler.site("host-media-to-subscriber");
