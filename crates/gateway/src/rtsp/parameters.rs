@@ -70,8 +70,6 @@ impl ParameterSets {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     now: Mutex<Now>,
-    /// One asks for all.
-    asking: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -109,14 +107,10 @@ impl Drop for Watching {
 }
 
 impl Known {
-    /// The parameter sets of the stream; it may wait for a key frame of `host`.
+    /// The parameter sets of the stream; it may wait for a key frame of `host`, which all who ask at a time share.
     pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
-        let known = || self.lock().sets.clone();
-        if let Some(sets) = known() {
-            return Some(sets);
-        }
-        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        known().or_else(|| ask(host, codec))
+        let known = self.lock().sets.clone();
+        known.or_else(|| ask(host, codec))
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
