@@ -27,7 +27,7 @@ use rustix::process::{Gid, Signal, Uid, geteuid, kill_process, set_parent_proces
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use crate::descendants;
-use crate::virtual_display::AUTHORITY;
+use crate::session_report::AUTHORITY;
 
 /// The subcommand.
 pub(crate) const NAME: &str = "confine";

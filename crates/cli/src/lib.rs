@@ -35,6 +35,7 @@ mod run;
 mod scene;
 mod session;
 mod session_report;
+mod sys;
 #[cfg(test)]
 mod tests;
 mod virtual_display;

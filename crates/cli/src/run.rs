@@ -27,7 +27,7 @@ use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, address_in};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
+use openuvr_runtime::launch::{self, Application, GamePads, LAUNCHING, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::remote::NAME;
 
@@ -58,9 +58,6 @@ const SURE: Duration = Duration::from_secs(3);
 
 /// How often it is looked at why no picture comes (guess: programs that end sooner are told of by their end).
 const LOOK: Duration = Duration::from_secs(1);
-
-/// How long a launcher that has ended may take to bring its game to a first picture (guess).
-pub(crate) const LAUNCHING: Duration = Duration::from_secs(10);
 
 /// What may be the matter with a game whose pictures do not come.
 const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains privileges \

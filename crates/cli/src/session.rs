@@ -32,9 +32,9 @@ use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use crate::confine::{Account, Confinement};
 use crate::descendants;
-use crate::session_report::{self as report, Running, read_end, read_running};
-use crate::virtual_display::sys::{die_with_parent, keep_inherited, name_authority};
-use crate::virtual_display::{AUTHORITY, VirtualDisplay, shows_a_window};
+use crate::session_report::{self as report, AUTHORITY, Running, read_end, read_running};
+use crate::sys::{die_with_parent, keep_inherited, name_authority};
+use crate::virtual_display::{VirtualDisplay, shows_a_window};
 
 use folder::{Saves, SessionFolder};
 use limits::Limits;

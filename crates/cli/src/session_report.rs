@@ -12,10 +12,13 @@ use openuvr_runtime::client::link::key_text;
 use rustix::process::{Pid, getpid, getppid, set_child_subreaper};
 use serde::{Deserialize, Serialize};
 
-use crate::virtual_display::sys::keep_inherited;
+use crate::sys::keep_inherited;
 
 /// The variable with the session's folder.
 pub(crate) const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
+
+/// The file in it with the cookie of the session's display.
+pub(crate) const AUTHORITY: &str = "xauthority";
 
 const RUNNING: &str = "running.json";
 const END: &str = "end.json";

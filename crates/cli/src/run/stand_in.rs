@@ -34,7 +34,7 @@ use x11rb::protocol::xproto::Window;
 use x11rb::rust_connection::RustConnection;
 
 use crate::descendants;
-use crate::virtual_display::sys::die_with_parent;
+use crate::sys::die_with_parent;
 
 /// The subcommand.
 pub(crate) const COMMAND: &str = "stand-in";

@@ -9,15 +9,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
-use openuvr_runtime::launch::Application;
+use openuvr_runtime::launch::{Application, LAUNCHING};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{VirtualDisplay, shows_a_window, sys};
+use super::{VirtualDisplay, shows_a_window};
 use crate::own_sound::OwnSound;
-use crate::run::LAUNCHING;
 use crate::run::terminal::Terminal;
 use crate::session_report as report;
-use crate::{confine, descendants};
+use crate::{confine, descendants, sys};
 
 /// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
 /// down what a person did).

@@ -5,7 +5,6 @@
 //! can't.
 
 mod application;
-pub(crate) mod sys;
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -25,10 +24,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
 
-pub(crate) use application::Shown;
+use crate::session_report::AUTHORITY;
+use crate::sys;
 
-/// The file of a display's cookie in the folder of a session.
-pub(crate) const AUTHORITY: &str = "xauthority";
+pub(crate) use application::Shown;
 
 /// How long Xvfb may take to end, with its socket and its lock file, before it is killed (guess).
 const END: Duration = Duration::from_secs(2);

@@ -3,12 +3,16 @@
 
 use std::fs;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 use rustix::process::{
     Pid, Signal, WaitOptions, getpgid, getpgrp, getpid, kill_process, set_child_subreaper, waitpid,
 };
 
 use super::LaunchError;
+
+/// How long a launcher that has ended may take to bring its application to a first picture (guess).
+pub const LAUNCHING: Duration = Duration::from_secs(10);
 
 /// A signal for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,7 +27,7 @@ use std::process::Command;
 
 use crate::line::{API_SOCKET, SOCKET};
 
-pub use application::{Application, Sent};
+pub use application::{Application, LAUNCHING, Sent};
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
