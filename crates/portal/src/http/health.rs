@@ -1,16 +1,13 @@
-//! Whether people can log in and start sessions.
+//! Whether the database takes what is written, looked at no more often than it has to be.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::app::App;
+use crate::store::Store;
 
 /// How long what the database has said holds: anybody may ask, and each look is a write.
 const HOLDS: Duration = Duration::from_secs(1);
@@ -31,44 +28,33 @@ struct Seen {
     trouble: Option<String>,
 }
 
-/// 200 while people can log in and start sessions; 503 with what is wrong otherwise.
-pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
-    let mut wrong = Vec::new();
-    wrong.extend(database_trouble(&app).await);
-    if app.sessions.engine_trouble().is_some() {
-        wrong.push("the engine does not answer".to_owned());
-    }
-    match wrong.as_slice() {
-        [] => (StatusCode::OK, "ok\n").into_response(),
-        wrong => (StatusCode::SERVICE_UNAVAILABLE, wrong.join("\n") + "\n").into_response(),
-    }
-}
-
-/// Why the database takes nothing; none: it does. One look is under way at a time.
-pub(super) async fn database_trouble(app: &App) -> Option<String> {
-    let late = || "the database does not answer".to_owned();
-    let last = Arc::clone(&app.health.last).lock_owned();
-    let Ok(mut last) = timeout(PATIENCE, last).await else {
-        return Some(late());
-    };
-    if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < HOLDS) {
-        return seen.trouble.clone();
-    }
-    let store = app.store.clone();
-    // Goes on if it is late, and holds the lock until then.
-    let look = tokio::spawn(async move {
-        let trouble = store.check().await.err().map(|why| {
-            warn!("{why}");
-            why.for_all().to_owned()
+impl Health {
+    /// Why the database takes nothing; none: it does. One look is under way at a time.
+    pub(super) async fn database_trouble(&self, store: &Store) -> Option<String> {
+        let late = || "the database does not answer".to_owned();
+        let last = Arc::clone(&self.last).lock_owned();
+        let Ok(mut last) = timeout(PATIENCE, last).await else {
+            return Some(late());
+        };
+        if let Some(seen) = last.as_ref().filter(|seen| seen.at.elapsed() < HOLDS) {
+            return seen.trouble.clone();
+        }
+        let store = store.clone();
+        // Goes on if it is late, and holds the lock until then.
+        let look = tokio::spawn(async move {
+            let trouble = store.check().await.err().map(|why| {
+                warn!("{why}");
+                why.for_all().to_owned()
+            });
+            *last = Some(Seen {
+                at: Instant::now(),
+                trouble: trouble.clone(),
+            });
+            trouble
         });
-        *last = Some(Seen {
-            at: Instant::now(),
-            trouble: trouble.clone(),
-        });
-        trouble
-    });
-    match timeout(PATIENCE, look).await {
-        Ok(Ok(trouble)) => trouble,
-        Ok(Err(_)) | Err(_) => Some(late()),
+        match timeout(PATIENCE, look).await {
+            Ok(Ok(trouble)) => trouble,
+            Ok(Err(_)) | Err(_) => Some(late()),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the portal counts, in the text format of Prometheus 0.0.4.
+//! Whether the portal works, and what it counts, in the text format of Prometheus 0.0.4.
 
 mod sessions;
 
@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts as _, Request, State};
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
 use super::caller::Operator;
-use super::health;
 use super::refusal::Refusal;
 use crate::accounts::Secret;
 use crate::launch::Phase;
@@ -24,6 +23,19 @@ pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: N
     let response = next.run(request).await;
     app.counts.answered(response.status());
     response
+}
+
+/// 200 while people can log in and start sessions; 503 with what is wrong otherwise.
+pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
+    let mut wrong = Vec::new();
+    wrong.extend(app.health.database_trouble(&app.store).await);
+    if app.sessions.engine_trouble().is_some() {
+        wrong.push("the engine does not answer".to_owned());
+    }
+    match wrong.as_slice() {
+        [] => (StatusCode::OK, "ok\n").into_response(),
+        wrong => (StatusCode::SERVICE_UNAVAILABLE, wrong.join("\n") + "\n").into_response(),
+    }
 }
 
 /// For operators, and for whoever has the configured word.
@@ -100,7 +112,7 @@ async fn text(app: &App) -> String {
         "openuvr_portal_database_up",
         "gauge",
         "Whether the database answers.",
-        &up(health::database_trouble(app).await.is_none()),
+        &up(app.health.database_trouble(&app.store).await.is_none()),
     );
     if let Ok(servers) = app.sessions.servers().await {
         let each = |value: fn(&crate::launch::Server) -> Option<f64>| -> Vec<(String, f64)> {

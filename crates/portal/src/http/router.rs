@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use super::api::{applications, login, oidc, operator, sessions};
 use super::app::App;
 use super::caller::{CSRF, cookie_name};
-use super::{body, events, headers, health, metrics, pages};
+use super::{body, events, headers, metrics, pages};
 
 /// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -24,7 +24,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/api/openapi.json",
             get(move || async move { Json(OpenApi::clone(&description)) }),
         )
-        .route("/healthz", get(health::health))
+        .route("/healthz", get(metrics::health))
         .route("/metrics", get(metrics::metrics))
         .fallback(pages::page)
         .layer(middleware::from_fn(body::whole))
