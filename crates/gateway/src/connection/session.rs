@@ -126,6 +126,7 @@ impl Session {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
+            wishes: wants.wishes,
             reports: wants.reports,
             device: Some(visitor.device),
             ..SubscribeRequest::new(role, &visitor.title)
