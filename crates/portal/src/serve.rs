@@ -73,7 +73,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     .await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let at = server.address()?;
-    if provider.is_none() && store.users().await?.is_empty() {
+    if provider.is_none() && store.accounts().await?.is_empty() {
         let hint =
             "nobody can log in yet: `openuvr portal user add NAME --operator` makes an account";
         out::answer(format_args!("{hint}"));

@@ -104,6 +104,9 @@ impl From<Refused> for Refusal {
         let status = match why {
             Refused::NoApplication | Refused::NotYours => StatusCode::NOT_FOUND,
             Refused::Over => StatusCode::GONE,
+            Refused::Draining => {
+                return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why.to_string()).wait(300);
+            }
             Refused::TooMany(_) | Refused::Twice(_) => StatusCode::CONFLICT,
             Refused::Launch(why) => return why.into(),
             Refused::Store(why) => return why.into(),

@@ -55,7 +55,9 @@ fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(events::events))
         .routes(routes!(operator::sessions))
         .routes(routes!(operator::servers))
-        .routes(routes!(operator::users))
+        .routes(routes!(operator::users, operator::add_user))
+        .routes(routes!(operator::set_user))
+        .routes(routes!(operator::drain))
         .split_for_parts()
 }
 

@@ -50,6 +50,11 @@ pub(crate) enum Refused {
         "you play {0} already, or it is not known how your last session of it ended: stop that one first, so that no two write your saves"
     )]
     Twice(String),
+    /// An operator lets the portal run empty.
+    #[error(
+        "no new sessions are started at present: the operator prepares maintenance. What runs goes on"
+    )]
+    Draining,
     /// The id is another's.
     #[error("there is no such session")]
     NotYours,
@@ -118,6 +123,9 @@ impl Sessions {
                 true => Ok(()),
                 false => Err(Refused::NotYours),
             };
+        }
+        if self.store.is_draining().await? {
+            return Err(Refused::Draining);
         }
         let own = self.registry.of_user(&user.name);
         let active = own.iter().filter(|of| !of.observed.phase.is_final());
@@ -198,6 +206,18 @@ impl Sessions {
             self.registry.forget(session);
         }
         Ok(())
+    }
+
+    /// Ends those of a person who may have none any more.
+    pub(crate) async fn stop_all_of(&self, user: &str) {
+        for seen in self.registry.of_user(user) {
+            let session = seen.observed.session;
+            if !seen.observed.phase.is_final()
+                && let Err(why) = self.stop(session).await
+            {
+                warn!(%session, user, "not stopped: {why}");
+            }
+        }
     }
 
     /// Ends all, and waits until they have ended, or until they have had their time.

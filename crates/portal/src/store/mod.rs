@@ -21,7 +21,7 @@ use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
 use self::file::DatabaseFile;
 pub(crate) use self::history::{Noted, Past};
 pub(crate) use self::logins::Login;
-pub(crate) use self::users::{MAX_NAME, User};
+pub(crate) use self::users::{Account, MAX_NAME, User};
 
 /// How long a request waits for the database before it says so. Longer than SQLite lets one writer wait for
 /// another, which is 5 s.

@@ -10,6 +10,7 @@ mod generated;
 mod killed;
 mod login;
 mod oidc;
+mod operator;
 mod page_types;
 mod postgres;
 mod provider;
