@@ -14,7 +14,7 @@ pub(super) fn hundredths(stat: &str) -> f64 {
 pub(super) fn threads_use(process: u32, names: &[&str]) -> Result<f64> {
     let folder = format!("/proc/{process}/task");
     let threads = std::fs::read_dir(&folder).with_context(|| format!("no {folder}"))?;
-    let mut hundredths = 0.0;
+    let mut taken = 0.0;
     for thread in threads.filter_map(Result::ok) {
         let read = |file: &str| std::fs::read_to_string(thread.path().join(file));
         // One that has just ended took what it took before.
@@ -22,8 +22,8 @@ pub(super) fn threads_use(process: u32, names: &[&str]) -> Result<f64> {
             continue;
         };
         if names.contains(&name.trim()) {
-            hundredths += hundredths(&stat);
+            taken += hundredths(&stat);
         }
     }
-    Ok(hundredths / 100.0)
+    Ok(taken / 100.0)
 }
