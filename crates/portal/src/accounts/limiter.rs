@@ -386,8 +386,8 @@ mod tests {
         let mut known = elsewhere;
         known.device = Some("a browser".to_owned());
         assert!(tries(&mut limiter, &known, Ended::Right, now));
-        // Whoever has the browser may not guess with it either.
-        for _ in 0..OF_DEVICE {
+        // A browser that guesses has its own number of guesses, and then those of its network.
+        for _ in 0..OF_DEVICE + OF_BOTH {
             assert!(wrong(&mut limiter, &known, now));
         }
         assert!(!wrong(&mut limiter, &known, now));
