@@ -220,7 +220,7 @@ mod tests {
         let mut host = store.pairing_requests();
         let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
         assert!(host.poll(1120).unwrap().is_none());
-        assert_eq!(request.opened().unwrap(), []);
+        assert_eq!(request.opened().unwrap(), [0_u32; 0]);
         let path = dir.0.join(FILE);
         let text = std::fs::read_to_string(&path).unwrap();
         for bad in [
