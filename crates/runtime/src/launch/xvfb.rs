@@ -1,9 +1,9 @@
 //! The command that starts a virtual display, an X server without a screen (Xvfb), and the secret that guards it.
 //!
 //! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie
-//! (Xsecurity(7), MIT-MAGIC-COOKIE-1): only a program that can read the file can connect. The server's socket is a
-//! file; the abstract one, which is not subject to mount namespaces and so is visible in sandboxes and in containers
-//! with the host's network, is switched off.
+//! (Xsecurity(7), MIT-MAGIC-COOKIE-1): only a program that can read the file can connect, by the socket in the file
+//! system or by the abstract one, which sandboxes and containers with the host's network see. The abstract one stays:
+//! by it Xvfb 21.1 knows which numbers are free (`-displayfd`), and without it two servers take the same.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -100,8 +100,7 @@ pub fn xvfb(size: Size, authority: &Authority) -> Command {
     let mut command = Command::new("Xvfb");
     command
         .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
-        .args(["-nolisten", "tcp", "-nolisten", "local"])
-        .args(["-noreset", "+extension", "GLX", "-auth"])
+        .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX", "-auth"])
         .arg(authority.file())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
