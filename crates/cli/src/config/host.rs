@@ -290,7 +290,7 @@ the last counts. --help says more on each than -h.";
             /// of them for media, and the person for the page. Without a port it is that of --web; the
             /// translator has to pass TCP and UDP on to there. With commas between. docs/clients.md says more.
             web_address: Vec<PublicAddress> = "web-address", public_addresses(), Default::Unset("the host's own addresses");
-            /// Origins under which a reverse proxy serves the page, https://NAME[:PORT].
+            /// Origins of the page behind a reverse proxy, https://NAME[:PORT].
             /// As the browser's address bar shows them. Without it only pages count whose name is the one that the
             /// request names (the header Host). With commas between. docs/clients.md has settings of nginx and Caddy.
             web_origin: Vec<WebOrigin> = "web-origin", web_origins(), Default::Unset("the host's own names");
