@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 use crate::http;
+use crate::portal_door;
 use crate::shared::{Ends, Shared};
 use crate::tls::Tls;
 
@@ -22,16 +23,16 @@ const TCP_CONNECTIONS: usize = 256;
 const OF_A_NETWORK: usize = 64;
 
 /// How long a connection may take for all its requests.
-const SERVED_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the head of a request may take; an idle connection ends after it.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bytes of a request's head at most.
-const HEAD: usize = 16 * 1024;
+pub(crate) const HEAD: usize = 16 * 1024;
 
 /// After an error of the system's (no descriptors are left) it is not asked again at once.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -75,7 +76,16 @@ async fn serve(
     let ends = Ends { theirs, ours };
     let secure = timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await;
     let secure = secure.ok()?.ok()?;
-    let service = service_fn(move |request| http::answer(shared.clone(), ends, request));
+    let shared = shared.clone();
+    let service = service_fn(move |request| {
+        let shared = shared.clone();
+        async move {
+            match shared.portal_alone {
+                true => Ok(portal_door::answer(&shared, ends, request).await),
+                false => http::answer(shared, ends, request).await,
+            }
+        }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)

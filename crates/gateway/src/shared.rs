@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::addresses::{Addresses, PublicAddress};
 use crate::counter::Counter;
@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) ice_servers: Vec<IceServer>,
     /// What a portal may do with this host, if it is a session of one.
     pub(crate) lease: Option<Arc<Lease>>,
+    /// Only that portal is answered, which carries its browsers' signalling.
+    pub(crate) portal_alone: bool,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<UdpSocket>,
     pub(crate) media_port: u16,
@@ -74,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Whether the gateway stops: each connection watches it as long as it is there.
     pub(crate) stopping: watch::Sender<bool>,
+    /// Devices that the portal sends away.
+    pub(crate) dismissed: broadcast::Sender<PublicKey>,
     logins: Mutex<Logins>,
     places: Mutex<Vec<PublicKey>>,
     peers: Mutex<Vec<Arc<Peer>>>,
@@ -84,7 +88,7 @@ impl Shared {
         host: Arc<dyn GatewayHost>,
         name: String,
         (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
-        lease: Option<Arc<Lease>>,
+        (lease, portal_alone): (Option<Arc<Lease>>, bool),
         media: UdpSocket,
     ) -> std::io::Result<Shared> {
         let here = media.local_addr()?;
@@ -93,11 +97,13 @@ impl Shared {
             name,
             ice_servers,
             lease,
+            portal_alone,
             media: Arc::new(media),
             media_port: here.port(),
             addresses: Arc::new(Addresses::new(here, addresses)),
             counters: Counters::default(),
             stopping: watch::Sender::new(false),
+            dismissed: broadcast::Sender::new(CONNECTIONS),
             logins: Mutex::default(),
             places: Mutex::default(),
             peers: Mutex::default(),

@@ -12,9 +12,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::accounts::Passwords;
+use crate::acme::Acme;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::http::{App, Server, TlsFiles, check_tls, router};
+use crate::http::{App, Server, router};
 use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
@@ -22,9 +23,14 @@ use crate::launch::{LAUNCHERS, Launcher};
 use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
 use crate::store::{Place, Store};
+use crate::tls::TlsFiles;
+use crate::turn::Turn;
 
 /// Where saves are, in the folder of what the portal keeps.
 const SAVES: &str = "saves";
+
+/// … and what is had of an authority for certificates.
+const ACME: &str = "acme";
 
 /// What becomes of sessions when the portal ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +51,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         warn!("passwords cross the network for all to read, as plain_http = true says");
     }
     let provider = config.oidc.clone().map(Provider::open).transpose()?;
+    let turn = Turn::open(config.turn.as_ref())?;
     let store = store(&config).await?;
     let launcher = launcher(&config)?;
     let tickets = Arc::new(Tickets::open(&store).await?);
@@ -59,9 +66,17 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         config.data.join(SAVES),
     ));
     sessions.find_ended().await;
-    let tls = tls_files(&config);
-    let server = Server::bind(config.listen, tls.as_ref()).await?;
+    let acme = (config.acme.clone()).map(|section| Acme::open(section, config.data.join(ACME)));
+    let acme = acme.transpose()?;
+    let tls = match &acme {
+        Some(acme) => Some(acme.tls()?),
+        None => tls_files(&config)
+            .as_ref()
+            .map(TlsFiles::open)
+            .transpose()?,
+    };
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let server = Server::bind(config.listen, tls).await?;
     let at = server.address()?;
     if provider.is_none() && store.users().await?.is_empty() {
         let hint =
@@ -81,13 +96,22 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         behind_proxy: config.behind_proxy,
         metrics_token: config.metrics_token.clone(),
         counts: Default::default(),
+        carried: Default::default(),
+        turn,
     });
+    let certificates = async {
+        match acme {
+            Some(acme) => acme.keep().await,
+            None => std::future::pending().await,
+        }
+    };
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
     );
     tokio::select! {
         () = server.serve(router(app)) => {}
+        () = certificates => {}
         () = Arc::clone(&sessions).follow() => bail!("the launcher tells no more of sessions"),
         _ = interrupt.recv() => info!("ends"),
         _ = terminate.recv() => info!("ends"),
@@ -123,6 +147,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             let section = &config.local;
             let mut program: Vec<OsString> = section.program.iter().map(Into::into).collect();
             program.push(format!("--listen={}", section.listen).into());
+            program.push("--portal-socket".into());
             let local = Local::open(LocalConfig {
                 folder: config.data.join("sessions"),
                 program,
@@ -142,6 +167,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
                 kubeconfig: section.kubeconfig.clone(),
                 namespace: section.namespace.clone(),
                 program: section.program.clone(),
+                host_network: section.host_network,
                 saves: section.saves.clone().map(|claim| SavesVolume {
                     claim,
                     root: config.data.join(SAVES),
@@ -174,8 +200,9 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
 /// Something is.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
-    tls_files(config).as_ref().map(check_tls).transpose()?;
+    tls_files(config).as_ref().map(TlsFiles::open).transpose()?;
     config.oidc.clone().map(Provider::open).transpose()?;
+    Turn::open(config.turn.as_ref())?;
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
         out::answer(format_args!("left out: {problem}"));

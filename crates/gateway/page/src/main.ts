@@ -11,6 +11,7 @@ import { StatisticsLog } from "./log";
 import { hasTicket, host, logIn, usualName } from "./login";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
+import { enter, isPortal, showWayBack, title } from "./portal";
 import { Reality } from "./xr/reality";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
 import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } from "./wire";
@@ -253,14 +254,18 @@ async function beginOnce(pin: string) {
   if (name.value === "") name.value = localStorage.getItem("name") ?? usualName();
   let answer: Awaited<ReturnType<typeof logIn>>;
   try {
-    answer = await logIn(name.value, pin);
+    answer = isPortal ? await enter() : await logIn(name.value, pin);
   } catch {
-    say("the host does not answer");
+    say(isPortal ? "the portal does not answer" : "the host does not answer");
     beginLater("");
     return;
   }
   byId("host").textContent = host;
-  document.title = `${host} – OpenUVR`;
+  document.title = `${isPortal ? title : host} – OpenUVR`;
+  if ("over" in answer) {
+    say(answer.over);
+    return;
+  }
   if ("later" in answer) {
     say(answer.later);
     // The host may have taken the PIN: a second time it would be a wrong one.
@@ -277,7 +282,7 @@ async function beginOnce(pin: string) {
   }
   localStorage.setItem("name", name.value);
   form.hidden = true;
-  say(`logged in as ${answer.device}`);
+  if (!isPortal) say(`logged in as ${answer.device}`);
   connect();
 }
 
@@ -345,5 +350,6 @@ setInterval(() => {
 }, 1000);
 if ("requestVideoFrameCallback" in video) video.requestVideoFrameCallback(onPicture);
 requestAnimationFrame(eachPicture);
+if (isPortal) showWayBack(document.getElementsByTagName("header")[0]!);
 addEventListener("pagehide", () => link?.close("the page was closed", false));
 void begin("");

@@ -7,6 +7,7 @@ mod hostile;
 mod login;
 mod media;
 mod play;
+mod portal_door;
 mod remote;
 mod session;
 #[path = "../support/mod.rs"]

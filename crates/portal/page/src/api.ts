@@ -69,11 +69,9 @@ export interface Past {
 }
 
 export interface Ticket {
-  url: string;
   native: string | null;
   ticket: string;
   not_after: number;
-  fingerprint: string;
 }
 
 export interface Server {

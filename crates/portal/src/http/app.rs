@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::carried::Carried;
 use super::counts::Counts;
 use crate::accounts::{Limiter, Passwords};
 use crate::catalogue::Catalogue;
 use crate::oidc::Provider;
 use crate::sessions::{Sessions, Tickets};
 use crate::store::Store;
+use crate::turn::Turn;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -25,4 +27,8 @@ pub(crate) struct App {
     pub(crate) behind_proxy: bool,
     pub(crate) metrics_token: Option<String>,
     pub(crate) counts: Counts,
+    /// Browsers' connections to sessions.
+    pub(crate) carried: Carried,
+    /// What browsers ask for ways to sessions.
+    pub(crate) turn: Turn,
 }

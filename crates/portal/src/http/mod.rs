@@ -3,11 +3,13 @@
 mod api;
 mod app;
 mod caller;
+mod carried;
 mod counts;
 mod events;
 mod headers;
 mod metrics;
 mod pages;
+mod play;
 mod refusal;
 mod router;
 mod server;
@@ -15,4 +17,4 @@ mod view;
 
 pub(crate) use self::app::App;
 pub(crate) use self::router::router;
-pub(crate) use self::server::{Server, TlsFiles, check_tls};
+pub(crate) use self::server::Server;

@@ -120,6 +120,8 @@ impl Engine for Kubernetes {
         Arc::new(kubernetes::Kubernetes::new(KubernetesConfig {
             kubeconfig: Some(self.kubeconfig()),
             unreachable: Duration::from_secs(5),
+            // Its node has no network of Pods.
+            host_network: true,
             ..KubernetesConfig::new("openuvr.test/session:1")
         }))
     }

@@ -3,9 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod acme;
 mod killed;
 mod login;
 mod oidc;
+mod one_origin;
 mod page_types;
 mod postgres;
 mod provider;

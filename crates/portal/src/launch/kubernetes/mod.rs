@@ -55,6 +55,8 @@ pub struct KubernetesConfig {
     pub unreachable: Duration,
     /// Where saves are kept; without it they go with the Pod.
     pub saves: Option<SavesVolume>,
+    /// Pods are in the network of their nodes, so that media need no relay; else in that of Pods.
+    pub host_network: bool,
 }
 
 /// A volume that all nodes share, with everybody's saves.
@@ -82,6 +84,7 @@ impl KubernetesConfig {
             zone: "topology.kubernetes.io/zone".to_owned(),
             unreachable: Duration::from_secs(20),
             saves: None,
+            host_network: false,
         }
     }
 }

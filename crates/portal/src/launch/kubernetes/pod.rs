@@ -60,8 +60,7 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
         spec: Some(PodSpec {
             containers: vec![container(config, spec)],
             restart_policy: Some("Never".to_owned()),
-            // Media go straight to whoever plays: no address is translated on their way.
-            host_network: Some(true),
+            host_network: config.host_network.then_some(true),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
             active_deadline_seconds: limit,
@@ -110,7 +109,11 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: None,
-                field_path: "status.hostIP".to_owned(),
+                // Where the portal reaches it, and the relay of media.
+                field_path: match config.host_network {
+                    true => "status.hostIP".to_owned(),
+                    false => "status.podIP".to_owned(),
+                },
             }),
             ..EnvVarSource::default()
         }),
@@ -221,6 +224,21 @@ mod tests {
             zone: None,
             max_duration: None,
         }
+    }
+
+    #[test]
+    fn a_pod_has_an_address_of_its_own_unless_it_shares_its_nodes() {
+        let mut config = KubernetesConfig::new("image");
+        let reached = |config: &KubernetesConfig| {
+            let pod = of(config, &spec(&["--", "game"])).spec.unwrap();
+            let mut all = pod.containers[0].env.clone().unwrap().into_iter();
+            let address = all.find(|of| of.name == "OPENUVR_ADDRESS").unwrap();
+            let field = address.value_from.unwrap().field_ref.unwrap().field_path;
+            (pod.host_network, field)
+        };
+        assert_eq!(reached(&config), (None, "status.podIP".to_owned()));
+        config.host_network = true;
+        assert_eq!(reached(&config), (Some(true), "status.hostIP".to_owned()));
     }
 
     #[test]
