@@ -299,6 +299,12 @@ impl Config {
         if let Some(oidc) = &self.oidc {
             oidc.check().map_err(anyhow::Error::msg)?;
         }
+        if self.slurm.as_user && self.slurm.logs.is_some() {
+            bail!(
+                "slurm.logs and slurm.as_user do not go together: the portal is root, and would follow links that other \
+                 accounts make in the folder of logs; leave one of them out"
+            );
+        }
         if self.local.program.is_empty() {
             bail!(
                 "local.program is empty: it names the program of sessions, as [\"openuvr\", \"session\"]"
@@ -332,6 +338,14 @@ mod tests {
         let mut half = at("0.0.0.0:80");
         half.certificate = Some("a.pem".into());
         half.check().unwrap_err();
+    }
+
+    #[test]
+    fn root_reads_no_logs_that_other_accounts_write() {
+        let check = |text: &str| toml::from_str::<Config>(text).unwrap().check();
+        check("slurm.as_user = true").unwrap();
+        check("slurm.logs = '/logs'").unwrap();
+        check("slurm = { as_user = true, logs = '/logs' }").unwrap_err();
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub struct KubernetesConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Its own. The portal reaches it; media reach browsers through a relay (TURN).
+    /// Its own, in which browsers have to reach it, since they open the session's page there: a cluster whose Pods have
+    /// addresses that are routed to the players.
     Pod,
     /// That of its node (`hostNetwork`): media go straight to browsers, and the namespace has to be exempt from the Pod
     /// Security Standards "baseline" and "restricted".

@@ -183,7 +183,7 @@ impl Shared {
         let as_user = self.config.as_user;
         let mut jobs = jobs::read(&self.commands.jobs(as_user).await?);
         if as_user {
-            // Everybody's jobs are listed, and anybody may name and comment a job of their own like one of ours.
+            // The list has the jobs of all accounts, and an account may give its own job any name and comment.
             jobs.retain(Job::is_of_its_person);
         }
         if let Some(logs) = self.logs.clone() {

@@ -53,7 +53,7 @@ mod tests {
     #[tokio::test]
     async fn accounts_of_the_system_submit_no_jobs() {
         assert_eq!(number("root").await, Some(0));
-        for none in ["0", "nobody-like-this", "", "-h", "root:x"] {
+        for none in ["0", "no-such-account", "", "-h", "root:x"] {
             assert_eq!(number(none).await, None, "{none:?}");
         }
         assert!(matches!(account("root").await, Err(LaunchError::Denied(_))));
