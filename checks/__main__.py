@@ -22,6 +22,7 @@ CHECKS = [
     "stage_words",
     "glossary",
     "page",
+    "demo_options",
     "test_names",
     "formatting",
     "lints",

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin, browser};
 use openuvr_gateway::login;
 use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
 use openuvr_gateway::reflexive::{Heard, Reflexive};
@@ -31,6 +32,23 @@ pub fn signalling(bytes: &[u8]) {
 /// No log-in without a signature over its challenge, which the fuzzer does not find.
 pub fn log_in(bytes: &[u8]) {
     let _ = login::read(bytes, "https://host:4711");
+}
+
+/// What a reverse proxy says of where a browser is, and the texts that name proxies and origins. An address comes out in
+/// any case; what is read as a proxy or an origin is written as one that says the same.
+pub fn forwarded(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let proxies = ["127.0.0.1".parse(), "10.0.0.0/8".parse()].map(|one| one.expect("a network"));
+    let peer = [127, 0, 0, 1].into();
+    let at = browser(peer, text.lines(), &proxies);
+    assert!(at == peer || text.contains(|c: char| c.is_ascii_hexdigit()));
+    if let Ok(proxy) = text.parse::<ProxyNetwork>() {
+        assert_eq!(proxy.to_string().parse(), Ok(proxy));
+    }
+    if let Ok(origin) = text.parse::<WebOrigin>() {
+        assert_eq!(origin.to_string().parse(), Ok(origin.clone()));
+        assert!(!origin.host().is_empty());
+    }
 }
 
 /// Each payload fits, the last is said to be it, and fragments cost no more than their headers.

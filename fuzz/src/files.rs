@@ -10,7 +10,7 @@ use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::printable::is_printable;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::line::{Line, Order};
-use openuvr_runtime::trust_store::{DeviceStore, HostStore};
+use openuvr_runtime::trust_store::{DeviceStore, HostStore, LONGEST_WINDOW};
 
 /// What is read as a line or an order is written as one that says the same.
 pub fn hook_lines(bytes: &[u8]) {
@@ -36,9 +36,10 @@ pub fn trust_files(bytes: &[u8]) {
         return;
     };
     let folder = folder();
-    match which % 3 {
+    match which % 4 {
         0 => devices(folder, bytes),
         1 => hosts(folder, bytes),
+        2 => pairing(folder, bytes),
         _ => key(folder, bytes),
     }
 }
@@ -74,6 +75,22 @@ fn hosts(folder: &Path, bytes: &[u8]) {
     store.remember("fuzz:4710", key).expect("it was read");
     let again = HostStore::open(folder).expect("it was written");
     assert_eq!(again.key("fuzz:4710"), Some(key));
+}
+
+/// A request for a pairing window: at most one is told, with a PIN.
+fn pairing(folder: &Path, bytes: &[u8]) {
+    let mut requests = {
+        let _ = fs::remove_file(folder.join("pairing.toml"));
+        put(&folder.join("devices.toml"), b"device = []\n");
+        let store = DeviceStore::open(folder).expect("an empty list");
+        store.pairing_requests()
+    };
+    put(&folder.join("pairing.toml"), bytes);
+    if let Ok(Some(wanted)) = requests.poll(1000) {
+        assert!((4..=12).contains(&wanted.pin.to_string().len()));
+        assert!(wanted.span <= LONGEST_WINDOW);
+        requests.opened(&wanted.id).expect("it was read");
+    }
 }
 
 fn key(folder: &Path, bytes: &[u8]) {

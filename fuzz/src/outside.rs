@@ -62,6 +62,7 @@ pub fn recording(bytes: &[u8]) {
                     captured: now,
                     key: key == 2,
                     size: Some(Size::new(640, 384)),
+                    fps: Some(60),
                     bytes,
                 });
             }

@@ -1,4 +1,4 @@
-//! What a portal reads of others: of the programs of sessions, of the operator's file of applications, of a provider
+//! What a portal reads of others: of browsers, of the programs of sessions, of the operator's file of applications, of a provider
 //! of OpenID Connect, of the engines that sessions run on.
 
 use openuvr_portal::fuzzing;
@@ -18,6 +18,13 @@ pub fn applications(bytes: &[u8]) {
 /// The claims of a token whose signature is right, or of a provider's answer.
 pub fn oidc_claims(bytes: &[u8]) {
     fuzzing::claims(bytes);
+}
+
+/// The cookie by which a browser that logged in before is known.
+pub fn device_cookie(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        fuzzing::device_cookie(text);
+    }
 }
 
 /// What Slurm's commands print, which is read whatever it is.

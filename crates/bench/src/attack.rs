@@ -4,7 +4,11 @@
 //! The attacks themselves are in crate `lab`; here are those who suffer them, what is measured beside
 //! them, and the verdict.
 
+mod browsers;
+mod core_use;
+mod doors;
 mod honest;
+mod portal;
 mod table;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,12 +25,14 @@ use openuvr_lab::attack::floods::{Garbage, Repeated};
 use openuvr_lab::attack::tap::{Towards, silent};
 use openuvr_lab::attack::{Attack, begins, own, run};
 use openuvr_lab::script;
+use openuvr_net::address::parse_address;
 
 use self::honest::Honest;
+use self::portal::Against;
 use self::table::{Figures, Judged, Row};
 use openuvr_runtime::clock;
 
-/// Attack one's own host, and see what held.
+/// Attack one's own host and portal, and see what held.
 ///
 /// Starts a host and an honest client on the loopback of this machine, with somebody between them who
 /// sees and repeats what passes, and tries one attack after the other. Prints for each how many whole
@@ -39,14 +45,17 @@ use openuvr_runtime::clock;
 /// any other is refused. Nothing here needs a key, but for the probes, which only an observer that the
 /// host lets in can send.
 ///
+/// The attacks on a portal start one, with a person who asks for the list of sessions 20 times a second.
+///
 /// An attack held if the client got at least 95 % of the whole frames that it gets in peace, memory
-/// grew by less than 20 MB, and nothing was given away. Exit status: 0 if all attacks held, 1 if not,
+/// grew by less than 20 MB, and nothing was given away; on a portal, if each list came within 200 ms, and the
+/// account's person could log in. Exit status: 0 if all attacks held, 1 if not,
 /// or if the run was cut short.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// A host that runs already, on this machine, instead of one of its own
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     host: Option<SocketAddr>,
     /// These attacks alone, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]
@@ -89,6 +98,16 @@ enum Kind {
     Pins,
     /// 3000 handshakes a second that nobody finishes, while the client has to come back
     Begins,
+    /// Log-ins of browsers with wrong signatures from four networks, while a known browser has to log in
+    Logins,
+    /// Connections from four networks that say nothing, to the page and the server of video players
+    Places,
+    /// The same, when the host has no descriptors left
+    Descriptors,
+    /// A portal: 10,000 log-ins whose body does not come, from four networks
+    PortalBodies,
+    /// A portal: wrong passwords of one account from one IPv6 /64, then from twenty
+    PortalGuesses,
 }
 
 impl Kind {
@@ -99,7 +118,17 @@ impl Kind {
 
     /// Whether it needs an honest client to be tried.
     fn needs_client(self) -> bool {
-        !matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins)
+        let without = matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins);
+        !without && self.against_portal().is_none()
+    }
+
+    /// What it does to a portal, if it is an attack on one.
+    fn against_portal(self) -> Option<Against> {
+        match self {
+            Kind::PortalBodies => Some(Against::SlowBodies),
+            Kind::PortalGuesses => Some(Against::Guesses),
+            _ => None,
+        }
     }
 }
 
@@ -127,37 +156,19 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
         (None, true) => Duration::from_secs(1),
         (None, false) => Duration::from_secs(5),
     };
-    let (mut honest, host) = match args.host {
-        Some(host) => (None, host),
-        None => {
-            let honest = Honest::start(&stop)?;
-            let host = honest.host;
-            (Some(honest), host)
-        }
+    let (on_portals, on_host): (Vec<Kind>, Vec<Kind>) =
+        (kinds.into_iter()).partition(|kind| kind.against_portal().is_some());
+    let mut rows = match on_host.is_empty() {
+        true => Vec::new(),
+        false => attack_host(args, &on_host, lasting, &stop)?,
     };
-    let scene = Scene {
-        host,
-        lasting,
-        rate: args.rate,
-        stop: &stop,
-    };
-    let mut rows = Vec::new();
-    if let Some(honest) = &mut honest {
-        eprintln!("attack: streaming in peace for {lasting:?}");
-        rows.push(scene.peace(honest)?);
-    }
-    for kind in &kinds {
-        if stop.load(Ordering::Relaxed) {
-            break;
+    for kind in on_portals {
+        if let (Some(against), false) = (kind.against_portal(), stop.load(Ordering::Relaxed)) {
+            eprintln!("attack: {}", kind.name());
+            rows.push(portal::attack(kind.name(), against, lasting, &stop)?);
         }
-        eprintln!("attack: {}", kind.name());
-        rows.push(scene.attack(*kind, honest.as_mut())?);
     }
     let cut_short = stop.load(Ordering::Relaxed);
-    if let Some(honest) = honest {
-        let whole = honest.whole_frames()?;
-        rows.iter_mut().for_each(|row| row.count(&whole));
-    }
     let held = table::print(&rows);
     if cut_short {
         println!("cut short: what is missing was not tried");
@@ -168,19 +179,68 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     })
 }
 
+/// The attacks on a host, and the stream in peace before them.
+fn attack_host(
+    args: &Args,
+    kinds: &[Kind],
+    lasting: Duration,
+    stop: &AtomicBool,
+) -> Result<Vec<Row>> {
+    let (mut honest, host) = match args.host {
+        Some(host) => (None, host),
+        None => {
+            let honest = Honest::start(stop)?;
+            let host = honest.host;
+            (Some(honest), host)
+        }
+    };
+    let scene = Scene {
+        host,
+        lasting,
+        rate: args.rate,
+        stop,
+    };
+    let mut rows = Vec::new();
+    if let Some(honest) = &mut honest {
+        eprintln!("attack: streaming in peace for {lasting:?}");
+        rows.push(scene.peace(honest)?);
+    }
+    for kind in kinds {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        eprintln!("attack: {}", kind.name());
+        rows.push(scene.attack(*kind, honest.as_mut())?);
+    }
+    if let Some(honest) = honest {
+        let whole = honest.whole_frames()?;
+        rows.iter_mut().for_each(|row| row.count(&whole));
+    }
+    Ok(rows)
+}
+
 /// The attacks that are to be tried, which must not be on somebody else's host.
 fn chosen(args: &Args) -> Result<Vec<Kind>> {
     let kinds: Vec<Kind> = Kind::value_variants()
         .iter()
         .copied()
         .filter(|kind| args.only.is_empty() || args.only.contains(kind))
-        .filter(|kind| !(args.host.is_some() && args.only.is_empty() && kind.needs_client()))
+        .filter(|kind| {
+            let without_host = kind.needs_client() || kind.against_portal().is_some();
+            !(args.host.is_some() && args.only.is_empty() && without_host)
+        })
         .collect();
     if let Some(host) = args.host {
         if !own(host.ip()) {
             bail!(
                 "{host} is not this machine's: `openuvr lab attack` attacks one's own host alone; run \
                  it there, or in its network namespace"
+            );
+        }
+        if let Some(kind) = kinds.iter().find(|kind| kind.against_portal().is_some()) {
+            bail!(
+                "the attack {} is on a portal, which is started for it: leave --host out",
+                kind.name()
             );
         }
         if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
@@ -262,6 +322,10 @@ impl Scene<'_> {
             Kind::Probes => self.probes(honest.context("no client")?),
             Kind::Pins => self.pins(honest),
             Kind::Begins => self.begins(honest),
+            Kind::Logins => browsers::logins(self, honest.context("no client")?),
+            Kind::Places => browsers::places(self, honest.context("no client")?),
+            Kind::Descriptors => browsers::descriptors(self, honest.context("no client")?),
+            Kind::PortalBodies | Kind::PortalGuesses => bail!("it is no attack on a host"),
         }
     }
 

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_lab::script;
+use openuvr_net::address::parse_address;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
@@ -43,9 +45,9 @@ pub(crate) struct Args {
     /// Command line of an X11 application to stream instead of the scene
     #[arg(long, value_name = "COMMAND")]
     app: Option<String>,
-    /// End after this many seconds
-    #[arg(long)]
-    seconds: Option<u32>,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = script::time)]
+    lasting: Option<Duration>,
     /// Directory for the screenshot of what the client showed, and a recording of what it played
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -70,7 +72,8 @@ pub(crate) struct Args {
     sound: bool,
     /// Let browsers in instead of a client, at this address [default: a free port of 127.0.0.1]: say the
     /// page's address and PIN, and play it in Chromium, if that is installed
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        value_parser = parse_address)]
     web: Option<SocketAddr>,
     /// With --web: leave the page to your own browser
     #[arg(long, requires = "web")]
@@ -286,10 +289,7 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
 /// How long it lasts; `None`: until Ctrl-C.
 fn lasting(args: &Args) -> Option<Duration> {
     let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
-    match args.seconds {
-        Some(seconds) => Some(Duration::from_secs(seconds.into())),
-        None => (!watched).then_some(UNWATCHED),
-    }
+    args.lasting.or((!watched).then_some(UNWATCHED))
 }
 
 /// Waits for the end: a signal, the time, or somebody leaving.
@@ -318,9 +318,30 @@ fn watch(
 }
 
 struct Verdict {
+    /// The client's picture that is most like one of the host's; a blank one only if it showed no other.
     shown: Option<Shot>,
-    /// The best likeness of a client picture with a host picture, dB.
+    /// How alike they are, dB. A blank picture is like any other blank one, which says nothing.
     likeness: Option<f64>,
+}
+
+/// What a verdict comes to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Picture {
+    Missing,
+    Blank,
+    Other(f64),
+    Alike(f64),
+}
+
+impl Verdict {
+    fn picture(&self) -> Picture {
+        match (&self.shown, self.likeness) {
+            (_, Some(likeness)) if likeness >= ALIKE => Picture::Alike(likeness),
+            (_, Some(likeness)) => Picture::Other(likeness),
+            (Some(shown), None) if shown.is_blank() => Picture::Blank,
+            (_, None) => Picture::Missing,
+        }
+    }
 }
 
 /// Looks at both displays for at most three seconds, until the client's picture is that of the
@@ -340,12 +361,17 @@ fn compare(host: &str, client: &str) -> Result<Verdict> {
             let Ok(shown) = Shot::take(&screen, area) else {
                 continue;
             };
+            if shown.is_blank() {
+                best.shown.get_or_insert(shown);
+                continue;
+            }
             let likeness = history
                 .shots()
                 .iter()
                 .filter_map(|shot| psnr(shot, &shown))
                 .max_by(f64::total_cmp);
-            if best.shown.is_none() || likeness > best.likeness {
+            let only_blank = best.shown.as_ref().is_none_or(Shot::is_blank);
+            if only_blank || likeness > best.likeness {
                 best = Verdict {
                     shown: Some(shown),
                     likeness,
@@ -361,8 +387,7 @@ fn compare(host: &str, client: &str) -> Result<Verdict> {
 
 fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path) -> ExitCode {
     let seen = reader.since(0);
-    let blank = verdict.shown.as_ref().is_none_or(Shot::is_blank);
-    let alike = verdict.likeness.is_some_and(|likeness| likeness >= ALIKE);
+    let found = verdict.picture();
     if is_scene {
         let Frames { drawn, visible, .. } = Frames::of(seen.iter().map(|s| s.frame));
         println!("demo: {visible} of {drawn} frames became visible");
@@ -374,33 +399,33 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
             );
         }
     }
-    match verdict.likeness {
-        Some(likeness) if alike => {
+    match found {
+        Picture::Alike(likeness) => {
             println!("demo: the client's picture matches the host's: {likeness:.1} dB");
         }
-        Some(likeness) => {
+        Picture::Other(likeness) => {
             println!("demo: the client's picture differs from the host's: {likeness:.1} dB");
         }
-        None => {
+        Picture::Blank => println!("demo: the client's picture is blank"),
+        Picture::Missing => {
             println!("demo: no window of the client's display is as large as the host's picture")
         }
     }
     if verdict.shown.is_some() {
         println!("demo: what the client showed: {}", picture.display());
     }
-    if alike && !blank && (!is_scene || !seen.is_empty()) {
-        return ExitCode::SUCCESS;
-    }
-    println!(
-        "demo: FAILED: {}",
-        if blank {
-            "the picture is blank"
-        } else if !alike {
+    let why = match found {
+        Picture::Alike(_) if !is_scene || !seen.is_empty() => return ExitCode::SUCCESS,
+        Picture::Alike(_) => "no frame became visible",
+        Picture::Other(_) | Picture::Missing => {
             "the client's picture is not the host's (25 dB are needed)"
-        } else {
-            "no frame became visible"
         }
-    );
+        Picture::Blank => {
+            "nothing but a blank picture was shown: if it ended before the application had drawn, give it more \
+             time with --for"
+        }
+    };
+    println!("demo: FAILED: {why}");
     ExitCode::FAILURE
 }
 
@@ -418,4 +443,29 @@ fn write_png(shot: &Shot, path: &Path) -> Result<()> {
     writer.write_image_data(&rgb)?;
     writer.finish()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A picture of one colour, or of two.
+    fn shot(second: u8) -> Shot {
+        Shot {
+            size: Size::new(2, 1),
+            stamp: None,
+            pixels: Arc::new(vec![9, 9, 9, 0, second, second, second, 0]),
+        }
+    }
+
+    #[test]
+    fn a_blank_picture_is_never_said_to_match() {
+        let verdict = |shown, likeness| Verdict { shown, likeness }.picture();
+        assert_eq!(verdict(Some(shot(9)), None), Picture::Blank);
+        assert_eq!(verdict(Some(shot(200)), Some(31.0)), Picture::Alike(31.0));
+        assert_eq!(verdict(Some(shot(200)), Some(12.0)), Picture::Other(12.0));
+        assert_eq!(verdict(None, None), Picture::Missing);
+    }
 }

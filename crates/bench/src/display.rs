@@ -1,10 +1,15 @@
 //! A virtual display: an Xvfb of our own, gone when dropped.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result, bail};
 use openuvr_proto::units::Size;
+use openuvr_runtime::launch::{Authority, xvfb};
+use rustix::process::geteuid;
+use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
+use x11rb::rust_connection::{DefaultStream, RustConnection};
+use x11rb::wrapper::ConnectionExt as _;
 
 use crate::child::Child;
 
@@ -13,6 +18,8 @@ use crate::child::Child;
 pub(crate) struct VirtualDisplay {
     name: String,
     server: Child,
+    /// As long as the server looks for it.
+    _authority: Authority,
 }
 
 impl VirtualDisplay {
@@ -20,14 +27,8 @@ impl VirtualDisplay {
     ///
     /// It chooses a free display number itself, so that any number can run side by side.
     pub(crate) fn start(size: Size) -> Result<VirtualDisplay> {
-        let mut command = Command::new("Xvfb");
-        command
-            .args(["-displayfd", "1", "-screen", "0"])
-            .arg(format!("{size}x24"))
-            .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut server = Child::start("virtual display", command, None)
+        let authority = Authority::make_in(&std::env::temp_dir())?;
+        let mut server = Child::start("virtual display", xvfb(size, &authority), None)
             .context("a virtual display needs Xvfb: apt install xvfb")?;
         let mut line = String::new();
         if let Some(out) = server.stdout() {
@@ -40,9 +41,13 @@ impl VirtualDisplay {
                 "Xvfb ended without giving a display: try `Xvfb -displayfd 1` by hand to see why"
             );
         }
+        let name = format!(":{number}");
+        admit_own_user(number, &authority)
+            .with_context(|| format!("the virtual display {name} does not answer"))?;
         Ok(VirtualDisplay {
-            name: format!(":{number}"),
+            name,
             server,
+            _authority: authority,
         })
     }
 
@@ -55,6 +60,21 @@ impl VirtualDisplay {
     pub(crate) fn id(&self) -> u32 {
         self.server.id()
     }
+}
+
+/// Has the server admit all processes of this user, by the kernel's word on who they are: a measurement connects to
+/// several displays at once, among them the person's, whose cookies are in other files.
+fn admit_own_user(number: &str, authority: &Authority) -> Result<()> {
+    let stream = UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
+    let (stream, _) = DefaultStream::from_unix_stream(stream)?;
+    let (protocol, cookie) = authority.credentials();
+    let conn = RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, cookie)?;
+    // X.Org's server: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
+    let user = format!("localuser\0#{}", geteuid().as_raw());
+    let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
+    conn.change_hosts(mode, family, user.as_bytes())?.check()?;
+    conn.sync()?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use openuvr_lab::schedule::ImpairmentSchedule;
 use openuvr_lab::script;
 use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
+use openuvr_net::address::parse_address;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
@@ -80,10 +81,10 @@ Four viewers on one Wi-Fi channel, and somebody who uploads:
 #[derive(Args, Debug)]
 struct HopArgs {
     /// Where clients connect to (port 0: the system chooses)
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001", value_parser = parse_address)]
     listen: SocketAddr,
     /// The host
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge")]
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge", value_parser = parse_address)]
     to: Option<SocketAddr>,
     /// Bridge two interfaces instead: that of the cable to the client, and that to the host
     #[arg(long, value_name = "CLIENT-SIDE,HOST-SIDE", value_parser = parse_sides,

@@ -25,6 +25,7 @@ mod chromium;
 mod demo;
 mod display;
 mod lab;
+mod lasting;
 mod pair;
 mod picture_match;
 mod programs;
@@ -52,7 +53,7 @@ fn program() -> ExitCode {
     };
     run(name, words).unwrap_or_else(|error| {
         out::answer(format_args!("openuvr: {error:#}"));
-        ExitCode::FAILURE
+        ExitCode::from(openuvr_cli::exit_code(&error))
     })
 }
 

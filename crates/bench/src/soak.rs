@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use openuvr_lab::script;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_terminal::usage::WrongUsage;
 
 use crate::child::Child;
 use crate::display::VirtualDisplay;
@@ -93,7 +94,10 @@ const SLACK: f64 = 1_048_576.0;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let every = args.every.unwrap_or(args.lasting / 200).min(SELDOM);
     if every.is_zero() || args.lasting / 2 < every * u32::try_from(FEWEST).unwrap_or(8) {
-        bail!("--for must be at least {} times --every", 2 * FEWEST);
+        bail!(WrongUsage::new(format!(
+            "--for must be at least {} times --every",
+            2 * FEWEST
+        )));
     }
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let dir = TemporaryDir::new()?;

@@ -60,7 +60,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         ),
         Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, (*why).to_owned()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
-        Notice::Clipboard(words) => (OPENUVR_LOG_INFO, words.clone()),
+        Notice::Clipboard(words) | Notice::Sound(words) => (OPENUVR_LOG_INFO, words.clone()),
         Notice::Trouble(why) => (OPENUVR_LOG_WARNING, why.clone()),
         Notice::NoPicture => (
             OPENUVR_LOG_WARNING,
@@ -184,7 +184,7 @@ fn keep(
             let line = "the host is silent or gone; looking for it again";
             (OPENUVR_LOG_WARNING, line.to_owned())
         }
-        ClientNotice::Clipboard(words) => (OPENUVR_LOG_INFO, words),
+        ClientNotice::Clipboard(words) | ClientNotice::Sound(words) => (OPENUVR_LOG_INFO, words),
         ClientNotice::Pad(name, there) => {
             let how = if there { "plugged in" } else { "unplugged" };
             (OPENUVR_LOG_INFO, format!("game pad {name} is {how}"))

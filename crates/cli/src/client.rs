@@ -52,6 +52,9 @@ use worn::Worn;
 /// A host that has not answered by then is worth a word: far more than a round trip.
 const WONDER: Duration = Duration::from_secs(1);
 
+/// What to look at then; [`HandshakeError::TimedOut`] asks the same when it gives up.
+const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
+
 /// How often the main thread looks for signals and the end of its time.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -316,7 +319,7 @@ fn ask_for_pin(opened: &Opened) -> Result<Pin> {
         Err(e) => Err(anyhow!("{address}: {e}")),
     };
     if !answers(WONDER)? {
-        eprintln!("openuvr client: no answer from {address} yet");
+        eprintln!("openuvr client: no answer from {address} yet: {SILENT_HINT}");
         if !answers(GIVE_UP)? {
             bail!("{address}: {}", HandshakeError::TimedOut { after: GIVE_UP });
         }
@@ -442,7 +445,10 @@ impl Session {
                     Some(why) => {
                         eprintln!("openuvr client: {} can't be reached: {why}", self.address);
                     }
-                    None => eprintln!("openuvr client: no answer from {} yet", self.address),
+                    None => eprintln!(
+                        "openuvr client: no answer from {} yet: {SILENT_HINT}",
+                        self.address
+                    ),
                 }
             }
             let Some(notice) = client.notice(TURN) else {
@@ -520,7 +526,7 @@ impl Session {
                 let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
                 eprintln!("openuvr client: {host}: {why}; looking for it again");
             }
-            Notice::Clipboard(words) => eprintln!("openuvr client: {words}"),
+            Notice::Clipboard(words) | Notice::Sound(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
             Notice::Haptic(haptic) => {

@@ -141,7 +141,7 @@ impl Clients {
             Line::InputKeptBack(None) => {
                 eprintln!("openuvr {who}: keys and clicks reach the window again");
             }
-            Line::Clipboard(words) => eprintln!("openuvr {who}: {words}"),
+            Line::Clipboard(words) | Line::Sound(words) => eprintln!("openuvr {who}: {words}"),
             Line::Trouble(why) => eprintln!("openuvr {who}: {why}"),
             Line::SourceEnded(why) => {
                 eprintln!("openuvr {who}: the end: {why}");

@@ -12,6 +12,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -23,11 +25,9 @@ use openuvr_runtime::line::{API_SOCKET, SOCKET};
 use rustix::fs::Access;
 use rustix::process::{Gid, Signal, Uid, geteuid, kill_process, set_parent_process_death_signal};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use x11rb::connection::Connection as _;
-use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
-use x11rb::wrapper::ConnectionExt as _;
 
 use crate::descendants;
+use crate::session_report::AUTHORITY;
 
 /// The subcommand.
 pub(crate) const NAME: &str = "confine";
@@ -81,6 +81,9 @@ const REMOVED: [&str; 6] = [
     "WAYLAND_DISPLAY",
     "XAUTHORITY",
 ];
+
+/// The account's copy of the cookie of the session's display, in the folder for temporary files.
+const COPIED_AUTHORITY: &str = ".openuvr-xauthority";
 
 /// Start an application with fewer rights: what openuvr session puts in front of its application
 #[derive(clap::Args, Debug)]
@@ -195,9 +198,12 @@ pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
 /// One line: what can't be given up, or started.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let account = args.user.as_deref().map(Account::find).transpose()?;
-    if let Some(account) = &account {
-        account.admit_to_display()?;
-    }
+    // That of the session's display, which lies beside the folder for temporary files; any other is not for it.
+    let authority = args.temporary.with_file_name(AUTHORITY);
+    let mut authority = Some(authority).filter(|file| file.is_file());
+    let cookie = (account.as_ref().and(authority.as_deref()))
+        .map(|file| fs::read(file).with_context(|| format!("can't read {}", file.display())));
+    let cookie = cookie.transpose()?;
     let [program, arguments @ ..] = &args.words[..] else {
         bail!("there is no application to start");
     };
@@ -205,10 +211,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(account) = &account {
         account.become_it()?;
     }
+    if let Some(cookie) = cookie {
+        authority = Some(own_copy(&cookie, &args.temporary)?);
+    }
     if !args.sandbox {
         let mut command = Command::new(program);
         command.args(arguments);
-        without_secrets(&mut command);
+        surround(&mut command, authority.as_deref());
         // It never comes back, unless the program can't be started.
         let why = command.exec();
         return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
@@ -220,15 +229,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             path.display()
         );
     }
-    let mut command = sandboxed(args);
-    without_secrets(&mut command);
+    let mut command = sandboxed(args, authority.as_deref());
+    surround(&mut command, authority.as_deref());
     supervise(command)
 }
 
-fn without_secrets(command: &mut Command) {
+/// The environment of the application: nothing that is secret, and the cookie of its display.
+fn surround(command: &mut Command, authority: Option<&Path>) {
     for variable in REMOVED {
         command.env_remove(variable);
     }
+    if let Some(authority) = authority {
+        command.env("XAUTHORITY", authority);
+    }
+}
+
+/// Writes the cookie for the account that this process has become: only root can read the session's own file.
+fn own_copy(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
+    let file = temporary.join(COPIED_AUTHORITY);
+    let mut options = fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(&file);
+    opened
+        .and_then(|mut opened| opened.write_all(cookie))
+        .with_context(|| format!("can't write {}", file.display()))?;
+    Ok(file)
 }
 
 /// Runs the sandbox. Signals are for what is in it: bubblewrap itself would end at once, and all in it with it.
@@ -261,7 +285,7 @@ fn code_of(status: ExitStatus) -> u8 {
 }
 
 /// The command of bubblewrap.
-fn sandboxed(args: &Args) -> Command {
+fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut command = Command::new(BWRAP);
     command
@@ -298,6 +322,9 @@ fn sandboxed(args: &Args) -> Command {
     }
     for path in readable(&set).iter().chain(&args.readable) {
         bind("--ro-bind", path);
+    }
+    if let Some(authority) = authority {
+        bind("--ro-bind", authority);
     }
     for path in &args.writable {
         bind("--bind", path);
@@ -406,23 +433,6 @@ impl Account {
             rustix::fs::chown(*folder, Some(self.uid), Some(self.gid))
                 .with_context(|| format!("can't give {} to {}", folder.display(), self.name))?;
         }
-        Ok(())
-    }
-
-    /// Has the X server of the session let it in, by the kernel's word on who it is.
-    fn admit_to_display(&self) -> Result<()> {
-        let Ok(display) = std::env::var("DISPLAY") else {
-            return Ok(());
-        };
-        let shown = || format!("the display {display} does not let {} in", self.name);
-        let (conn, _) = x11rb::connect(Some(&display)).with_context(shown)?;
-        // X.Org's server: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
-        let user = format!("localuser\0#{}", self.uid.as_raw());
-        let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
-        let asked = conn.change_hosts(mode, family, user.as_bytes())?.check();
-        asked.with_context(shown)?;
-        conn.sync()?;
-        let _ = conn.flush();
         Ok(())
     }
 

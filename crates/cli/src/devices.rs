@@ -1,5 +1,7 @@
 //! `openuvr devices`: who may come in, for the person at the host.
 
+mod pair;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use openuvr_runtime::store::config_dir;
 use openuvr_runtime::trust_store::{Device, DeviceStore};
 
-/// List, allow, forbid or forget the devices that have paired with this host
+/// List, pair, allow, forbid or forget the devices of this host
 ///
 /// Changes take effect at once, also on a host that is running: a device that is forbidden or
 /// forgotten loses its session.
@@ -24,6 +26,8 @@ pub(crate) struct Args {
 enum Command {
     /// Show every device: its name, fingerprint, whether it may come in, and when it was here
     List,
+    /// Let a new device pair with the hosts of this folder that run now, also in the background
+    Pair(pair::Args),
     /// Let a device in again that was forbidden
     Allow(Which),
     /// Keep a device out: its key is refused, and so is a new pairing with the right PIN
@@ -54,6 +58,7 @@ fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
     let mut store = DeviceStore::open(&dir)?;
     let (device, done) = match args.command {
         Command::List => return Ok(table(store.devices(), now)),
+        Command::Pair(wanted) => return pair::open(&dir, &wanted, now),
         Command::Allow(which) => (store.set_allowed(&which.device, true)?, "allowed"),
         Command::Forbid(which) => (store.set_allowed(&which.device, false)?, "forbidden"),
         Command::Forget(which) => (store.forget(&which.device)?, "forgotten"),

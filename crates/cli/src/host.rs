@@ -18,6 +18,7 @@ use openuvr_media::capture::clip::Player;
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_media::capture::x11::{self, Target, What, WindowQuery};
+use openuvr_media::display;
 use openuvr_media::input_sink;
 use openuvr_media::input_sink::pads::{Pads, uinput};
 use openuvr_net::Link as _;
@@ -43,9 +44,9 @@ use crate::release::{self, Release};
 use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
-use crate::session_report::reporter;
+use crate::session_report::{Reporter, reporter};
 use crate::virtual_display::{Shown, VirtualDisplay};
-use openuvr_terminal::out;
+use openuvr_terminal::{out, usage};
 
 pub use parts::{HostParts, SourceKind, Usual};
 
@@ -92,7 +93,9 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
     // What is wrong is told before an application begins.
-    Config::from(&config).check().map_err(|e| anyhow!(e))?;
+    Config::from(&config)
+        .check()
+        .map_err(usage::WrongUsage::new)?;
     let stop = match reporter() {
         // What it started is to end in order, however often it is told to (see `session`).
         Some(_) => openuvr_terminal::signals::stop_in_order()?,
@@ -186,7 +189,8 @@ impl Stage {
                 ..Stage::default()
             });
         };
-        let display = VirtualDisplay::start(if config.fit { fit::room(size) } else { size })?;
+        let room = if config.fit { fit::room(size) } else { size };
+        let display = VirtualDisplay::start(room, reporter().map(Reporter::folder))?;
         let name = display.name().to_owned();
         let fit = config.fit.then(|| Fit::with_own("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
@@ -198,12 +202,13 @@ impl Stage {
             [] => {
                 eprintln!(
                     "openuvr host: the display {name} of {size} is empty: start something on it, as with \
-                     DISPLAY={name} xterm"
+                     XAUTHORITY={} DISPLAY={name} xterm",
+                    display.authority().display()
                 );
                 tell_source(&sound);
                 None
             }
-            words => Some(Shown::start(words, &name, &sound)?),
+            words => Some(Shown::start(words, &display, &sound)?),
         };
         config.display = Some(name);
         Ok(Stage {
@@ -221,8 +226,9 @@ impl Stage {
 
     /// Whether there was an application, and it has ended.
     fn is_over(&mut self) -> bool {
-        let ended = self.application.as_mut().map(Shown::ended);
-        ended.flatten().is_some()
+        let now = clock::now();
+        let application = self.application.as_mut();
+        application.is_some_and(|application| application.is_over(now))
     }
 
     /// That of the application, if it ended by itself, with a line on it.
@@ -230,7 +236,10 @@ impl Stage {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
         };
-        let Some(status) = application.ended() else {
+        let Some(status) = application
+            .ended()
+            .filter(|_| application.is_over(clock::now()))
+        else {
             return ExitCode::SUCCESS;
         };
         eprintln!("openuvr host: {} has ended: {status}", application.name());
@@ -544,10 +553,15 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
                 WindowName::Id(id) => x11::WindowName::Id(id),
                 WindowName::Text(text) => x11::WindowName::Text(text),
             },
-            wait: WINDOW_WAIT,
+            wait: window_wait(config),
         }),
     };
     open_display(config, what, stop)
+}
+
+/// How long a window is waited for: not beyond the end of the host's own time.
+fn window_wait(config: &HostConfig) -> Duration {
+    (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
 /// What an X display shows, all of it or a part.
@@ -559,11 +573,23 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         if !std::mem::replace(&mut told, true) {
             eprintln!(
                 "openuvr host: the window is not there yet; waiting up to {} s for it",
-                WINDOW_WAIT.as_secs()
+                window_wait(config).as_secs_f64()
             );
         }
         !stop.load(Ordering::Relaxed)
     };
+    if !matches!(what, What::Window(_))
+        && let Some(name) = &display
+        && display::connect(name)
+            .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
+    {
+        eprintln!(
+            "openuvr host: display {name} is the Xwayland of a Wayland session, whose desktop no X11 \
+             program sees: the picture stays black; stream one X11 window (--window TITLE), an \
+             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or log in to an \
+             X11 session"
+        );
+    }
     let target = Target {
         display: display.clone(),
         what,

@@ -35,9 +35,11 @@ mod run;
 mod scene;
 mod session;
 mod session_report;
+mod sys;
 #[cfg(test)]
 mod tests;
 mod virtual_display;
+mod web_certificate;
 mod xr;
 
 use std::process::ExitCode;
@@ -45,8 +47,9 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, GatewayConfig, RunConfig, XrConfig};
+use config::{ClientConfig, GatewayConfig, Refused, RunConfig, XrConfig};
 use host::Usual;
+use run::stand_in;
 use session_report::reporter;
 
 /// The program, from this process's words to its exit code.
@@ -71,6 +74,7 @@ fn program() -> ExitCode {
         Some(("session", m)) => session::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(session::run),
+        Some((stand_in::COMMAND, m)) => with(m, |args| stand_in::run(&args)),
         Some((confine::NAME, m)) => confine::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| confine::run(&args)),
@@ -79,6 +83,7 @@ fn program() -> ExitCode {
             .and_then(link_handler::run),
         Some(("scene", m)) => with(m, |args| scene::run(&args)),
         Some(("devices", m)) => with(m, devices::run),
+        Some(("web-certificate", m)) => with(m, |args| web_certificate::run(&args)),
         Some(("hosts", m)) => with(m, nearby::run),
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
@@ -87,11 +92,12 @@ fn program() -> ExitCode {
         _ => unreachable!("clap asks for one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
+        let code = exit_code(&error);
         if let Some(reporter) = reporter() {
-            reporter.ends(1, format!("{error:#}"));
+            reporter.ends(code.into(), format!("{error:#}"));
         }
         out::answer(format_args!("openuvr: {error:#}"));
-        ExitCode::FAILURE
+        ExitCode::from(code)
     });
     if let Some(reporter) = reporter() {
         // What the application has left behind.
@@ -99,6 +105,16 @@ fn program() -> ExitCode {
         reporter.leaves();
     }
     code
+}
+
+/// The exit code of a program that ends with this error: 2 if its words or settings are wrong, 1 otherwise.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    let refused = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<Refused>();
+    match error.chain().filter_map(refused).any(Refused::is_usage) {
+        true => usage::WRONG,
+        false => usage::exit_code(error),
+    }
 }
 
 fn command() -> Command {
@@ -122,10 +138,14 @@ fn command() -> Command {
         .subcommand(XrConfig::command())
         .subcommand(GatewayConfig::command())
         .subcommand(devices::Args::augment_args(Command::new("devices")))
+        .subcommand(web_certificate::Args::augment_args(Command::new(
+            "web-certificate",
+        )))
         .subcommand(nearby::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
         .subcommand(session::Args::augment_args(Command::new("session")))
         .subcommand(link_handler::Args::augment_args(Command::new("link")))
+        .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))
         .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
         .subcommands(beside::commands())

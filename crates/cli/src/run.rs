@@ -9,7 +9,9 @@
 //! No picture passes through here but those for browsers, video players and a recording, whose gateways
 //! ([`Gateways`]) are in this process. If this program is killed, the game goes on without a stream.
 
+mod cause;
 mod signals;
+pub(crate) mod stand_in;
 pub(crate) mod terminal;
 
 use std::ffi::OsString;
@@ -18,14 +20,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::ArgMatches;
 use openuvr_gateway::lease::Over;
 use openuvr_media::input_sink::xtest::release_held;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::config::{Config, address_in};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
-use openuvr_runtime::launch::{self, Application, GamePads, LaunchError, Socket};
+use openuvr_runtime::launch::{self, Application, GamePads, LAUNCHING, LaunchError, Socket};
 use openuvr_runtime::line::{Line, Order};
 use openuvr_runtime::remote::NAME;
 
@@ -38,8 +40,10 @@ use crate::nearby::{About, Announcer};
 use crate::own_sound::OwnSound;
 use crate::record::{Options, Recorder};
 use crate::session_report::{self as report, reporter};
+use openuvr_terminal::usage::WrongUsage;
 
 use signals::Signals;
+use stand_in::StandIn;
 use terminal::Terminal;
 
 /// How often signals and the game's end are looked for; what the hook says is heard at once.
@@ -49,8 +53,11 @@ const TURN: Duration = Duration::from_millis(50);
 /// one loads for that long).
 const WONDER: Duration = Duration::from_secs(15);
 
-/// How long a launcher that has ended may take to bring its game to a first picture (guess).
-const LAUNCHING: Duration = Duration::from_secs(10);
+/// A reason that is seen for so long is told (guess: programs that a game starts by the way end sooner).
+const SURE: Duration = Duration::from_secs(3);
+
+/// How often it is looked at why no picture comes (guess: programs that end sooner are told of by their end).
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What may be the matter with a game whose pictures do not come.
 const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains privileges \
@@ -76,8 +83,28 @@ pub(crate) struct Launch<'a> {
     /// The hook, beside which the library of game pads lies, if those are to be shown to it; and how many are
     /// there from its beginning.
     pub(crate) pads: Option<(&'a Path, u8)>,
+    /// Whether its windows are shown before it shows pictures.
+    pub(crate) stands_in: bool,
+    /// The library that is to be loaded into each of its processes, if one is.
+    pub(crate) hook: Option<&'a Path>,
     /// Makes the command that starts it.
     pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
+}
+
+/// Processes of ours besides the game.
+fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
+    stand_in.map(StandIn::processes).unwrap_or_default()
+}
+
+/// Has the next host take the port of this one, if it was to be a free one: clients look for it there.
+fn keep_port(order: &mut Order, socket: &mut Socket, line: &Line) -> Result<()> {
+    if let Line::Streaming { place, .. } = line
+        && let (0, Some(address)) = (order.host.bind.port(), address_in(place))
+    {
+        order.host.bind.set_port(address.port());
+        socket.order(order)?;
+    }
+    Ok(())
 }
 
 /// Runs until the game and the processes that show its pictures have ended.
@@ -90,7 +117,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
     // What is wrong is told before the game begins, not within it.
-    Config::from(&config.host).check().map_err(|e| anyhow!(e))?;
+    Config::from(&config.host)
+        .check()
+        .map_err(WrongUsage::new)?;
     let order = Order {
         input: config.host.injects(),
         window: config.window.clone(),
@@ -107,6 +136,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             order,
             words: &words,
             pads: None,
+            stands_in: false,
+            hook: None,
             command: &|socket| launch::api_command(&words, socket),
         });
     }
@@ -119,6 +150,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         order,
         words: &words,
         pads: config.host.pads.seats().map(|seats| (&*library, seats)),
+        // Who was given one window was not given the others.
+        stands_in: config.window.is_none(),
+        hook: Some(&library),
         command: &|socket| launch::command(&words, &library, socket),
     })
 }
@@ -133,6 +167,8 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         mut order,
         words,
         pads,
+        stands_in,
+        hook,
         command,
     } = launch;
     // As long as the game plays.
@@ -153,20 +189,33 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         pads.give(&mut command);
     }
     let mut terminal = Terminal::give(&mut command);
+    let mut stand_in = stands_in.then(|| StandIn::new(who, &display));
     let mut game = Application::start(command)?;
     let mut clients = Clients::new(who, recorder);
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
-    let mut streamed = false;
+    let (mut streamed, mut refused) = (false, false);
+    // Why no picture comes, as far as that is known, and since when.
+    let (mut look_at, mut known) = (began, None);
     loop {
         for line in socket.lines(TURN) {
             announce(announcer.as_mut(), &host.config_dir, &line);
             report_running(gateways.as_ref(), &host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
+            keep_port(&mut order, &mut socket, &line)?;
             if let (Some(fit), Line::PlayerWindow(size)) = (&mut fit, &line) {
                 fit.wish(*size, clock::now());
             }
-            hear(&mut clients, (who, what), line);
+            let first = socket.streaming().filter(|_| streams);
+            if first.is_some_and(cause::has_no_network) {
+                eprintln!(
+                    "openuvr {who}: no native client can reach the {what}: it is in a network namespace without an \
+                     interface, as by bwrap --unshare-net; start it without that"
+                );
+            } else {
+                refused |= matches!(line, Line::Trouble(_));
+                hear(&mut clients, (who, what), line);
+            }
             if let Some(gateways) = gateways.as_ref().filter(|_| streams)
                 && let Err(why) = gateways.follow()
             {
@@ -177,7 +226,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             }
         }
         release_for(&mut socket);
-        let streams = socket.streaming().is_some();
+        let streams = socket.is_served();
         let now = clock::now();
         if std::mem::replace(&mut streamed, streams) && !streams {
             pads.iter().for_each(GamePads::rest);
@@ -187,13 +236,18 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         }
         if now >= tick_at {
             clients.tick(now);
+            if let Some(stand_in) = &mut stand_in {
+                stand_in.tick(&mut socket, now);
+            }
+            // Its helpers that have ended are waited for.
+            game.has_orphans(&helpers(stand_in.as_ref()));
             let over = gateways.as_ref().and_then(|g| g.is_over(clients.count()));
             if let Some(over) = over {
                 end_session(who, over);
             }
             pads.iter().for_each(GamePads::follow);
             if let Some(announcer) = &mut announcer {
-                if socket.streaming().is_none() {
+                if !socket.is_served() {
                     announcer.ended();
                 }
                 announcer.tick(now);
@@ -207,18 +261,32 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             tick_at = now + TICK;
         }
         game.pass_on(&signals.pending(), socket.streaming());
-        if socket.is_busy() || game.ended().is_none() {
+        if socket.is_served() || game.ended().is_none() {
             quiet_since = now;
         }
-        if !socket.was_used() && !wondered && now.since(began) >= WONDER {
-            wondered = true;
-            eprintln!("openuvr {who}: no picture yet. {why_none}");
+        if let Some(hook) = hook.filter(|_| !socket.was_used() && now >= look_at) {
+            look_at = now + LOOK;
+            known =
+                cause::without_hook(hook).map(|why| (known.map_or(now, |(since, _)| since), why));
         }
-        let waits = game.has_children() && now.since(quiet_since) < LAUNCHING;
-        if game.ended().is_some() && !socket.is_busy() && !waits {
+        let wonders = match &known {
+            Some((since, _)) => now.since(*since) >= SURE,
+            None => !socket.is_served() && now.since(began) >= WONDER,
+        };
+        if !socket.was_used() && !wondered && wonders {
+            wondered = true;
+            let why = known.as_ref().map_or(why_none, |(_, why)| why);
+            eprintln!("openuvr {who}: no picture yet. {why}");
+        }
+        let launching = now.since(quiet_since) < LAUNCHING;
+        if game.ended().is_some()
+            && !socket.is_served()
+            && !(launching && game.has_orphans(&helpers(stand_in.as_ref())))
+        {
             break;
         }
     }
+    drop(stand_in);
     for line in socket.lines(Duration::ZERO) {
         hear(&mut clients, (who, what), line);
     }
@@ -230,10 +298,12 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         gateways.finish(host);
     }
     let complete = clients.finish();
-    if !socket.was_used() && !wondered {
-        eprintln!("openuvr {who}: the {what} has ended without a picture. {why_none}");
-    }
     let status = game.ended();
+    tell_end((who, what), status, socket.was_used(), || {
+        // It was said before.
+        let why = known.map_or(why_none.to_owned(), |(_, why)| why);
+        (!wondered && !refused).then_some(why)
+    });
     if let Some(reporter) = reporter() {
         let without = if socket.was_used() {
             ""
@@ -253,6 +323,26 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             Ok(exit_code(status))
         }
         Ok(()) => Ok(exit_code(status)),
+    }
+}
+
+/// Says how a game has ended that has shown nothing, or did not end by itself; with what may be the matter, if that
+/// is not clear by it.
+fn tell_end(
+    (who, what): (&str, &str),
+    status: Option<ExitStatus>,
+    shown: bool,
+    why_none: impl FnOnce() -> Option<String>,
+) {
+    let (end, explains) = status.map_or((String::new(), false), cause::end);
+    match (shown, explains) {
+        (true, true) => eprintln!("openuvr {who}: the {what} is over: {end}"),
+        (true, false) => {}
+        (false, true) => eprintln!("openuvr {who}: the {what} has ended without a picture: {end}"),
+        (false, false) => {
+            let why = why_none().map_or(String::new(), |why| format!(". {why}"));
+            eprintln!("openuvr {who}: the {what} has ended without a picture: {end}{why}");
+        }
     }
 }
 

@@ -25,15 +25,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_net::address::parse_address;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::units::Size;
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use crate::confine::{Account, Confinement};
 use crate::descendants;
-use crate::session_report::{self as report, Running, read_end, read_running};
-use crate::virtual_display::VirtualDisplay;
-use crate::virtual_display::sys::die_with_parent;
+use crate::session_report::{self as report, AUTHORITY, Running, read_end, read_running};
+use crate::sys::{die_with_parent, keep_inherited, name_authority};
+use crate::virtual_display::{VirtualDisplay, shows_a_window};
 
 use folder::{Saves, SessionFolder};
 use limits::Limits;
@@ -165,7 +166,7 @@ fn address_of_machine() -> Option<IpAddr> {
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let alone = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
-    let place = alone.or_else(|_| text.parse());
+    let place = alone.or_else(|_| parse_address(text));
     place.map_err(|_| "an address is 192.168.1.5, or with a port 192.168.1.5:4710".to_owned())
 }
 
@@ -189,6 +190,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// One line: it can't begin. It has said so as its end, too.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    // What a cluster's launcher left open is not for the application.
+    keep_inherited();
     let stop = openuvr_terminal::signals::stop_in_order()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
@@ -241,9 +244,13 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
     // A game needs a display, and takes the one it finds, as may what links the library; an OpenXR application may
     // have none.
-    let display =
-        matches!(args.door, Door::Run | Door::Api).then(|| VirtualDisplay::start(args.size));
+    let display = matches!(args.door, Door::Run | Door::Api)
+        .then(|| VirtualDisplay::start(args.size, Some(folder.path())));
     let display = display.transpose()?;
+    if args.door == Door::Screen {
+        // The host's, on which this process looks for a window.
+        name_authority(&folder.path().join(AUTHORITY));
+    }
     let name = display.as_ref().map(VirtualDisplay::name);
     let mut host = Host::start(args, &words, (&folder, &saves), name)?;
     let ended = follow(args, &folder, limits, &mut host, stop);
@@ -300,7 +307,7 @@ fn follow(
             running = Some(at);
         }
         if let Some(at) = running.as_ref().filter(|_| !shown) {
-            shown = at.shows_a_window();
+            shown = at.display.as_deref().is_none_or(shows_a_window);
         }
         let waits = running.is_none() || !shown;
         if waits && began.elapsed() >= patience {

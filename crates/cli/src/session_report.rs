@@ -6,16 +6,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use openuvr_media::display;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::ticket::SessionUuid;
 use openuvr_runtime::client::link::key_text;
 use rustix::process::{Pid, getpid, getppid, set_child_subreaper};
 use serde::{Deserialize, Serialize};
-use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
+
+use crate::sys::keep_inherited;
 
 /// The variable with the session's folder.
 pub(crate) const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
+
+/// The file in it with the cookie of the session's display.
+pub(crate) const AUTHORITY: &str = "xauthority";
 
 const RUNNING: &str = "running.json";
 const END: &str = "end.json";
@@ -58,6 +61,8 @@ static REPORTER: OnceLock<Reporter> = OnceLock::new();
 /// application begins.
 pub(crate) fn begin() {
     if let Some(reporter) = Reporter::of_process() {
+        // The locks of the session's folders are not for the application.
+        keep_inherited();
         let _ = REPORTER.set(reporter);
     }
 }
@@ -81,6 +86,11 @@ impl Reporter {
             folder,
             parent: getppid(),
         })
+    }
+
+    /// The session's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The session can be played.
@@ -153,26 +163,6 @@ impl Running {
             line["native"] = at(native).to_string().into();
         }
         line
-    }
-
-    /// Whether a window is to be seen on the display; also if that can't be found out.
-    pub(crate) fn shows_a_window(&self) -> bool {
-        let Some(name) = &self.display else {
-            return true;
-        };
-        let Ok((conn, screen)) = display::connect(name) else {
-            return true;
-        };
-        let setup = x11rb::connection::Connection::setup(&conn);
-        let root = setup.roots.get(screen).map(|screen| screen.root);
-        let children = root.and_then(|root| conn.query_tree(root).ok()?.reply().ok());
-        children.is_none_or(|tree| {
-            tree.children.iter().any(|window| {
-                let about = conn.get_window_attributes(*window).ok();
-                let about = about.and_then(|asked| asked.reply().ok());
-                about.is_some_and(|about| about.map_state == MapState::VIEWABLE)
-            })
-        })
     }
 }
 

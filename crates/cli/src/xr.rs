@@ -13,12 +13,13 @@ use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
 use crate::gateways::Gateways;
 use crate::run::{Launch, launched};
+use openuvr_terminal::usage::WrongUsage;
 
 /// Frames a second, where neither a person nor a player's display says anything else: most headsets' rate.
 const USUAL_FPS: f64 = 90.0;
 
 /// What may be the matter with an application whose pictures do not come.
-const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with something else than Vulkan, or not be an \
+const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with neither Vulkan nor OpenGL, or not be an \
     OpenXR application: then `openuvr run` or `openuvr host` shows it";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -39,7 +40,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
     let order = order(&config);
-    order.host.check().map_err(|e| anyhow!(e))?;
+    order.host.check().map_err(WrongUsage::new)?;
     let library = launch::xr_runtime(config.runtime.as_deref())?;
     let eye = order.eye.clone().unwrap_or_default();
     let application = words.clone();
@@ -52,6 +53,8 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
         words: &words,
         // Its controllers are the headset's.
         pads: None,
+        stands_in: false,
+        hook: None,
         command: &|socket| launch::xr_command(&application, &library, socket, &eye),
     })
 }
@@ -85,7 +88,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     // Applications are started elsewhere.
     let keys = order.host.config_dir.as_deref().map(std::path::absolute);
     order.host.config_dir = keys.transpose()?;
-    order.host.check().map_err(|e| anyhow!(e))?;
+    order.host.check().map_err(WrongUsage::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &order)?;
     println!("OpenXR applications use OpenUVR now: {}", file.display());

@@ -2,10 +2,13 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Display, Folder, openuvr, skip};
+use support::{Display, Folder, Host, Program, openuvr, skip};
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
 /// What it said and whether the role can run, as its exit status says.
 fn examined(command: &mut Command) -> (Value, bool) {
@@ -168,4 +171,83 @@ fn a_host_without_an_encoder_cannot_run() {
     let remedy = finding(&report, "x264")["do"].as_str().expect("text");
     assert!(remedy.contains("apt install libx264"), "{remedy}");
     assert_eq!(level(&report, "raw"), "ok");
+}
+
+/// A Wayland session without a screen, with an Xwayland in it.
+struct WaylandSession {
+    _weston: Program,
+    /// Its Xwayland's.
+    display: String,
+    _folder: Folder,
+}
+
+fn wayland_session() -> Option<WaylandSession> {
+    let Ok(version) = Command::new("weston").arg("--version").output() else {
+        skip("weston is not installed");
+        return None;
+    };
+    // Of the releases that Debian has had, 10 is the last that wants a file's name.
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let backend = match version.starts_with("weston 10.") {
+        true => "--backend=headless-backend.so",
+        false => "--backend=headless",
+    };
+    let folder = Folder::new();
+    let mut command = Command::new("weston");
+    command
+        .args([backend, "--xwayland", "--no-config"])
+        .args(["--socket=wayland-of-a-test", "--idle-time=0"])
+        .env("XDG_RUNTIME_DIR", folder.path())
+        .env("HOME", folder.path());
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700))
+        .expect("it is ours");
+    let weston = Program::start("weston", command);
+    let line = weston.line("xserver listening on display ");
+    let (_, display) = line.split_once("on display ").expect("it says which");
+    let display = display.trim().to_owned();
+    // Xwayland starts with its first client, and the session is its window manager a moment later.
+    let (conn, screen) = x11rb::connect(Some(&display)).expect("it starts");
+    let root = conn.setup().roots[screen].root;
+    let check = conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
+    let check = check.expect("sent").reply().expect("an atom").atom;
+    support::eventually("the session manages its windows", || {
+        let any = AtomEnum::ANY;
+        let property = conn.get_property(false, root, check, any, 0, 1);
+        let property = property.expect("sent").reply().expect("the root is there");
+        (property.value_len == 1).then_some(())
+    });
+    Some(WaylandSession {
+        _weston: weston,
+        display,
+        _folder: folder,
+    })
+}
+
+#[test]
+fn the_xwayland_of_a_wayland_session_is_recognised() {
+    let Some(session) = wayland_session() else {
+        return;
+    };
+    let words = [
+        "doctor",
+        "--json",
+        "--role",
+        "host",
+        "--display",
+        &session.display,
+    ];
+    let (report, _) = examined(openuvr(&words).args(FREE));
+    let capture = finding(&report, "capture");
+    assert_eq!(capture["level"], "could be better", "{report}");
+    let remedy = capture["do"].as_str().expect("what to do");
+    assert!(
+        remedy.contains("--window") && remedy.contains("--virtual"),
+        "{remedy}"
+    );
+
+    let host = Host::start(&["--display", &session.display]);
+    let said = host.program.line("is the Xwayland of a Wayland session");
+    assert!(said.contains("--window TITLE"), "{said}");
+    // The next of its lines: it goes on.
+    host.program.line("openuvr host: streaming");
 }

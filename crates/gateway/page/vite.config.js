@@ -1,6 +1,6 @@
-// The names of the files have no hashes: the program embeds them by name.
+// Addresses are relative: a proxy may serve the page below a path. The names of the files have no hashes: the program embeds them by name.
 export default {
-  base: "/",
+  base: "./",
   build: {
     target: "es2022",
     assetsInlineLimit: 0,

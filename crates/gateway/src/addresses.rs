@@ -16,6 +16,7 @@ use tokio::time::{sleep_until, timeout};
 
 use crate::counter::Counter;
 use crate::ice::IceServer;
+use crate::media_sockets::MediaSockets;
 use crate::reflexive::{Heard, Reflexive, may_be_reached};
 
 /// How long a name of a server is taken to mean the same (guess) …
@@ -126,12 +127,12 @@ impl Addresses {
     }
 
     /// Sends what is to be sent now, and says when to come again.
-    fn poll(&self, socket: &UdpSocket) -> Instant {
+    fn poll(&self, sockets: &MediaSockets) -> Instant {
         let mut asked = lock(&self.asked);
         let next = asked.poll(Instant::now(), |to, datagram| {
             self.counters.questions.add(1);
             // What is not sent is sent again as if it were lost.
-            let _ = socket.send_to(datagram, for_socket(socket, to));
+            let _ = sockets.send_to(datagram, to);
         });
         self.settle(&asked);
         next
@@ -152,7 +153,11 @@ impl Addresses {
 }
 
 /// Asks these servers for ever, from this socket.
-pub(crate) async fn ask(addresses: Arc<Addresses>, media: Arc<UdpSocket>, servers: Vec<IceServer>) {
+pub(crate) async fn ask(
+    addresses: Arc<Addresses>,
+    media: Arc<MediaSockets>,
+    servers: Vec<IceServer>,
+) {
     let names: Vec<(String, u16)> = (servers.iter().filter_map(IceServer::stun))
         .map(|(host, port)| (host.to_owned(), port))
         .collect();
@@ -161,7 +166,7 @@ pub(crate) async fn ask(addresses: Arc<Addresses>, media: Arc<UdpSocket>, server
     }
     let asked = &addresses.asked;
     loop {
-        let found = look_up(&names, &media).await;
+        let found = look_up(&names, media.main()).await;
         lock(asked).ask(Instant::now(), &found);
         let began = Instant::now();
         loop {
@@ -232,14 +237,6 @@ pub(crate) fn base(socket: &UdpSocket, to: SocketAddr) -> Option<SocketAddr> {
     };
     let at = SocketAddr::new(ip, bound.port());
     (may_be_reached(at) || ip.is_loopback()).then_some(at)
-}
-
-/// An address as this socket wants it: one of both families takes IPv4 as IPv6.
-pub(crate) fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
-    match (socket.local_addr(), to.ip()) {
-        (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),
-        _ => to,
-    }
 }
 
 #[cfg(test)]

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use openuvr_proto::control::negotiate::Wishes;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use self::session::Session;
-use crate::login::Visitor;
+use crate::addresses::base;
 use crate::peer::{OfferRefused, Peer};
 use crate::shared::{Ends, Shared};
 use crate::signalling::{Reply, Request};
+use crate::visitor::Visitor;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
@@ -39,14 +41,26 @@ pub(crate) struct Wants {
     pub(crate) watch: bool,
     /// It is our page, which says what became of each frame.
     pub(crate) reports: bool,
+    /// What it wants of the picture.
+    pub(crate) wishes: Wishes,
 }
 
 impl Wants {
+    /// What is no wish that can be granted is none.
     pub(crate) fn from_query(query: &str) -> Wants {
         let has = |word: &str| query.split('&').any(|part| part == word);
+        let value = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|part| part.split_once('='));
+            pairs.find_map(|(key, value)| (key == name).then_some(value))
+        };
         Wants {
             watch: has("role=watch"),
             reports: has("reports"),
+            wishes: Wishes {
+                bitrate: value("bitrate").and_then(|bits| bits.parse().ok()),
+                size: value("size").and_then(|size| size.parse().ok()),
+                fps: None,
+            },
         }
     }
 }
@@ -71,7 +85,7 @@ pub(crate) async fn serve(
     let mut connection = Connection {
         visitor,
         wants,
-        local: SocketAddr::new(ends.ours.ip().to_canonical(), shared.media_port),
+        local: media_address(&shared, ends),
         known: shared.addresses.watch(),
         shared,
         stopping,
@@ -88,6 +102,14 @@ pub(crate) async fn serve(
     }
     connection.hang_up();
     let _ = socket.close(None).await;
+}
+
+/// Where a browser's media reach this machine: by the address that it reached the page at, or behind a reverse proxy by
+/// the one from which datagrams to it leave.
+fn media_address(shared: &Shared, ends: Ends) -> SocketAddr {
+    let towards = Some(ends.theirs).filter(|_| ends.through_proxy);
+    let own = towards.and_then(|browser| base(shared.media.main(), browser));
+    own.unwrap_or_else(|| SocketAddr::new(ends.ours.ip(), shared.media_port))
 }
 
 /// Does what may take a while where no other browser waits for it.
@@ -288,7 +310,10 @@ impl Connection {
         }
         // A WebSocket has one connection at a time.
         self.hang_up();
-        let known = self.known.borrow_and_update().clone();
+        let mut known = self.known.borrow_and_update().clone();
+        if self.local.ip().is_loopback() {
+            known.extend(self.shared.media.on_this_machine());
+        }
         let answered = Peer::answer(self.shared.media.clone(), (self.local, &known), sdp);
         let (peer, answer) = match answered {
             Ok(answered) => answered,
@@ -332,5 +357,28 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // Also if the gateway stops in the middle.
         self.hang_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::units::{Bitrate, Size};
+
+    use super::*;
+
+    #[test]
+    fn an_address_says_what_is_wanted() {
+        let wants = Wants::from_query("reports&role=watch&size=1280x720&bitrate=5000000");
+        assert!(wants.watch && wants.reports);
+        assert_eq!(wants.wishes.size, Some(Size::new(1280, 720)));
+        assert_eq!(wants.wishes.bitrate, Some(Bitrate(5_000_000)));
+        for nonsense in [
+            "",
+            "size=0x0&bitrate=-1",
+            "size=&bitrate=",
+            "size=1x1x1&bitrate=x",
+        ] {
+            assert_eq!(Wants::from_query(nonsense), Wants::default());
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! What is asked over HTTPS: the page, a log-in, figures, and the WebSocket of a connection.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::clock;
 use openuvr_runtime::host::{Admission, AdmitRefused, AdmittedAs};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -16,10 +18,12 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::connection::{self, Wants};
-use crate::login::{Login, Visitor};
+use crate::login::Login;
+use crate::network::Network;
 use crate::response::{Response, json, text};
 use crate::shared::{Ends, Shared};
 use crate::signalling::MAX_MESSAGE;
+use crate::visitor::Visitor;
 use crate::{control, figures, metrics, pages};
 
 /// Bytes of a log-in at most.
@@ -47,7 +51,7 @@ pub(crate) async fn answer(
             upgrade(&shared, ends, request).await
         }
         (&Method::GET, "/metrics") => show_metrics(&shared, ends, &request).await,
-        (&Method::POST, "/login/challenge") => challenge(&shared, &request),
+        (&Method::POST, "/login/challenge") => challenge(&shared, ends, &request),
         (&Method::POST, "/login") => log_in(&shared, ends, request).await,
         (method, "/session" | "/session/renew" | "/session/stop") => {
             control::answer(&shared, method, &path, request.headers()).await
@@ -58,27 +62,33 @@ pub(crate) async fn answer(
 }
 
 /// The page's origin, if the request comes from a page of this host: another site's page may not speak for
-/// its visitor here.
-fn own_origin(headers: &HeaderMap) -> Option<String> {
-    let host = headers.get(header::HOST)?.to_str().ok()?;
+/// its visitor here. It is `https://` and the name by which the request came, or one that the person named.
+fn own_origin(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
-    let own = format!("https://{host}");
-    origin.eq_ignore_ascii_case(&own).then_some(own)
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let own = host.is_some_and(|host| origin.eq_ignore_ascii_case(&format!("https://{host}")));
+    let named = || shared.origins.iter().any(|named| named.is(origin));
+    (own || named()).then(|| origin.to_ascii_lowercase())
 }
 
 fn foreign(shared: &Shared) -> Response {
     shared.counters.foreign_origins.add(1);
     text(
         StatusCode::FORBIDDEN,
-        "only this host's own page may ask for this\n",
+        "only this host's own page may ask for this; behind a reverse proxy: start the host with \
+         --web-origin https://NAME, as the address bar shows it\n",
     )
 }
 
-fn challenge(shared: &Shared, request: &Request<Incoming>) -> Response {
-    if own_origin(request.headers()).is_none() {
+fn challenge(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
+    if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
-    match shared.logins().challenge(Instant::now()) {
+    let network = Network::of(ends.theirs.ip());
+    let made = shared.logins().challenge(clock::now(), network);
+    match made {
         Some(challenge) => json(
             StatusCode::OK,
             &serde_json::json!({ "challenge": challenge, "host": shared.name }),
@@ -88,7 +98,7 @@ fn challenge(shared: &Shared, request: &Request<Incoming>) -> Response {
 }
 
 async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
-    let Some(origin) = own_origin(request.headers()) else {
+    let Some(origin) = own_origin(shared, request.headers()) else {
         return foreign(shared);
     };
     let body = Limited::new(request.into_body(), MAX_BODY).collect();
@@ -96,9 +106,10 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
         return text(StatusCode::PAYLOAD_TOO_LARGE, "a log-in is shorter\n");
     };
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
-    let checked = shared
-        .logins()
-        .check(Instant::now(), &origin, &body.to_bytes());
+    let place = (Network::of(ends.theirs.ip()), origin.as_str());
+    let is_known = |device: &PublicKey| shared.is_known(device);
+    let body = body.to_bytes();
+    let checked = (shared.logins()).check(clock::now(), place, &body, is_known);
     let login = match checked {
         Ok(login) => login,
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),
@@ -171,8 +182,8 @@ pub(crate) async fn admit(
     }
 }
 
-/// Whose request it is.
-fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
+/// The visitor that makes a request, by its cookie.
+pub(crate) fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies = cookies.filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|all| all.split(';'));
@@ -186,7 +197,7 @@ fn visitor(shared: &Shared, headers: &HeaderMap) -> Option<Visitor> {
 }
 
 async fn show_metrics(shared: &Shared, ends: Ends, request: &Request<Incoming>) -> Response {
-    let local = ends.theirs.ip().to_canonical().is_loopback();
+    let local = ends.theirs.ip().is_loopback() && !ends.through_proxy;
     if !local && visitor(shared, request.headers()).is_none() {
         return text(
             StatusCode::FORBIDDEN,
@@ -198,7 +209,7 @@ async fn show_metrics(shared: &Shared, ends: Ends, request: &Request<Incoming>) 
 }
 
 async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming>) -> Response {
-    if own_origin(request.headers()).is_none() {
+    if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
     let Some(visitor) = visitor(shared, request.headers()) else {

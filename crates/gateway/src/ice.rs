@@ -4,10 +4,14 @@
 //! The host itself asks those of STUN where they see it (`addresses`), and none of TURN: a browser's relay sends to an
 //! address of the host, which it has to reach.
 
+mod file;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+
+pub use self::file::IceFileError;
 
 /// The port of STUN by UDP (RFC 8489 section 8.1).
 const STUN_PORT: u16 = 3478;

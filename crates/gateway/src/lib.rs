@@ -17,20 +17,29 @@
 //! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
 
 mod addresses;
+mod arrival;
+pub mod certificate;
+mod challenge;
 mod connection;
 mod control;
 mod counter;
+mod crowd;
 mod cursor;
 mod figures;
+pub mod forwarded;
 mod frames;
 mod http;
 pub mod ice;
 pub mod lease;
 pub mod login;
+mod media_sockets;
 mod metrics;
+mod network;
+mod own_addresses;
 pub mod packetise;
 mod pages;
 mod peer;
+mod plain_http;
 pub mod record;
 pub mod reflexive;
 mod response;
@@ -40,26 +49,34 @@ mod shared;
 pub mod signalling;
 mod subscriber;
 mod tls;
+mod tls_error;
+mod tokens;
 mod updates;
 mod views;
+mod visitor;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_runtime::trust_store::DeviceStore;
 use rustix::net::sockopt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 pub use self::addresses::{NoPublicAddress, PublicAddress};
+use self::certificate::PageNames;
+use self::forwarded::{ProxyNetwork, WebOrigin};
 use self::ice::IceServer;
 use self::lease::Lease;
 pub use self::peer::{CONTROL_CHANNEL, TOLD_CHANNEL};
 use self::shared::Shared;
-pub use self::tls::{Certificate, TlsError};
+pub use self::tls::Certificate;
+use self::tls::Tls;
+pub use self::tls_error::TlsError;
 
 /// The port of the page, and of media by UDP, if none is named: the one behind the native clients'.
 pub const PORT: u16 = openuvr_runtime::PORT + 1;
@@ -86,6 +103,26 @@ pub struct Setup {
     pub addresses: Vec<PublicAddress>,
     /// What a portal may do with this host, if it is a session of one.
     pub lease: Option<Arc<Lease>>,
+    /// The devices that the host knows: their log-ins have a budget of their own.
+    pub devices: DeviceStore,
+    /// Origins under which a reverse proxy serves the page.
+    pub origins: Vec<WebOrigin>,
+    /// Reverse proxies, whose word counts on where a browser is.
+    pub proxies: Vec<ProxyNetwork>,
+}
+
+impl Setup {
+    /// Names by which browsers may reach the page, beside those of the machine.
+    fn names(&self) -> Vec<String> {
+        let origins = self.origins.iter().map(|origin| origin.host().to_owned());
+        let addresses = self
+            .addresses
+            .iter()
+            .map(|address| address.or_port(0).ip().to_string());
+        (origins.chain(addresses))
+            .chain([self.name.clone(), format!("{}.local", self.name)])
+            .collect()
+    }
 }
 
 /// Why there is no gateway.
@@ -125,9 +162,10 @@ impl Gateway {
         host: Arc<dyn GatewayHost>,
         scheduler: &Scheduler,
     ) -> Result<Gateway, GatewayError> {
-        let tls = tls::open(&setup.certificate)?;
-        let fingerprint = tls.fingerprint.clone();
         let bind = setup.bind;
+        let names = PageNames::of(bind, setup.names());
+        let tls = Arc::new(Tls::open(&setup.certificate, names, SystemTime::now())?);
+        let fingerprint = tls.fingerprint();
         let failed = |error| GatewayError::Bind { bind, error };
         let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -138,15 +176,8 @@ impl Gateway {
         let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
         let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
         let receiving = media.try_clone().map_err(failed)?;
-        let Setup {
-            name,
-            ice_servers,
-            addresses,
-            lease,
-            ..
-        } = setup;
-        let shared = Shared::new(host, name, (ice_servers, &addresses), lease, media);
-        let shared = shared.map_err(failed)?;
+        let shared = Shared::new(setup, host, media).map_err(failed)?;
+        let beside = shared.media.beside().map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -162,8 +193,14 @@ impl Gateway {
                 let Ok(receiving) = tokio::net::UdpSocket::from_std(receiving) else {
                     return;
                 };
+                tokio::spawn(tls::keep_renewed(tls.clone()));
                 tokio::spawn(server::take(shared.clone(), listener, tls));
-                tokio::spawn(server::receive(shared.clone(), receiving));
+                tokio::spawn(server::receive(shared.clone(), receiving, None));
+                for (own, socket) in beside {
+                    if let Ok(socket) = tokio::net::UdpSocket::from_std(socket) {
+                        tokio::spawn(server::receive(shared.clone(), socket, Some(own)));
+                    }
+                }
                 let servers = shared.ice_servers.clone();
                 let (addresses, media) = (shared.addresses.clone(), shared.media.clone());
                 tokio::spawn(addresses::ask(addresses, media, servers));

@@ -1,36 +1,46 @@
-//! Who may open a connection: a browser shows that it has the key under which its device is stored, and gets
-//! a token for as long as the host runs. The key was made in the browser and can't be taken out of it.
+//! The log-in: a browser shows that it has the key under which its device is stored, and gets a token for as long as
+//! the host runs. The key was made in the browser and can't be taken out of it.
 //!
 //! ```text
 //! browser                                          gateway                          host
 //!    | POST /login/challenge ────────────────────────► |
-//!    | ◄──────────────────────────────── 32 random bytes |   kept for a minute, for one use
+//!    | ◄────────────────────────── challenge (challenge.rs) |   not stored; good for a minute in that network
 //!    | POST /login: key, signature, name, [PIN or ticket] ► | ── admit ──────────────► |
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
-
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+//!
+//! Each signature costs a tenth of a millisecond. Known devices have a budget of their own, and so have browsers that show
+//! a ticket: strangers use up neither, and share theirs by network, as native handshakes do (`proto::control::budget`).
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+use openuvr_proto::control::budget::Budget;
 use openuvr_proto::control::handshake::foreign_key;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
+use openuvr_proto::control::ticket::SignedTicket;
+use openuvr_proto::time::Instant;
 use serde::Deserialize;
 
-/// Challenges that wait for an answer, at most; of more the oldest go.
-const CHALLENGES: usize = 64;
+use crate::challenge::{CHALLENGE, Challenges};
+use crate::network::Network;
+use crate::tokens::{TOKEN, Tokens};
+use crate::visitor::Visitor;
 
-/// How long a challenge can be answered.
-const CHALLENGE_LIFE: Duration = Duration::from_secs(60);
+/// Log-ins of strangers that are looked at in a second: 6 ms of work …
+const STRANGERS_A_SECOND: usize = 64;
+/// … and those of one network: a class behind one address that types a PIN (guess).
+const STRANGERS_FOR_ONE: usize = 16;
 
-/// Tokens that are good, at most; of more the oldest go.
-const TOKENS: usize = 64;
+/// The same for those that show a ticket, as many.
+const TICKETS_A_SECOND: usize = 64;
+/// See [`TICKETS_A_SECOND`].
+const TICKETS_FOR_ONE: usize = 16;
 
-/// Log-ins that are looked at in a second: each costs a tenth of a millisecond.
-const A_SECOND: u32 = 20;
+/// Log-ins of all known devices, and of one: only a device itself can name its key.
+const KNOWN_A_SECOND: usize = 64;
+/// See [`KNOWN_A_SECOND`].
+const KNOWN_FOR_ONE: usize = 16;
 
 /// What a browser signs begins so: nothing else that its key signs can be mistaken for a log-in.
 pub const PURPOSE: &str = "openuvr browser log-in 1";
@@ -38,19 +48,6 @@ pub const PURPOSE: &str = "openuvr browser log-in 1";
 /// Bytes of an uncompressed point of P-256, and of a signature in the form of IEEE P1363.
 const POINT: usize = 65;
 const SIGNATURE: usize = 64;
-
-/// A device that has logged in.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Visitor {
-    /// Under what the host stores it.
-    pub(crate) device: PublicKey,
-    /// What it calls itself.
-    pub(crate) name: DeviceName,
-    /// How people know it.
-    pub(crate) title: String,
-    /// As what it may come at most.
-    pub(crate) most: Role,
-}
 
 /// The body of a log-in.
 #[derive(Deserialize)]
@@ -85,7 +82,7 @@ pub enum LoginRefused {
     /// It is not what a page sends.
     #[error("this is not a log-in")]
     Malformed,
-    /// The challenge is not ours, was used, or is too old.
+    /// The challenge is not ours, is another network's, or is too old.
     #[error("the log-in took too long: try again")]
     Stale,
     /// The signature is not by this key over this challenge at this address.
@@ -100,77 +97,79 @@ pub enum LoginRefused {
 }
 
 /// Log-ins under way and done.
-#[derive(Default)]
 pub(crate) struct Logins {
-    challenges: VecDeque<(Instant, [u8; 32])>,
-    tokens: VecDeque<([u8; 32], Visitor)>,
-    /// The second that is counted, and how many came in it.
-    counted: Option<(Instant, u32)>,
+    /// `None`: the system has no randomness.
+    challenges: Option<Challenges>,
+    strangers: Budget<Network>,
+    ticket_holders: Budget<Network>,
+    known: Budget<PublicKey>,
+    tokens: Tokens,
 }
 
 impl Logins {
-    /// A new challenge, in hexadecimal digits; `None` if the system has no randomness.
-    pub(crate) fn challenge(&mut self, now: Instant) -> Option<String> {
-        let challenge = random()?;
-        if self.challenges.len() == CHALLENGES {
-            self.challenges.pop_front();
+    pub(crate) fn new(now: Instant) -> Logins {
+        Logins {
+            challenges: Challenges::new(now),
+            strangers: Budget::new(STRANGERS_A_SECOND, STRANGERS_FOR_ONE),
+            ticket_holders: Budget::new(TICKETS_A_SECOND, TICKETS_FOR_ONE),
+            known: Budget::new(KNOWN_A_SECOND, KNOWN_FOR_ONE),
+            tokens: Tokens::default(),
         }
-        self.challenges.push_back((now, challenge));
+    }
+
+    /// A new challenge for a browser in this network, in hexadecimal digits; `None` if the system has no randomness.
+    pub(crate) fn challenge(&self, now: Instant, network: Network) -> Option<String> {
+        let challenge = self.challenges.as_ref()?.make(now, network)?;
         Some(to_hex(&challenge))
     }
 
-    /// Reads a log-in at the page's `origin` and looks whether it is by the owner of its key.
+    /// Reads a log-in from this network at the page's `origin`, and verifies that it is by the owner of its key.
+    /// `is_known` says whether the host knows a device.
     pub(crate) fn check(
         &mut self,
         now: Instant,
-        origin: &str,
+        (network, origin): (Network, &str),
         body: &[u8],
+        is_known: impl FnOnce(&PublicKey) -> bool,
     ) -> Result<Login, LoginRefused> {
-        if !self.may(now) {
+        let wire = Wire::parse(body)?;
+        let challenge: [u8; CHALLENGE] =
+            from_hex(&wire.challenge).ok_or(LoginRefused::Malformed)?;
+        let challenges = self.challenges.as_ref().ok_or(LoginRefused::Stale)?;
+        if !challenges.is_ours(now, network, &challenge) {
+            return Err(LoginRefused::Stale);
+        }
+        let key = wire.key()?;
+        let device = device_of(&key);
+        let may = if self.tokens.has(&device) || is_known(&device) {
+            self.known.may(now, device)
+        } else if wire.ticket.parse::<SignedTicket>().is_ok() {
+            self.ticket_holders.may(now, network)
+        } else {
+            self.strangers.may(now, network)
+        };
+        if !may {
             return Err(LoginRefused::Busy);
         }
-        let wire: Wire = serde_json::from_slice(body).map_err(|_| LoginRefused::Malformed)?;
-        let challenge: [u8; 32] = from_hex(&wire.challenge).ok_or(LoginRefused::Malformed)?;
-        self.challenges
-            .retain(|(at, _)| now.saturating_duration_since(*at) < CHALLENGE_LIFE);
-        let ours = self.challenges.iter().position(|(_, of)| *of == challenge);
-        let ours = ours.ok_or(LoginRefused::Stale)?;
-        self.challenges.remove(ours);
-        verify(&wire, origin)
+        verify(&wire, &key, origin)
     }
 
-    fn may(&mut self, now: Instant) -> bool {
-        let (since, count) = self.counted.get_or_insert((now, 0));
-        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
-        *count += 1;
-        *count <= A_SECOND
-    }
-
-    /// A token for one whom the host let in.
+    /// A token for one that the host let in.
     pub(crate) fn token(&mut self, visitor: Visitor) -> Option<String> {
-        let token = random()?;
-        if self.tokens.len() == TOKENS {
-            self.tokens.pop_front();
-        }
-        self.tokens.push_back((token, visitor));
+        let mut token = [0; TOKEN];
+        rand::fill(&mut token).ok()?;
+        self.tokens.add(token, visitor);
         Some(to_hex(&token))
     }
 
     /// Whose token it is.
     pub(crate) fn visitor(&self, token: &str) -> Option<Visitor> {
-        let token: [u8; 32] = from_hex(token)?;
-        let same = |other: &[u8; 32]| {
-            aws_lc_rs::constant_time::verify_slices_are_equal(other, &token).is_ok()
-        };
-        let found = self.tokens.iter().find(|(other, _)| same(other));
-        found.map(|(_, visitor)| visitor.clone())
+        self.tokens.visitor(&from_hex(token)?).cloned()
     }
 
     /// A device is not welcome any more.
     pub(crate) fn forget(&mut self, device: &PublicKey) {
-        self.tokens.retain(|(_, visitor)| visitor.device != *device);
+        self.tokens.forget(device);
     }
 }
 
@@ -179,12 +178,26 @@ impl Logins {
 /// # Errors
 /// [`LoginRefused`]
 pub fn read(body: &[u8], origin: &str) -> Result<Login, LoginRefused> {
-    let wire: Wire = serde_json::from_slice(body).map_err(|_| LoginRefused::Malformed)?;
-    verify(&wire, origin)
+    let wire = Wire::parse(body)?;
+    verify(&wire, &wire.key()?, origin)
 }
 
-fn verify(wire: &Wire, origin: &str) -> Result<Login, LoginRefused> {
-    let key: [u8; POINT] = from_hex(&wire.key).ok_or(LoginRefused::Malformed)?;
+impl Wire {
+    fn parse(body: &[u8]) -> Result<Wire, LoginRefused> {
+        serde_json::from_slice(body).map_err(|_| LoginRefused::Malformed)
+    }
+
+    fn key(&self) -> Result<[u8; POINT], LoginRefused> {
+        from_hex(&self.key).ok_or(LoginRefused::Malformed)
+    }
+}
+
+/// The key under which the host stores the device with this point.
+fn device_of(key: &[u8; POINT]) -> PublicKey {
+    foreign_key("browser P-256", key)
+}
+
+fn verify(wire: &Wire, key: &[u8; POINT], origin: &str) -> Result<Login, LoginRefused> {
     let signature: [u8; SIGNATURE] = from_hex(&wire.signature).ok_or(LoginRefused::Malformed)?;
     let pin = match wire.pin.trim() {
         "" => None,
@@ -195,16 +208,11 @@ fn verify(wire: &Wire, origin: &str) -> Result<Login, LoginRefused> {
         .verify(signed.as_bytes(), &signature)
         .map_err(|_| LoginRefused::Signature)?;
     Ok(Login {
-        device: foreign_key("browser P-256", &key),
+        device: device_of(key),
         name: DeviceName::new(&wire.name),
         pin,
         ticket: Some(wire.ticket.clone()).filter(|text| !text.is_empty()),
     })
-}
-
-fn random() -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    rand::fill(&mut bytes).ok().map(|()| bytes)
 }
 
 fn to_hex(bytes: &[u8]) -> String {

@@ -5,21 +5,12 @@ use std::fmt::Write as _;
 use openuvr_proto::host::figures::SubscriberFigures;
 
 use crate::figures::write_metrics;
-use crate::peer::Counters;
 use crate::shared::Shared;
 
 /// `figures`: what the host says of its subscribers, if it does.
 pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> String {
     let c = &shared.counters;
-    let mut sums = Counters::default();
-    let peers = shared.peers();
-    for peer in &peers {
-        let of = peer.counters();
-        sums.datagrams += of.datagrams;
-        sums.bytes += of.bytes;
-        sums.overflowed += of.overflowed;
-        sums.events_lost += of.events_lost;
-    }
+    let (connections, sums) = shared.traffic();
     let mut text = String::new();
     let mut put = |name: &str, kind: &str, help: &str, value: u64| {
         let _ = write!(
@@ -27,36 +18,34 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
             "# HELP openuvr_web_{name} {help}\n# TYPE openuvr_web_{name} {kind}\nopenuvr_web_{name} {value}\n"
         );
     };
-    let count = peers.len() as u64;
     put(
         "connections",
         "gauge",
         "Browsers that are connected.",
-        count,
+        connections as u64,
     );
-    let of_now = "of the connections that are there now";
-    for (name, what, value) in [
-        ("sent_datagrams", "Datagrams sent", sums.datagrams),
-        ("sent_bytes", "Bytes sent", sums.bytes),
+    for (name, help, value) in [
+        ("sent_datagrams_total", "Datagrams sent.", sums.datagrams),
+        ("sent_bytes_total", "Bytes sent.", sums.bytes),
         (
-            "unsent_datagrams",
-            "Datagrams that the socket did not take",
+            "unsent_datagrams_total",
+            "Datagrams that the socket did not take.",
             sums.overflowed,
         ),
         (
-            "lost_events",
-            "Events that were not taken in time",
+            "lost_events_total",
+            "Events that were not taken in time.",
             sums.events_lost,
         ),
     ] {
-        put(name, "gauge", &format!("{what}, {of_now}."), value);
+        put(name, "counter", help, value);
     }
     let stun = &shared.addresses.counters;
     for (name, help, counter) in [
         ("tcp_connections_total", "TCP connections taken.", &c.taken),
         (
             "tcp_crowded_out_total",
-            "TCP connections closed at once: too many.",
+            "TCP connections closed for others: too many.",
             &c.crowded_out,
         ),
         (

@@ -1,27 +1,44 @@
 //! The page, which is part of the program: `page/dist`, built from `page/src` by Vite and checked in, so that
 //! nobody needs Node to build a host.
 
+use bytes::Bytes;
+use http_body_util::Full;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
 
 use crate::response::{Response, text};
 
 /// Path, type, content.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &[u8]); 6] = [
     (
         "/",
         "text/html; charset=utf-8",
-        include_str!("../page/dist/index.html"),
+        include_bytes!("../page/dist/index.html"),
     ),
     (
         "/page.js",
         "text/javascript; charset=utf-8",
-        include_str!("../page/dist/page.js"),
+        include_bytes!("../page/dist/page.js"),
     ),
     (
         "/page.css",
         "text/css; charset=utf-8",
-        include_str!("../page/dist/page.css"),
+        include_bytes!("../page/dist/page.css"),
+    ),
+    (
+        "/manifest.webmanifest",
+        "application/manifest+json",
+        include_bytes!("../page/dist/manifest.webmanifest"),
+    ),
+    (
+        "/icon.svg",
+        "image/svg+xml",
+        include_bytes!("../page/dist/icon.svg"),
+    ),
+    (
+        "/icon.png",
+        "image/png",
+        include_bytes!("../page/dist/icon.png"),
     ),
 ];
 
@@ -31,8 +48,8 @@ const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
-         media-src 'self' blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
-         form-action 'none'",
+         media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; \
+         base-uri 'none'; form-action 'none'",
     ),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-embedder-policy", "require-corp"),
@@ -47,7 +64,7 @@ pub(crate) fn page(path: &str) -> Response {
     let Some((_, kind, content)) = FILES.iter().find(|(of, ..)| *of == path) else {
         return text(StatusCode::NOT_FOUND, "there is no such page\n");
     };
-    let mut response = text(StatusCode::OK, content);
+    let mut response = Response::new(Full::new(Bytes::from_static(content)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     for (name, value) in HEADERS {

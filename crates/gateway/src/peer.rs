@@ -6,7 +6,7 @@
 mod track;
 
 use std::collections::VecDeque;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 
 use self::track::Track;
 pub(crate) use self::track::{Packet, Sound, video_ticks};
-use crate::addresses::{base, for_socket};
+use crate::addresses::base;
+use crate::media_sockets::MediaSockets;
 
 /// How often the browser's receiver reports are summed up.
 const STATS_EVERY: Duration = Duration::from_millis(500);
@@ -89,7 +90,7 @@ pub(crate) enum OfferRefused {
 /// A connection.
 pub(crate) struct Peer {
     state: Mutex<State>,
-    socket: Arc<UdpSocket>,
+    sockets: Arc<MediaSockets>,
     /// The newest frame of which something left; 0: none.
     pub(crate) newest: AtomicU32,
     /// There is something for the gateway's thread: an event, or an earlier timeout.
@@ -111,12 +112,12 @@ struct State {
     events: VecDeque<PeerEvent>,
     /// When `str0m` is to be called again.
     next: Instant,
-    counters: Counters,
+    traffic: Traffic,
 }
 
 /// What went over the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct Traffic {
     /// Datagrams sent.
     pub(crate) datagrams: u64,
     /// Their bytes.
@@ -127,11 +128,20 @@ pub(crate) struct Counters {
     pub(crate) events_lost: u64,
 }
 
+impl Traffic {
+    pub(crate) fn add(&mut self, other: Traffic) {
+        self.datagrams += other.datagrams;
+        self.bytes += other.bytes;
+        self.overflowed += other.overflowed;
+        self.events_lost += other.events_lost;
+    }
+}
+
 impl Peer {
     /// Answers an offer that came to the address `local` of this machine, which others reach at `known`, too: the
     /// connection, and the answer.
     pub(crate) fn answer(
-        socket: Arc<UdpSocket>,
+        sockets: Arc<MediaSockets>,
         (local, known): (SocketAddr, &[SocketAddr]),
         offer: &str,
     ) -> Result<(Peer, String), OfferRefused> {
@@ -160,11 +170,11 @@ impl Peer {
             told: None,
             events: VecDeque::new(),
             next: now,
-            counters: Counters::default(),
+            traffic: Traffic::default(),
         };
-        state.reached_at(known, &socket);
+        state.reached_at(known, &sockets);
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
-        state.settle(now, &socket);
+        state.settle(now, &sockets);
         let answer = answer.to_sdp_string();
         // Of what it offered, the answer names what both have; tracks are known when media can flow.
         if !has_h264(&answer) {
@@ -172,7 +182,7 @@ impl Peer {
         }
         let peer = Peer {
             state: Mutex::new(state),
-            socket,
+            sockets,
             newest: AtomicU32::new(0),
             woken: Notify::new(),
         };
@@ -186,7 +196,7 @@ impl Peer {
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let mut state = self.lock();
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
-        state.settle(Instant::now(), &self.socket);
+        state.settle(Instant::now(), &self.sockets);
         drop(state);
         self.woken.notify_one();
         Ok(answer.to_sdp_string())
@@ -195,7 +205,7 @@ impl Peer {
     /// Others reach the socket at these addresses now: those of which the browser does not know, as candidates in the
     /// words of RFC 8839.
     pub(crate) fn reached_at(&self, known: &[SocketAddr]) -> Vec<String> {
-        self.with(|state| state.reached_at(known, &self.socket))
+        self.with(|state| state.reached_at(known, &self.sockets))
     }
 
     /// The browser has one more address. One that means nothing here (a name of multicast DNS) changes
@@ -225,22 +235,22 @@ impl Peer {
         if let Err(e) = state.rtc.handle_input(input) {
             tracing::debug!(%source, "a datagram was refused: {e}");
         }
-        state.settle(now, &self.socket);
+        state.settle(now, &self.sockets);
         drop(state);
         self.woken.notify_one();
         true
     }
 
     /// Sends a packet of video.
-    pub(crate) fn video(&self, packets: &[Packet]) -> Counters {
+    pub(crate) fn video(&self, packets: &[Packet]) -> Traffic {
         self.with(|state| {
             for packet in packets {
                 let State { rtc, video, .. } = state;
                 let Some(track) = video else { break };
                 track.write_video(rtc, packet);
-                state.settle(Instant::now(), &self.socket);
+                state.settle(Instant::now(), &self.sockets);
             }
-            state.counters
+            state.traffic
         })
     }
 
@@ -317,8 +327,8 @@ impl Peer {
         self.lock().sound.is_some()
     }
 
-    pub(crate) fn counters(&self) -> Counters {
-        self.lock().counters
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.lock().traffic
     }
 
     /// Says goodbye.
@@ -337,7 +347,7 @@ impl Peer {
         let mut state = self.lock();
         let before = state.next;
         let done = what(&mut state);
-        state.settle(Instant::now(), &self.socket);
+        state.settle(Instant::now(), &self.sockets);
         let wake = !state.events.is_empty() || state.next < before;
         drop(state);
         if wake {
@@ -349,7 +359,7 @@ impl Peer {
 
 impl State {
     /// See [`Peer::reached_at`].
-    fn reached_at(&mut self, known: &[SocketAddr], socket: &UdpSocket) -> Vec<String> {
+    fn reached_at(&mut self, known: &[SocketAddr], sockets: &MediaSockets) -> Vec<String> {
         let mut added = Vec::new();
         for address in known {
             let room = self.told_of.len() < ADDRESSES;
@@ -367,7 +377,7 @@ impl State {
             }
             // A browser that came by one family may reach the host by the other, too.
             if self.other.is_none() {
-                self.other = base(socket, *address);
+                self.other = base(sockets.main(), *address);
                 let own = self.other.map(|own| Candidate::host(own, Protocol::Udp));
                 added.extend(own);
             }
@@ -383,16 +393,16 @@ impl State {
     }
 
     /// Lets `str0m` do what it has to: each change wants all its output taken before the next.
-    fn settle(&mut self, now: Instant, socket: &UdpSocket) {
-        self.drain(now, socket);
+    fn settle(&mut self, now: Instant, sockets: &MediaSockets) {
+        self.drain(now, sockets);
         if let Err(e) = self.rtc.handle_input(Input::Timeout(now)) {
             tracing::debug!("a connection ends: {e}");
             self.rtc.disconnect();
         }
-        self.drain(now, socket);
+        self.drain(now, sockets);
     }
 
-    fn drain(&mut self, now: Instant, socket: &UdpSocket) {
+    fn drain(&mut self, now: Instant, sockets: &MediaSockets) {
         loop {
             match self.rtc.poll_output() {
                 Ok(Output::Timeout(at)) => {
@@ -400,11 +410,11 @@ impl State {
                     return;
                 }
                 Ok(Output::Transmit(transmit)) => {
-                    self.counters.datagrams += 1;
-                    self.counters.bytes += transmit.contents.len() as u64;
-                    let to = for_socket(socket, transmit.destination);
-                    if socket.send_to(&transmit.contents, to).is_err() {
-                        self.counters.overflowed += 1;
+                    self.traffic.datagrams += 1;
+                    self.traffic.bytes += transmit.contents.len() as u64;
+                    let sent = sockets.send_to(&transmit.contents, transmit.destination);
+                    if sent.is_err() {
+                        self.traffic.overflowed += 1;
                     }
                 }
                 Ok(Output::Event(event)) => self.event(event),
@@ -422,7 +432,7 @@ impl State {
         if let Event::ChannelData(data) = &event
             && data.data.len() > LONGEST
         {
-            self.counters.events_lost += 1;
+            self.traffic.events_lost += 1;
             return;
         }
         let told = match event {
@@ -464,7 +474,7 @@ impl State {
         if self.events.len() < EVENTS {
             self.events.push_back(told);
         } else {
-            self.counters.events_lost += 1;
+            self.traffic.events_lost += 1;
         }
     }
 

@@ -1,28 +1,24 @@
-//! Who connects: TCP, TLS and HTTP, with a limit in time and number on each step.
+//! Connections of browsers: TCP, TLS and HTTP, with a limit in time and number on each step.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use openuvr_runtime::accepting::Accepting;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::http;
+use crate::arrival::{Arrival, Places};
 use crate::shared::{Ends, Shared};
 use crate::tls::Tls;
-
-/// TCP connections at a time (a WebSocket counts until it is one): a page takes up to six.
-const TCP_CONNECTIONS: usize = 256;
-
-/// … and from one network, so that who holds all of its own keeps nobody else out.
-const OF_A_NETWORK: usize = 64;
-
-/// How long a connection may take for all its requests.
-const SERVED_WITHIN: Duration = Duration::from_secs(60);
+use crate::{http, plain_http};
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
@@ -33,32 +29,37 @@ const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of a request's head at most.
 const HEAD: usize = 16 * 1024;
 
-/// After an error of the system's (no descriptors are left) it is not asked again at once.
+/// After an error of the media's socket it is not asked again at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections for ever.
-pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Tls) {
+pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tls>) {
     let places = Places::default();
+    let mut accepting = Accepting::new("browsers");
     loop {
         let (stream, theirs) = match listener.accept().await {
             Ok(taken) => taken,
             Err(e) => {
-                tracing::debug!("no connection was taken: {e}");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(accepting.failed(&e)).await;
                 continue;
             }
         };
+        accepting.succeeded();
         shared.counters.taken.add(1);
-        let Some(place) = places.take(network(theirs.ip())) else {
+        let Ok(ours) = stream.local_addr() else {
+            continue;
+        };
+        let ends = Ends::of(theirs, ours);
+        let Some(arrival) = Arrival::new(&shared, &places, ends) else {
             shared.counters.crowded_out.add(1);
             continue;
         };
-        let (shared, acceptor) = (shared.clone(), tls.acceptor.clone());
+        let (shared, tls) = (shared.clone(), tls.clone());
         tokio::spawn(async move {
-            if serve(&shared, acceptor, stream, theirs).await.is_none() {
+            let serving = serve(&shared, &arrival, &tls, stream, theirs);
+            if let Some(None) = arrival.lasting(serving).await {
                 shared.counters.failed_handshakes.add(1);
             }
-            drop(place);
         });
     }
 }
@@ -66,66 +67,48 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Tls) {
 /// `None`: there was no handshake.
 async fn serve(
     shared: &Arc<Shared>,
-    acceptor: tokio_rustls::TlsAcceptor,
+    arrival: &Arrival,
+    tls: &Tls,
     stream: TcpStream,
     theirs: SocketAddr,
 ) -> Option<()> {
     stream.set_nodelay(true).ok()?;
-    let ours = stream.local_addr().ok()?;
-    let ends = Ends { theirs, ours };
-    let secure = timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await;
+    let plain = timeout(HANDSHAKE_WITHIN, plain_http::is_spoken(&stream)).await;
+    if plain.ok()?.ok()? {
+        let service = service_fn(|request: Request<Incoming>| async move {
+            Ok::<_, Infallible>(plain_http::redirect(&request))
+        });
+        let connection = protocol()
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), service);
+        // A client that is no browser may break it off.
+        let _ = timeout(HEAD_WITHIN, connection).await;
+        return None;
+    }
+    let secure = timeout(HANDSHAKE_WITHIN, tls.acceptor().accept(stream)).await;
     let secure = secure.ok()?.ok()?;
-    let service = service_fn(move |request| http::answer(shared.clone(), ends, request));
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
-        .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(secure), service)
-        .with_upgrades();
-    if let Ok(Err(e)) = timeout(SERVED_WITHIN, served).await {
+    let service = service_fn(|request: Request<Incoming>| {
+        let ends = arrival.request(shared, request.headers());
+        http::answer(shared.clone(), ends, request)
+    });
+    let connection = protocol().serve_connection(TokioIo::new(secure), service);
+    if let Err(e) = connection.with_upgrades().await {
         tracing::debug!(%theirs, "a connection ended: {e}");
     }
     Some(())
 }
 
-/// Who counts as one: an address of IPv4, 64 bits of IPv6.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.into(),
-        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
-    }
+fn protocol() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD);
+    builder
 }
 
-/// Whose connections there are.
-#[derive(Clone, Default)]
-struct Places(Arc<Mutex<Vec<IpAddr>>>);
-
-impl Places {
-    /// One more of this network, until it is dropped; `None`: there are too many.
-    fn take(&self, of: IpAddr) -> Option<Place> {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = taken.iter().filter(|other| **other == of).count();
-        if taken.len() >= TCP_CONNECTIONS || same >= OF_A_NETWORK {
-            return None;
-        }
-        taken.push(of);
-        Some(Place(self.clone(), of))
-    }
-}
-
-struct Place(Places, IpAddr);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = taken.iter().position(|of| *of == self.1) {
-            taken.swap_remove(at);
-        }
-    }
-}
-
-/// Takes datagrams for ever.
-pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket) {
+/// Takes datagrams for ever; `only`: those from this address.
+pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option<IpAddr>) {
     let mut datagram = [0; 2048];
     loop {
         if socket.ready(Interest::READABLE).await.is_err() {
@@ -133,7 +116,9 @@ pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket) {
             continue;
         }
         // An error is one of a datagram that was sent before (nobody listens there).
-        if let Ok((length, source)) = socket.try_recv_from(&mut datagram) {
+        if let Ok((length, source)) = socket.try_recv_from(&mut datagram)
+            && only.is_none_or(|only| only == source.ip())
+        {
             shared.datagram(source, &datagram[..length]);
         }
     }

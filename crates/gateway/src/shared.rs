@@ -4,29 +4,47 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
+use openuvr_runtime::trust_store::DeviceStore;
 use tokio::sync::watch;
 
-use crate::addresses::{Addresses, PublicAddress};
+use crate::Setup;
+use crate::addresses::Addresses;
 use crate::counter::Counter;
+use crate::forwarded::{ProxyNetwork, WebOrigin};
 use crate::ice::IceServer;
 use crate::lease::Lease;
 use crate::login::Logins;
-use crate::peer::Peer;
+use crate::media_sockets::MediaSockets;
+use crate::peer::{Peer, Traffic};
 
 /// Connections of browsers at a time, in all …
 const CONNECTIONS: usize = 32;
 /// … and of one device: a few tabs.
 const OF_A_DEVICE: usize = 4;
 
-/// Both ends of a TCP connection.
+/// Both ends of a request's way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     /// Where the browser is.
     pub(crate) theirs: SocketAddr,
     /// Where it reached us.
     pub(crate) ours: SocketAddr,
+    /// A reverse proxy is between: named as one, or by its own words.
+    pub(crate) through_proxy: bool,
+}
+
+impl Ends {
+    /// Of a connection that nothing has been read from yet.
+    pub(crate) fn of(theirs: SocketAddr, ours: SocketAddr) -> Ends {
+        Ends {
+            theirs: SocketAddr::new(theirs.ip().to_canonical(), theirs.port()),
+            ours: SocketAddr::new(ours.ip().to_canonical(), ours.port()),
+            through_proxy: false,
+        }
+    }
 }
 
 /// What happened since the gateway began.
@@ -34,7 +52,7 @@ pub(crate) struct Ends {
 pub(crate) struct Counters {
     /// TCP connections that were taken.
     pub(crate) taken: Counter,
-    /// Those that were closed at once, since there were too many.
+    /// Those that were closed for others, since there were too many.
     pub(crate) crowded_out: Counter,
     /// TLS handshakes that did not come to their end.
     pub(crate) failed_handshakes: Counter,
@@ -66,8 +84,12 @@ pub(crate) struct Shared {
     pub(crate) ice_servers: Vec<IceServer>,
     /// What a portal may do with this host, if it is a session of one.
     pub(crate) lease: Option<Arc<Lease>>,
+    /// Origins of the page besides its own.
+    pub(crate) origins: Vec<WebOrigin>,
+    /// Reverse proxies that say the browser's address.
+    pub(crate) proxies: Vec<ProxyNetwork>,
     /// Media of all connections, on one port.
-    pub(crate) media: Arc<UdpSocket>,
+    pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
     /// Where others reach it.
     pub(crate) addresses: Arc<Addresses>,
@@ -75,33 +97,53 @@ pub(crate) struct Shared {
     /// Whether the gateway stops: each connection watches it as long as it is there.
     pub(crate) stopping: watch::Sender<bool>,
     logins: Mutex<Logins>,
+    devices: Mutex<DeviceStore>,
     places: Mutex<Vec<PublicKey>>,
-    peers: Mutex<Vec<Arc<Peer>>>,
+    peers: Mutex<Peers>,
+}
+
+/// Connections, and what has gone over those that are over.
+#[derive(Default)]
+struct Peers {
+    there: Vec<Arc<Peer>>,
+    over: Traffic,
 }
 
 impl Shared {
     pub(crate) fn new(
+        setup: Setup,
         host: Arc<dyn GatewayHost>,
-        name: String,
-        (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
-        lease: Option<Arc<Lease>>,
         media: UdpSocket,
     ) -> std::io::Result<Shared> {
         let here = media.local_addr()?;
         Ok(Shared {
             host,
-            name,
-            ice_servers,
-            lease,
-            media: Arc::new(media),
+            name: setup.name,
+            ice_servers: setup.ice_servers,
+            lease: setup.lease,
+            origins: setup.origins,
+            proxies: setup.proxies,
+            media: Arc::new(MediaSockets::new(media)?),
             media_port: here.port(),
-            addresses: Arc::new(Addresses::new(here, addresses)),
+            addresses: Arc::new(Addresses::new(here, &setup.addresses)),
             counters: Counters::default(),
             stopping: watch::Sender::new(false),
-            logins: Mutex::default(),
+            logins: Mutex::new(Logins::new(clock::now())),
+            devices: Mutex::new(setup.devices),
             places: Mutex::default(),
             peers: Mutex::default(),
         })
+    }
+
+    /// Whether the host's list has this device and lets it in: a look at the file's stamp. A list that can't be read
+    /// counts as it was before.
+    pub(crate) fn is_known(&self, device: &PublicKey) -> bool {
+        let mut store = lock(&self.devices);
+        if let Err(e) = store.refresh() {
+            tracing::debug!("{e}");
+        }
+        let mut listed = store.devices().iter();
+        listed.any(|known| known.key == *device && known.allowed)
     }
 
     pub(crate) fn logins(&self) -> MutexGuard<'_, Logins> {
@@ -125,15 +167,24 @@ impl Shared {
 
     /// Datagrams may be for this connection now.
     pub(crate) fn add(&self, peer: &Arc<Peer>) {
-        lock(&self.peers).push(peer.clone());
+        lock(&self.peers).there.push(peer.clone());
     }
 
     pub(crate) fn remove(&self, peer: &Arc<Peer>) {
-        lock(&self.peers).retain(|other| !Arc::ptr_eq(other, peer));
+        let mut peers = lock(&self.peers);
+        let before = peers.there.len();
+        peers.there.retain(|other| !Arc::ptr_eq(other, peer));
+        if peers.there.len() < before {
+            peers.over.add(peer.traffic());
+        }
     }
 
-    pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
-        lock(&self.peers).clone()
+    /// How many connections there are, and what has gone over these and all before.
+    pub(crate) fn traffic(&self) -> (usize, Traffic) {
+        let peers = lock(&self.peers);
+        let mut all = peers.over;
+        peers.there.iter().for_each(|peer| all.add(peer.traffic()));
+        (peers.there.len(), all)
     }
 
     /// A datagram came.
@@ -143,7 +194,8 @@ impl Shared {
             return;
         }
         let peers = lock(&self.peers);
-        if !peers.iter().any(|peer| peer.receive(source, datagram)) {
+        let mut there = peers.there.iter();
+        if !there.any(|peer| peer.receive(source, datagram)) {
             self.counters.stray_datagrams.add(1);
         }
     }

@@ -75,7 +75,7 @@ impl Subscriber for Slices {
             });
         });
         (self.peer.newest).store(open.header.frame.0, Ordering::Release);
-        let before = self.peer.counters();
+        let before = self.peer.traffic();
         let after = self.peer.video(&packets);
         let sent = clock::now();
         let left = &mut open.departure;

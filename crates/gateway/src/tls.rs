@@ -1,23 +1,27 @@
-//! The certificate of the page: made once and kept beside the host's key, or the person's own.
+//! The certificate with which the page's connections are encrypted: the person's own, or one that the host makes
+//! ([`certificate`](crate::certificate)).
 //!
-//! One that a host made for itself is known to no browser: the first visit asks the person, who compares
-//! the fingerprint that the host shows.
+//! Browsers ask about one whose authority they do not trust: the person compares the fingerprint that the host shows.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest;
-use openuvr_runtime::store::{StoreError, read_text, write_whole};
-use rcgen::{CertificateParams, DnType, KeyPair};
+use openuvr_runtime::lock::lock;
+use openuvr_runtime::store::read_text;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{self, ServerConfig, version};
+use tokio_rustls::rustls::{ServerConfig, version};
 
-/// Where the certificate lies that the host made, in its folder, with its key: in one file, so that two hosts
-/// which start at once don't mix theirs.
-const OWN: &str = "web.pem";
+use crate::certificate::{self, PAGE, PageNames};
+use crate::tls_error::TlsError;
+
+/// How often a host that runs looks whether there is another certificate (a guess: programs that renew certificates
+/// do so days before their end).
+const LOOK_EVERY: Duration = Duration::from_hours(1);
 
 /// Whose certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,43 +37,79 @@ pub enum Certificate {
     },
 }
 
-/// Why there is no certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file can't be read or written.
-    #[error("{0}")]
-    Store(#[from] StoreError),
-    /// There is no such file.
-    #[error("{}: there is no such file", .0.display())]
-    Missing(PathBuf),
-    /// A file holds something else.
-    #[error("{}: {what}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What it lacks.
-        what: String,
-    },
-    /// Certificate and key don't fit.
-    #[error("certificate and key can't be used: {0}")]
-    Unfit(#[from] rustls::Error),
-    /// No certificate could be made.
-    #[error("no certificate could be made: {0}")]
-    Make(#[from] rcgen::Error),
-}
-
 /// What connections are taken with.
 pub(crate) struct Tls {
-    pub(crate) acceptor: TlsAcceptor,
-    /// SHA-256 over the certificate, as browsers show it.
-    pub(crate) fingerprint: String,
+    certificate: Certificate,
+    names: PageNames,
+    current: Mutex<Current>,
 }
 
-/// Reads the certificate, or makes one.
-pub(crate) fn open(certificate: &Certificate) -> Result<Tls, TlsError> {
+#[derive(Clone)]
+struct Current {
+    config: Arc<ServerConfig>,
+    /// SHA-256 over the certificate, as browsers show it.
+    fingerprint: String,
+}
+
+impl Tls {
+    /// Reads the certificate, or makes one for these names.
+    pub(crate) fn open(
+        certificate: &Certificate,
+        names: PageNames,
+        now: SystemTime,
+    ) -> Result<Tls, TlsError> {
+        Ok(Tls {
+            certificate: certificate.clone(),
+            current: Mutex::new(read(certificate, &names, now)?),
+            names,
+        })
+    }
+
+    /// For the next connection.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(lock(&self.current).config.clone())
+    }
+
+    pub(crate) fn fingerprint(&self) -> String {
+        lock(&self.current).fingerprint.clone()
+    }
+
+    /// Takes the certificate that is there now, and makes one if the host's own comes to its end. One that can't be
+    /// read changes nothing.
+    fn renew(&self, now: SystemTime) {
+        match read(&self.certificate, &self.names, now) {
+            Err(e) => tracing::warn!("the page's certificate can't be renewed: {e}"),
+            Ok(next) => {
+                let mut current = lock(&self.current);
+                if next.fingerprint != current.fingerprint {
+                    tracing::info!("the page's certificate is now {}", next.fingerprint);
+                    *current = next;
+                }
+            }
+        }
+    }
+}
+
+/// Renews for ever.
+pub(crate) async fn keep_renewed(tls: Arc<Tls>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let tls = tls.clone();
+        // Disks may be slow.
+        let renewed = tokio::task::spawn_blocking(move || tls.renew(SystemTime::now()));
+        let _ = renewed.await;
+    }
+}
+
+fn read(
+    certificate: &Certificate,
+    names: &PageNames,
+    now: SystemTime,
+) -> Result<Current, TlsError> {
     let (chain, key) = match certificate {
         Certificate::Own(folder) => {
-            let own = own(folder)?;
+            certificate::ensure(folder, names, now)?;
+            let own = folder.join(PAGE);
             (own.clone(), own)
         }
         Certificate::Files { certificate, key } => (certificate.clone(), key.clone()),
@@ -96,30 +136,10 @@ pub(crate) fn open(certificate: &Certificate) -> Result<Tls, TlsError> {
         .with_protocol_versions(&[&version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(certificates, private)?;
-    Ok(Tls {
-        acceptor: TlsAcceptor::from(Arc::new(config)),
+    Ok(Current {
+        config: Arc::new(config),
         fingerprint,
     })
-}
-
-/// The host's own certificate and key in `folder`, made at the first call.
-fn own(folder: &Path) -> Result<PathBuf, TlsError> {
-    let path = folder.join(OWN);
-    if path.exists() {
-        return Ok(path);
-    }
-    let pair = KeyPair::generate()?;
-    let mut params = CertificateParams::new(vec!["openuvr.local".to_owned()])?;
-    // Its age says nothing, since nobody but the host vouches for it.
-    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
-    params.not_after = rcgen::date_time_ymd(2099, 12, 31);
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "OpenUVR host");
-    let made = params.self_signed(&pair)?;
-    let both = format!("{}{}", made.pem(), pair.serialize_pem());
-    write_whole(&path, both.as_bytes())?;
-    Ok(path)
 }
 
 /// As browsers show it: SHA-256, pairs of digits with colons between.
@@ -127,4 +147,30 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     let hash = digest::digest(&digest::SHA256, certificate);
     let pairs: Vec<String> = hash.as_ref().iter().map(|b| format!("{b:02X}")).collect();
     pairs.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_runs_takes_another_certificate_in_time() {
+        let name = format!("openuvr-tls-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let names = PageNames::of(([127, 0, 0, 1], 4711).into(), []);
+        let now = SystemTime::now();
+        let day = Duration::from_hours(24);
+        let tls = Tls::open(&Certificate::Own(folder.clone()), names, now).unwrap();
+        let first = tls.fingerprint();
+        tls.renew(now + 300 * day);
+        assert_eq!(tls.fingerprint(), first);
+        tls.renew(now + 370 * day);
+        let second = tls.fingerprint();
+        assert_ne!(second, first);
+        // One that can't be read any more changes nothing.
+        std::fs::write(folder.join("web-authority.pem"), "").unwrap();
+        tls.renew(now + 371 * day);
+        assert_eq!(tls.fingerprint(), second);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -9,7 +9,7 @@
 //! ```
 //! `openuvr run` loads it (`LD_PRELOAD`, and as a layer of Vulkan), and tells it over a socket what
 //! to do; without that socket it does nothing. The rules of a guest: before the first swap nothing
-//! happens but that contexts and surfaces are remembered, nothing in a child that the game forks, nothing is printed; the real call is always
+//! happens but that displays, contexts and surfaces are remembered, nothing in a child that the game forks, nothing is printed; the real call is always
 //! made, once, and its answer is the game's; if anything fails here, the game goes on.
 //!
 //! What it is not: it captures no 32-bit or statically linked program, and none that gains
@@ -18,6 +18,7 @@
 mod exports;
 mod gl;
 mod libc_symbols;
+mod pixels;
 mod place;
 mod process;
 mod real;
@@ -26,3 +27,4 @@ mod stack;
 mod stream;
 mod vulkan;
 mod windows;
+mod x_display;

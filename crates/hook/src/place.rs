@@ -17,6 +17,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
+use crate::pixels::PixelLayout;
 use crate::stack::{self, Area, Over};
 use crate::windows::Place;
 
@@ -183,7 +184,7 @@ impl WindowTracker {
     /// it: for a program that draws nothing new, or that is seen with those. What windows of other
     /// programs cover of it, or lies outside of the display, is black. `None` if that can't be had.
     pub(crate) fn picture(&self) -> Option<Copied> {
-        /// Bytes of a pixel of the depths 24 and 32.
+        /// Bytes of a pixel of ours.
         const PIXEL: usize = 4;
         let (area, window) = (self.area?, self.place.window);
         let (shown, Over { others, .. }) = self.over()?;
@@ -205,7 +206,9 @@ impl WindowTracker {
         // It may have gone or changed since.
         let image = image.ok()?.reply().ok()?;
         let whole = area.size();
-        if !whole.is_valid() || image.depth < 24 || image.data.len() != size.pixels() * PIXEL {
+        let layout = PixelLayout::of(self.conn.setup(), image.visual)?;
+        let theirs = layout.stride(size.width as usize);
+        if !whole.is_valid() || image.data.len() != theirs * size.height as usize {
             return None;
         }
         let mut copied = self.pool.take(whole);
@@ -216,10 +219,10 @@ impl WindowTracker {
             let start = offset(row, area.top) * stride;
             start + offset(left, area.left) * PIXEL..start + offset(right, area.left) * PIXEL
         };
-        let rows = image.data.chunks_exact(size.width as usize * PIXEL);
+        let rows = image.data.chunks_exact(theirs);
         for (row, pixels) in (shown.top..shown.bottom).zip(rows) {
             let part = part(row, shown.left, shown.right);
-            copied.bytes()[part].copy_from_slice(pixels);
+            layout.convert(pixels, &mut copied.bytes()[part]);
         }
         for foreign in others {
             for row in foreign.top..foreign.bottom {

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::libc_symbols;
 
-/// The libraries that a system's GL consists of, by the names that programs are linked with. What
+/// The libraries that a system's GL consists of, and X11's, by the names that programs are linked with. What
 /// other libraries export under the same names (a browser's own EGL) is left alone: it calls these in
 /// the end.
-const LIBRARIES: [&CStr; 7] = [
+const LIBRARIES: [&CStr; 8] = [
     c"libGL.so.1",
     c"libGLX.so.0",
     c"libEGL.so.1",
     c"libX11.so.6",
+    c"libxcb.so.1",
     c"libOpenGL.so.0",
     c"libGLESv2.so.2",
     c"libGLESv1_CM.so.1",

@@ -5,8 +5,10 @@
 //! nothing here looks for others. It judges nothing either: who runs an attack measures beside it.
 
 pub mod begins;
+pub mod browsers;
 pub mod device;
 pub mod floods;
+pub mod portal;
 pub mod tap;
 
 use std::io;

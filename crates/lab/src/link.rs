@@ -141,14 +141,20 @@ impl LinkModel {
 
     /// The next datagram that has arrived by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.poll_arrival(now).map(|(_, bytes)| bytes)
+    }
+
+    /// The same, and when it arrived.
+    pub fn poll_arrival(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
         let first = self.under_way.first_entry()?;
-        if first.key().0 > now {
+        let arrived = first.key().0;
+        if arrived > now {
             return None;
         }
         let bytes = first.remove();
         self.bytes_under_way -= bytes.len();
         self.counters.delivered += 1;
-        Some(bytes)
+        Some((arrived, bytes))
     }
 
     /// When the next datagram arrives, so that [`LinkModel::poll`] is worth calling.

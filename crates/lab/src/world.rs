@@ -15,6 +15,7 @@ mod machine;
 mod source;
 mod tone;
 mod view;
+mod wakeups;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use openuvr_proto::client::ClientEvent;
 use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{Offer, Role, Wishes};
 use openuvr_proto::control::streams::StreamOffer;
+use openuvr_proto::decision::Decision;
 use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
@@ -45,6 +47,7 @@ pub use machine::{Machine, Shown};
 pub use tone::Heard;
 use tone::Tone;
 use view::{Content, FREE, View};
+pub use wakeups::{Stall, Wakeups};
 
 /// Frames follow each other at 60 Hz while something moves.
 pub const FRAME_INTERVAL: Duration = Duration::from_nanos(16_666_667);
@@ -60,12 +63,16 @@ pub struct World {
     /// The newest input that was injected.
     applied: Option<AppliedInput>,
     control: Vec<u8>,
+    /// When the host's threads run: in time at first.
+    pub wakeups: Wakeups,
     /// Whether frames get parity as their link needs it: yes at first.
     pub parity: bool,
     /// Whether what is asked for is sent again: yes at first.
     pub resend: bool,
     /// Whether the application draws each frame with the newest pose: no at first.
     pub draws_poses: bool,
+    /// What the policy decided, and when.
+    pub decisions: Vec<(Instant, Decision)>,
     /// Key frames, and when each was begun.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
     /// Intra refreshes: the frame with which each began, and after how many it was through.
@@ -80,6 +87,8 @@ pub struct World {
     pub injected: Vec<(InputSeq, InputEvent)>,
     /// How often the host released all input, and when.
     pub released: Vec<Instant>,
+    /// Since when keys that are held did not repeat (`false`), and did again.
+    pub repeats: Vec<(bool, Instant)>,
     /// Sessions that ended.
     pub ended: Vec<(SessionId, Ending, Instant)>,
     /// Players that became observers.
@@ -112,9 +121,11 @@ impl World {
             machines: Vec::new(),
             applied: None,
             control: Vec::new(),
+            wakeups: Wakeups::default(),
             parity: true,
             resend: true,
             draws_poses: false,
+            decisions: Vec::new(),
             key_frames_sent: Vec::new(),
             waves_sent: Vec::new(),
             records: BTreeMap::new(),
@@ -122,6 +133,7 @@ impl World {
             repeated: BTreeSet::new(),
             injected: Vec::new(),
             released: Vec::new(),
+            repeats: Vec::new(),
             ended: Vec::new(),
             role_changes: Vec::new(),
         }
@@ -326,12 +338,19 @@ impl World {
         let host = self.host.next_timeout().map(|t| t.0);
         let views = self.views.iter().filter_map(View::next_event);
         let tones = self.tones.iter().map(|tone| tone.next);
-        let machines = self.machines.iter().filter_map(Machine::next_timeout);
-        host.into_iter()
+        let arrivals = self.machines.iter().filter_map(|m| m.up.next_timeout());
+        let host = (host
+            .into_iter()
             .chain(views)
             .chain(tones)
-            .chain(machines)
-            .min()
+            .chain(arrivals)
+            .min())
+        .map(|at| self.wakeups.runs_at(at.max(self.now)));
+        let machines = self
+            .machines
+            .iter()
+            .filter_map(|m| m.next_timeout(self.now));
+        host.into_iter().chain(machines).min()
     }
 
     fn why(&self) -> String {
@@ -341,9 +360,12 @@ impl World {
 
     /// Everything that is due now, until nothing is.
     fn turn(&mut self) {
-        self.host.handle_timeout(self.now);
-        self.capture();
-        self.play_tones();
+        let host_runs = self.wakeups.runs(self.now);
+        if host_runs {
+            self.host.handle_timeout(self.now);
+            self.capture();
+            self.play_tones();
+        }
         for turns in 0.. {
             assert!(turns < 10_000, "the peers never stop talking");
             self.send_control();
@@ -352,7 +374,7 @@ impl World {
             for client in 0..self.machines.len() {
                 let machine = &mut self.machines[client];
                 busy |= machine.turn(self.now, &self.views);
-                while let Some(datagram) = machine.up.poll(self.now) {
+                while host_runs && let Some(datagram) = machine.up.poll(self.now) {
                     busy = true;
                     match self.host.handle_datagram(self.now, path(client), &datagram) {
                         Ok(()) | Err(Reject::Replayed | Reject::Session) => {}

@@ -653,3 +653,55 @@ fn reports_take_little_however_far_away_the_host_is() {
         assert!(known.len() >= 590, "{} of 600 are known", known.len());
     }
 }
+
+#[test]
+fn a_tap_whose_release_is_late_does_not_repeat() {
+    let mut world = World::new(17, SecondPlayer::Refuse);
+    let player = world.connect(&Device::new(1, Role::Player));
+    world.rest(ms(500));
+    world.step("a tap whose release the link holds back");
+    world.input(player, key(14, true));
+    world.rest(ms(10));
+    world.set_dead(player, true);
+    let stopped_at = world.now();
+    world.input(player, key(14, false));
+    world.rest(ms(350));
+    let [(false, at)] = world.repeats[..] else {
+        panic!("{:?}", world.repeats);
+    };
+    assert!(
+        at.since(stopped_at) <= ms(100),
+        "{at:?}, dead since {stopped_at:?}"
+    );
+    world.set_dead(player, false);
+    world.rest(ms(500));
+    let injected: Vec<_> = world.injected.iter().map(|(_, event)| *event).collect();
+    assert_eq!(injected, [key(14, true), key(14, false)]);
+    assert_eq!(world.repeats.len(), 2, "and again: {:?}", world.repeats);
+    assert_eq!(world.released, []);
+}
+
+#[test]
+fn a_held_key_repeats_over_a_still_picture_and_a_bad_link() {
+    for (seed, link) in [(18, loss(0.0)), (19, loss(0.1))] {
+        let mut world = World::new(seed, SecondPlayer::Refuse);
+        let player = world.connect(&Device {
+            up: ImpairmentSchedule::from(link.clone()),
+            down: ImpairmentSchedule::from(link),
+            ..Device::new(1, Role::Player)
+        });
+        world.rest(ms(500));
+        world.input(player, key(108, true));
+        let before = world.upstream(player);
+        world.rest(ms(3000));
+        assert_eq!(world.repeats, [], "nothing is drawn, and the key repeats");
+        world.input(player, key(108, false));
+        world.rest(ms(500));
+        // Who holds nothing says no more than before.
+        let holding = world.upstream(player);
+        world.rest(ms(3000));
+        let idle = world.upstream(player);
+        let (held, rest) = (holding.sent - before.sent, idle.sent - holding.sent);
+        assert!(held >= 100 && rest <= 20, "{held} and {rest}");
+    }
+}

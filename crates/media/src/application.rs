@@ -13,7 +13,9 @@ use x11rb::connection::{Connection as _, RequestConnection as _};
 use x11rb::errors::ReplyError;
 use x11rb::properties::WmHints;
 use x11rb::protocol::res::{self, ClientIdMask, ClientIdSpec, ConnectionExt as _};
-use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, GetPropertyReply, MapState, Window};
+use x11rb::protocol::xproto::{
+    AtomEnum, ConnectionExt as _, GetPropertyReply, MapState, Window, WindowClass,
+};
 use x11rb::rust_connection::RustConnection;
 
 /// Levels below a child of the root in which the window manager's frame may hold a client.
@@ -241,6 +243,46 @@ enum Transient {
     /// For all windows of its group.
     ForAll,
     ForAnother,
+}
+
+/// The largest main window to be seen of the processes that `is_ours` knows; menus and tooltips are none.
+///
+/// # Errors
+/// The connection is broken.
+pub fn largest_window(
+    conn: &RustConnection,
+    root: Window,
+    is_ours: impl Fn(u32) -> bool,
+) -> Result<Option<Window>, ReplyError> {
+    let atoms = Atoms::of(conn)?;
+    let mut largest: Option<(u32, Window)> = None;
+    for top in conn.query_tree(root)?.reply()?.children {
+        let look = || -> Result<Option<(u32, Window)>, ReplyError> {
+            let attributes = conn.get_window_attributes(top)?.reply()?;
+            if attributes.map_state != MapState::VIEWABLE
+                || attributes.class != WindowClass::INPUT_OUTPUT
+                || attributes.override_redirect
+            {
+                return Ok(None);
+            }
+            let window = client_in(conn, atoms, top)?;
+            if !process_of(conn, window)?.is_some_and(&is_ours) {
+                return Ok(None);
+            }
+            let size = conn.get_geometry(window)?.reply()?;
+            Ok(Some((
+                u32::from(size.width) * u32::from(size.height),
+                window,
+            )))
+        };
+        match look() {
+            Ok(found) => largest = largest.max(found),
+            // It is gone.
+            Err(ReplyError::X11Error(_)) => {}
+            Err(broken) => return Err(broken),
+        }
+    }
+    Ok(largest.map(|(_, window)| window))
 }
 
 /// The child of the root in which `window` lies.

@@ -5,7 +5,9 @@
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
-use x11rb::protocol::xproto::{ImageOrder, Screen, Setup};
+use x11rb::protocol::xproto::Screen;
+#[cfg(feature = "client")]
+use x11rb::protocol::xproto::{ImageOrder, Setup};
 use x11rb::rust_connection::RustConnection;
 
 /// Connects to `display` (`:0`, `host:0.1`) and returns the connection and the screen's number.
@@ -82,12 +84,60 @@ fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
     (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
 }
 
-/// Checks that the default visual of `screen` stores pixels as
-/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx) says: we capture and show no others.
+/// Whether a display is the Xwayland of a Wayland session, which has each window alone and no picture of all:
+/// the screen stays black. An Xwayland with a window of its own for the whole screen is none.
 ///
-/// # Errors
-/// One line that begins with `display`, the name that it shall go by.
-pub(crate) fn check_pixels(setup: &Setup, screen: &Screen, display: &str) -> Result<(), String> {
+/// What says so: older Xwaylands name their outputs `XWAYLAND0`, newer ones (23.1 and later) have an extension
+/// of that name. In a session the compositor takes the windows' pictures, and says so as compositing managers
+/// do (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+#[cfg(feature = "host")]
+#[must_use]
+pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {
+    use x11rb::connection::Connection as _;
+    use x11rb::errors::ReplyError;
+    use x11rb::protocol::xproto::ConnectionExt as _;
+
+    let look = || -> Result<bool, ReplyError> {
+        let extension = conn.query_extension(b"XWAYLAND")?.reply()?.present;
+        let Some(root) = conn.setup().roots.get(screen).map(|screen| screen.root) else {
+            return Ok(false);
+        };
+        if !extension && !has_xwayland_output(conn, root)? {
+            return Ok(false);
+        }
+        let manager = format!("_NET_WM_CM_S{screen}");
+        let manager = conn.intern_atom(false, manager.as_bytes())?.reply()?.atom;
+        Ok(conn.get_selection_owner(manager)?.reply()?.owner != x11rb::NONE)
+    };
+    look().unwrap_or(false)
+}
+
+/// Whether RandR names an output as Xwaylands do.
+#[cfg(feature = "host")]
+fn has_xwayland_output(
+    conn: &RustConnection,
+    root: x11rb::protocol::xproto::Window,
+) -> Result<bool, x11rb::errors::ReplyError> {
+    if conn
+        .extension_information(randr::X11_EXTENSION_NAME)?
+        .is_none()
+    {
+        return Ok(false);
+    }
+    let resources = conn.randr_get_screen_resources_current(root)?.reply()?;
+    for output in resources.outputs {
+        let info = conn.randr_get_output_info(output, resources.config_timestamp)?;
+        if info.reply()?.name.starts_with(b"XWAYLAND") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the default visual of `screen` stores pixels as
+/// [`PixelFormat::Bgrx`](crate::picture::PixelFormat::Bgrx) says: then a window takes ours as they are.
+#[cfg(feature = "client")]
+pub(crate) fn stores_bgrx(setup: &Setup, screen: &Screen) -> bool {
     let depth = screen.root_depth;
     let little = setup.image_byte_order == ImageOrder::LSB_FIRST;
     let wide = (setup.pixmap_formats.iter())
@@ -98,13 +148,7 @@ pub(crate) fn check_pixels(setup: &Setup, screen: &Screen, display: &str) -> Res
         .flat_map(|depth| &depth.visuals))
     .find(|visual| visual.visual_id == screen.root_visual)
     .map(|visual| (visual.red_mask, visual.green_mask, visual.blue_mask));
-    if little && wide && masks == Some((0xff_0000, 0xff00, 0xff)) {
-        return Ok(());
-    }
-    Err(format!(
-        "{display} does not store pixels as 8-bit blue, green, red (its depth is {depth}): use a \
-         24-bit screen"
-    ))
+    little && wide && masks == Some((0xff_0000, 0xff00, 0xff))
 }
 
 /// The display that the environment names, empty if it names none.
@@ -147,8 +191,9 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "client")]
     #[test]
-    fn pixels_of_other_masks_are_refused() {
+    fn pixels_of_other_masks_are_others() {
         use x11rb::protocol::xproto::{Depth, Format, Visualtype};
         let visual = |visual_id, red_mask, blue_mask| Visualtype {
             visual_id,
@@ -175,9 +220,8 @@ mod tests {
             }],
             ..Screen::default()
         };
-        assert_eq!(check_pixels(&setup, &screen(7), "display :0"), Ok(()));
-        let error = check_pixels(&setup, &screen(8), "display :0").expect_err("red comes first");
-        assert!(error.starts_with("display :0 does not store"), "{error}");
-        assert!(check_pixels(&setup, &screen(9), "display :0").is_err());
+        assert!(stores_bgrx(&setup, &screen(7)));
+        assert!(!stores_bgrx(&setup, &screen(8)), "red comes first");
+        assert!(!stores_bgrx(&setup, &screen(9)));
     }
 }

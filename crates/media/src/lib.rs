@@ -45,6 +45,8 @@ pub mod display_size;
 pub mod encode;
 #[cfg(feature = "host")]
 pub mod input_sink;
+#[cfg(feature = "host")]
+mod pixel_form;
 
 #[cfg(feature = "client")]
 pub mod decode;

@@ -353,3 +353,55 @@ fn a_waker_ends_the_waiting_of_a_playback() {
     assert!(playback.wait(None).unwrap());
     other.join().unwrap();
 }
+
+#[test]
+fn a_capture_of_the_default_sink_follows_it() {
+    let Some((server, _turn)) = alone() else {
+        return;
+    };
+    let headphones = "module-null-sink sink_name=headphones rate=48000 norewinds=1";
+    let module = |server: &PulseServer| {
+        let words = ["load-module"].into_iter().chain(headphones.split(' '));
+        let number = server.pactl(&words.collect::<Vec<_>>());
+        number.trim().to_owned()
+    };
+    let loaded = module(&server);
+    let mut capture = Capture::open(Some(&server.address), &Settings::default()).unwrap();
+    let mut named = record(&server, "usual");
+    assert_eq!(capture.device(), "usual.monitor");
+    let moves = |capture: &mut Capture| {
+        let moved = (0..4000).find_map(|_| {
+            blocks(capture, 1);
+            capture.poll_device()
+        });
+        moved.expect("it follows in 20 s")
+    };
+    let hears = |capture: &mut Capture, sink: &str| {
+        let mut playback = play(&server, sink);
+        write(&mut playback, &tone(24_000));
+        let samples = heard(capture, 20);
+        assert!(amplitude(&samples, PITCH) > 0.2, "{sink}");
+    };
+    server.pactl(&["set-default-sink", "headphones"]);
+    assert_eq!(moves(&mut capture), "headphones");
+    assert_eq!(capture.device(), "headphones.monitor");
+    hears(&mut capture, "headphones");
+    // The sink goes, and the other is the default again.
+    server.pactl(&["unload-module", &loaded]);
+    assert_eq!(moves(&mut capture), "usual");
+    hears(&mut capture, "usual");
+    // One that was named stays where it is.
+    module(&server);
+    server.pactl(&["set-default-sink", "headphones"]);
+    assert_eq!(moves(&mut capture), "headphones");
+    blocks(&mut named, 20);
+    assert_eq!(
+        (named.device(), named.poll_device()),
+        ("usual.monitor".to_owned(), None)
+    );
+    assert_eq!(capture.poll_device(), None, "it is told once");
+    drop(server);
+    let mut block = [0.0; FRAME * CHANNELS];
+    let error = (0..1000).find_map(|_| capture.read(&mut block, SOON).err());
+    assert!(error.is_some(), "a server that is gone is an error");
+}

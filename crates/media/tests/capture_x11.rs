@@ -624,11 +624,56 @@ fn a_missing_extension_is_named() {
     }
 }
 
+/// A pixel that the server stores for a colour (0xRRGGBB).
+fn stored(painter: &xvfb::Painter, colour: u32) -> u32 {
+    let channel = |shift: u32| u16::try_from((colour >> shift & 0xff) * 0x101).unwrap();
+    let map = painter.conn.setup().roots[0].default_colormap;
+    let (red, green, blue) = (channel(16), channel(8), channel(0));
+    let cell = painter.conn.alloc_color(map, red, green, blue).unwrap();
+    cell.reply().unwrap().pixel
+}
+
 #[test]
-fn a_display_of_other_pixels_is_refused() {
-    let Some(server) = Xvfb::start(64, 64, &["-screen", "0", "64x64x16"]) else {
-        return;
-    };
-    let error = open(&server, What::Display).err().unwrap();
-    assert!(error.0.contains("depth is 16"), "{error}");
+fn displays_of_other_depths_are_converted() {
+    for depth in [8, 15, 16, 30] {
+        let screen = format!("321x203x{depth}");
+        let Some(server) = Xvfb::start(321, 203, &["-screen", "0", &screen]) else {
+            return;
+        };
+        let painter = server.painter();
+        let near = |one: u32, other: u32| {
+            // Five bits of a colour are off by four of eight.
+            let channel = |shift: u32| (one >> shift & 0xff).abs_diff(other >> shift & 0xff) <= 4;
+            [0, 8, 16].into_iter().all(channel)
+        };
+        let colours = [RED, GREEN, BLUE, GREY];
+        let [red, green, blue, grey] = colours.map(|colour| stored(&painter, colour));
+        let id = painter.shown(10, 20, 100, 50, red);
+        let mut capture = open(&server, What::Display).unwrap();
+        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+        assert!(near(pixel(&capture, 10, 20), RED), "depth {depth}");
+        assert_eq!(pixel(&capture, 110, 69), 0);
+        drain(&mut capture);
+        for (colour, of) in [(green, GREEN), (blue, BLUE), (grey, GREY)] {
+            // A part, whose rows have an odd number of pixels.
+            painter.fill(id, 51, 3, 33, 5, colour);
+            assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+            drain(&mut capture);
+            let seen = [(61, 23), (93, 27)].map(|(x, y)| pixel(&capture, x, y));
+            assert!(
+                seen.iter().all(|seen| near(*seen, of)),
+                "depth {depth}: {seen:x?}"
+            );
+            assert!(near(pixel(&capture, 94, 27), RED), "depth {depth}");
+        }
+        drop(capture);
+        // A window alone. X servers have no Composite where pixels are cells.
+        if depth == 8 {
+            continue;
+        }
+        let mut capture = open(&server, window(id)).unwrap();
+        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+        assert!(near(pixel(&capture, 60, 5), GREY), "depth {depth}");
+        assert!(near(pixel(&capture, 0, 0), RED), "depth {depth}");
+    }
 }

@@ -261,3 +261,123 @@ fn an_owner_that_vanishes_is_not_waited_for() {
         owns.join().unwrap();
     });
 }
+
+#[test]
+fn owners_of_one_kind_of_text_alone_are_read() {
+    let Some(server) = server() else { return };
+    let mut clipboard = watching(&server);
+    let owner = Owner::new(&server);
+    let kinds: [(&str, &[u8], &str); 6] = [
+        (
+            "text/plain;charset=utf-8",
+            "Gr\u{fc}\u{df}e \u{20ac}".as_bytes(),
+            "Gr\u{fc}\u{df}e \u{20ac}",
+        ),
+        (
+            "text/plain;charset=UTF-8",
+            "\u{6f22}".as_bytes(),
+            "\u{6f22}",
+        ),
+        ("text/plain", "na\u{ef}ve".as_bytes(), "na\u{ef}ve"),
+        ("text/plain", b"caf\xe9", "caf\u{e9}"),
+        ("COMPOUND_TEXT", b"caf\xe9", "caf\u{e9}"),
+        ("COMPOUND_TEXT", b"5 \x1b-b\xa4", "5 \u{20ac}"),
+    ];
+    std::thread::scope(|scope| {
+        let owns = scope.spawn(|| {
+            for (kind, bytes, _) in kinds {
+                owner.own();
+                owner.targets(&["TARGETS", kind]);
+                owner.give(kind, bytes);
+            }
+            owner.own();
+            owner.targets(&["text/plain"]);
+            owner.give("text/plain", b"\xff\0");
+        });
+        for (kind, _, text) in kinds {
+            assert_eq!(clipboard.next_event().unwrap(), copied(text), "{kind}");
+        }
+        let none = ClipboardEvent::Unread(Unread::NotText);
+        assert_eq!(clipboard.next_event().unwrap(), none);
+        owns.join().unwrap();
+    });
+}
+
+#[test]
+fn plain_text_is_offered_and_several_kinds_at_once() {
+    let Some(server) = server() else { return };
+    offering(&server, "Gr\u{fc}\u{df}e \u{20ac}");
+    let asks = Owner::new(&server);
+    let conn = &asks.painter.conn;
+    let atom = |name: &str| asks.atom(name);
+    let ask = |target: &str, property: &str| {
+        let (clipboard, target, property) = (atom("CLIPBOARD"), atom(target), atom(property));
+        conn.convert_selection(
+            asks.window,
+            clipboard,
+            target,
+            property,
+            x11rb::CURRENT_TIME,
+        )
+        .unwrap();
+        asks.painter.sync();
+        loop {
+            if let Event::SelectionNotify(answer) = conn.wait_for_event().unwrap() {
+                return answer.property == property;
+            }
+        }
+    };
+    let value = |property: &str| {
+        let all = conn.get_property(true, asks.window, atom(property), AtomEnum::ANY, 0, 1024);
+        all.unwrap().reply().unwrap()
+    };
+    // Until the other thread owns it.
+    let owned = (0..1000).any(|_| {
+        let there = ask("TARGETS", "ANSWER");
+        if !there {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        there
+    });
+    assert!(owned);
+    let targets: Vec<Atom> = value("ANSWER").value32().unwrap().collect();
+    for kind in [
+        "MULTIPLE",
+        "text/plain",
+        "text/plain;charset=utf-8",
+        "UTF8_STRING",
+    ] {
+        assert!(targets.contains(&atom(kind)), "{kind}");
+    }
+    assert!(ask("text/plain", "ANSWER"));
+    let plain = value("ANSWER");
+    assert_eq!(plain.type_, atom("text/plain"));
+    assert_eq!(plain.value, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes());
+    // A euro sign is no Latin-1, and a picture there is none.
+    let pairs = [
+        "UTF8_STRING",
+        "A",
+        "STRING",
+        "B",
+        "image/png",
+        "C",
+        "TIMESTAMP",
+        "D",
+    ]
+    .map(atom);
+    conn.change_property32(
+        PropMode::REPLACE,
+        asks.window,
+        atom("PAIRS"),
+        atom("ATOM_PAIR"),
+        &pairs,
+    )
+    .unwrap();
+    assert!(ask("MULTIPLE", "PAIRS"));
+    let given: Vec<Atom> = value("PAIRS").value32().unwrap().collect();
+    let [utf8, a, string, _, png, _, time, d] = pairs;
+    assert_eq!(given, [utf8, a, string, 0, png, 0, time, d]);
+    assert_eq!(value("A").value, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes());
+    assert_eq!(value("D").value32().unwrap().count(), 1);
+    assert!(!ask("MULTIPLE", "NOTHING"), "no pairs");
+}

@@ -32,6 +32,42 @@ const NOTES: usize = PathId::LEN - 1;
 /// The note that batches are not to be cut by the kernel.
 const WHOLE: u8 = 1;
 
+/// An address and a port: `192.168.1.5:4710`, `[::]:4710`, or with the interface of a link-local address by name or
+/// number `[fe80::1%eth0]:4710` (RFC 4007, section 11). Asks no name service.
+///
+/// # Errors
+/// One line with what would do, also if there is no such interface.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let (address, interface) = match text.split_once('%').zip(text.rsplit_once("]:")) {
+        Some(((ip, _), (within, port))) => {
+            let interface = within
+                .split_once('%')
+                .map_or("", |(_, interface)| interface);
+            (format!("{ip}]:{port}"), Some(interface))
+        }
+        None => (text.to_owned(), None),
+    };
+    let parsed = address.parse::<SocketAddr>();
+    match (parsed, interface) {
+        (Ok(address), None) => Ok(address),
+        (Ok(SocketAddr::V6(mut v6)), Some(interface)) if !interface.is_empty() => {
+            let numbered = interface.parse().ok().filter(|index| *index != 0);
+            let index = numbered.unwrap_or_else(|| interfaces::index_of(interface));
+            if index == 0 {
+                return Err(format!(
+                    "{text}: there is no network interface {interface:?}: see `ip link`"
+                ));
+            }
+            v6.set_scope_id(index);
+            Ok(v6.into())
+        }
+        _ => Err(format!(
+            "{text:?} is no address with a port, such as 192.168.1.5:4710, [::]:4710 or \
+             [fe80::1%eth0]:4710"
+        )),
+    }
+}
+
 /// The path of a socket address; the system chooses where from. Flow labels are not kept, nor
 /// interface indices above 65535.
 #[must_use]
@@ -147,8 +183,8 @@ pub(crate) fn mapped(ip: IpAddr) -> Ipv6Addr {
 #[cfg(test)]
 mod tests {
     use super::{
-        address_of, is_segmented, own_of, path_between, path_of, path_of_station, segmented,
-        station_of,
+        address_of, is_segmented, own_of, parse_address, path_between, path_of, path_of_station,
+        segmented, station_of,
     };
     use crate::ether::{Mac, Station};
     use std::net::{SocketAddr, SocketAddrV6};
@@ -186,6 +222,32 @@ mod tests {
     fn a_link_local_address_keeps_its_interface() {
         let address = SocketAddrV6::new("fe80::1:2".parse().unwrap(), 9, 0, 300).into();
         assert_eq!(address_of(path_of(address)), address);
+    }
+
+    #[test]
+    fn an_interface_is_named_or_numbered() {
+        let scope = |text| match parse_address(text) {
+            Ok(SocketAddr::V6(v6)) => v6.scope_id(),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(scope("[fe80::1%lo]:4710"), 1);
+        assert_eq!(scope("[fe80::1%7]:4710"), 7);
+        assert_eq!(scope("[::]:4710"), 0);
+        let plain = "192.0.2.7:5".parse().unwrap();
+        assert_eq!(parse_address("192.0.2.7:5"), Ok(plain));
+        for bad in [
+            "[fe80::1%]:1",
+            "192.0.2.7%lo:5",
+            "fe80::1%lo",
+            "[fe80::1%lo]",
+            "x",
+            "",
+        ] {
+            let why = parse_address(bad).unwrap_err();
+            assert!(why.contains("[fe80::1%eth0]:4710"), "{why}");
+        }
+        let why = parse_address("[fe80::1%gone0]:1").unwrap_err();
+        assert!(why.contains("no network interface \"gone0\""), "{why}");
     }
 
     #[test]

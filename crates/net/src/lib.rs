@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+mod arrival;
 pub mod ether;
 pub mod ladder;
 pub mod neighbour;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
+use openuvr_proto::time::Instant;
 
 pub use sys::fork::NotForked;
 
@@ -113,15 +115,32 @@ pub const LINKS: &[LinkKind] = &[
 #[derive(Debug, Default)]
 pub struct RecvBatch {
     bytes: Vec<u8>,
-    datagrams: Vec<(PathId, std::ops::Range<usize>)>,
+    datagrams: Vec<Received>,
+}
+
+/// One datagram of a batch.
+#[derive(Debug)]
+struct Received {
+    from: PathId,
+    /// When it came in, if the kernel says so.
+    arrived: Option<Instant>,
+    range: std::ops::Range<usize>,
 }
 
 impl RecvBatch {
     /// The datagrams in the order of their arrival.
     pub fn iter(&self) -> impl Iterator<Item = (PathId, &[u8])> {
-        self.datagrams
-            .iter()
-            .map(|(from, range)| (*from, &self.bytes[range.clone()]))
+        self.with_arrivals().map(|(from, _, bytes)| (from, bytes))
+    }
+
+    /// The same, and when each came in, by the kernel's stamp on the monotonic clock; `None` where the
+    /// transport has no stamps (AF_XDP in copy mode) or the wall clock was set meanwhile. A thread that
+    /// reads late reads what came in time.
+    pub fn with_arrivals(&self) -> impl Iterator<Item = (PathId, Option<Instant>, &[u8])> {
+        self.datagrams.iter().map(|datagram| {
+            let bytes = &self.bytes[datagram.range.clone()];
+            (datagram.from, datagram.arrived, bytes)
+        })
     }
 
     /// Whether nothing arrived.

@@ -15,10 +15,11 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
+use crate::arrival::Clocks;
 use crate::ether::{PREFIX, Station, parse, prefix};
 use crate::sys::packet::{self, Frame};
 use crate::sys::socket::{self, MAX_BATCH};
-use crate::{LinkError, MAX_DATAGRAM, RecvBatch, Transport};
+use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
 /// A packet socket for frames to one port. Any number of threads may send; one should receive.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ impl Raw {
     pub fn open(interface: u32, port: u16) -> Result<Raw, LinkError> {
         let socket = open(interface, port)?;
         socket::enlarge_receive_buffer(&socket, "raw Ethernet", socket::RECEIVE_BUFFER);
+        socket::stamp_arrivals(&socket, "raw Ethernet");
         Ok(Raw { socket, port })
     }
 
@@ -68,6 +70,7 @@ impl Raw {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENETDOWN)) => 0,
             other => other?,
         };
+        let clocks = Clocks::read();
         let bytes = &batch.bytes;
         let datagrams = frames
             .iter()
@@ -82,10 +85,11 @@ impl Raw {
                     port: framed.from,
                 };
                 let start = i * SLOT + PREFIX;
-                Some((
-                    path_of_station(station),
-                    start..start + framed.datagram.len(),
-                ))
+                Some(Received {
+                    from: path_of_station(station),
+                    arrived: frame.stamp.and_then(|stamp| clocks.arrived(stamp)),
+                    range: start..start + framed.datagram.len(),
+                })
             });
         batch.datagrams.extend(datagrams);
         Ok(())

@@ -23,11 +23,12 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
+use crate::arrival::Clocks;
 use crate::ether::{Station, parse, prefix};
 use crate::raw;
 use crate::sys::ring::Rings;
 use crate::sys::socket::{self, MAX_BATCH};
-use crate::{LinkError, MAX_DATAGRAM, RecvBatch, Transport};
+use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
 /// A packet socket with two mapped rings. Any number of threads may send; one should receive.
 pub(crate) struct Ring {
@@ -84,18 +85,25 @@ impl Transport for Ring {
         batch.clear(MAX_DATAGRAM * MAX_BATCH, MAX_BATCH);
         let RecvBatch { bytes, datagrams } = batch;
         let mut used = 0;
-        self.rings.take(MAX_BATCH, |interface, mac, payload| {
-            let Some(framed) = parse(payload) else { return };
-            let station = Station {
-                mac,
-                interface,
-                port: framed.from,
-            };
-            let end = used + framed.datagram.len();
-            bytes[used..end].copy_from_slice(framed.datagram);
-            datagrams.push((path_of_station(station), used..end));
-            used = end;
-        });
+        // A frame that comes in after this has no age yet.
+        let clocks = Clocks::read();
+        self.rings
+            .take(MAX_BATCH, |interface, mac, stamp, payload| {
+                let Some(framed) = parse(payload) else { return };
+                let station = Station {
+                    mac,
+                    interface,
+                    port: framed.from,
+                };
+                let end = used + framed.datagram.len();
+                bytes[used..end].copy_from_slice(framed.datagram);
+                datagrams.push(Received {
+                    from: path_of_station(station),
+                    arrived: clocks.arrived(stamp),
+                    range: used..end,
+                });
+                used = end;
+            });
         if self.bound && datagrams.is_empty() {
             // An interface that went down, which may come up again, is an error that stays until
             // somebody reads it: until then a wait for datagrams would return at once.

@@ -20,10 +20,11 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::id::PathId;
 
 use crate::address::{address_of, is_segmented, own_of, path_between};
+use crate::arrival::Clocks;
 use crate::sys::fork::NotForked;
 use crate::sys::message::Wishes;
 use crate::sys::socket::{self, MAX_BATCH, Message};
-use crate::{LinkError, MAX_DATAGRAM, RecvBatch, Transport};
+use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
 /// How to open a [`Udp`] link.
 #[derive(Debug, Clone)]
@@ -125,6 +126,7 @@ impl Udp {
         if (options.gso, options.gro) != (gso, gro) {
             tracing::warn!("udp {local}: no offload in this kernel (send {gso}, receive {gro})");
         }
+        socket::stamp_arrivals(&socket, &format!("udp {local}"));
         if options.dialled && local.ip().is_unspecified() {
             let (level, option) = if local.is_ipv6() {
                 (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
@@ -247,8 +249,9 @@ impl Udp {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             other => other?,
         };
+        let clocks = Clocks::read();
         for (i, message) in messages.iter().take(count).enumerate() {
-            cut(message, i * slot, joined, batch);
+            cut(message, i * slot, joined, clocks, batch);
         }
         Ok(())
     }
@@ -256,7 +259,7 @@ impl Udp {
 
 /// Enters the datagrams of one message, which lies at `start`, into the batch. What is longer than a
 /// datagram is nobody's.
-fn cut(message: &Message, start: usize, most: usize, batch: &mut RecvBatch) {
+fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut RecvBatch) {
     // An empty datagram is one datagram, too.
     let segment = message.segment.unwrap_or(message.len).max(1);
     let count = message.len.div_ceil(segment).max(1);
@@ -265,10 +268,16 @@ fn cut(message: &Message, start: usize, most: usize, batch: &mut RecvBatch) {
         return;
     }
     let from = path_between(from, message.to);
+    // What the kernel joined bears the stamp of its first datagram.
+    let arrived = message.stamp.and_then(|stamp| clocks.arrived(stamp));
     let end = start + message.len;
     batch.datagrams.extend((0..count).map(|i| {
         let at = start + i * segment;
-        (from, at..(at + segment).min(end))
+        Received {
+            from,
+            arrived,
+            range: at..(at + segment).min(end),
+        }
     }));
 }
 
@@ -319,6 +328,7 @@ const EMPTY: Message = Message {
     to: None,
     len: 0,
     segment: None,
+    stamp: None,
     truncated: false,
 };
 

@@ -18,7 +18,7 @@ use openuvr_proto::id::PathId;
 use crate::address::{path_of_station, station_of};
 use crate::ether::{ETHER_TYPE, Mac, PREFIX, Station, parse, prefix};
 use crate::sys::xsk::Xsk;
-use crate::{LinkError, MAX_DATAGRAM, RecvBatch, Transport};
+use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 
 /// An `AF_XDP` socket on one interface. Any number of threads may send; one should receive.
 pub(crate) struct Xdp {
@@ -115,7 +115,12 @@ impl Transport for Xdp {
             };
             let end = used + framed.datagram.len();
             bytes[used..end].copy_from_slice(framed.datagram);
-            datagrams.push((path_of_station(station), used..end));
+            datagrams.push(Received {
+                from: path_of_station(station),
+                // In copy mode the kernel hands over bytes alone.
+                arrived: None,
+                range: used..end,
+            });
             used = end;
         });
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) applications: PathBuf,
     /// The engine that sessions run on.
     pub(crate) launcher: String,
+    /// A file of STUN and TURN servers for sessions, under this path wherever they run.
+    pub(crate) ice_file: Option<PathBuf>,
     /// With this word as a bearer token `/metrics` is answered without a log-in.
     pub(crate) metrics_token: Option<String>,
     pub(crate) limits: Limits,
@@ -70,6 +72,8 @@ pub(crate) struct LocalSection {
     pub(crate) gpus: u32,
     /// Sessions that wait for a place at most.
     pub(crate) queue: u32,
+    /// Names of variables of the portal's environment that sessions get beside those that programs need.
+    pub(crate) environment: Vec<String>,
 }
 
 /// How sessions run on a cluster of Kubernetes.
@@ -176,6 +180,7 @@ impl Default for Config {
             plain_http: false,
             applications: "applications.toml".into(),
             launcher: crate::launch::local::NAME.to_owned(),
+            ice_file: None,
             metrics_token: None,
             limits: Limits::default(),
             local: LocalSection::default(),
@@ -205,6 +210,7 @@ impl Default for LocalSection {
             places: 2,
             gpus: 0,
             queue: 8,
+            environment: Vec::new(),
         }
     }
 }
@@ -235,11 +241,16 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
                 (of.client_secret_file.as_mut(), of.ca.as_mut())
             });
             let (certificate, key) = (config.certificate.as_mut(), config.key.as_mut());
-            for path in [certificate, key, cluster, logs, secret, ca]
+            let ice = config.ice_file.as_mut();
+            for path in [certificate, key, cluster, logs, secret, ca, ice]
                 .into_iter()
                 .flatten()
             {
                 *path = folder.join(&*path);
+            }
+            // Sessions run in folders of their own.
+            if let Some(ice) = config.ice_file.as_mut() {
+                *ice = absolute(&*ice).with_context(|| ice.display().to_string())?;
             }
             config
         }

@@ -12,6 +12,7 @@ use openidconnect::core::CoreGenderClaim;
 use openidconnect::{IdTokenClaims, UserInfoClaims};
 use serde_json::Value;
 
+use crate::accounts::Devices;
 use crate::catalogue;
 use crate::launch::kubernetes::{endpoints, phase, pod};
 use crate::launch::slurm::comment::Comment;
@@ -96,6 +97,20 @@ fn mentions(value: &Value, text: &str) -> bool {
         Value::Object(of) => of.values().any(|of| mentions(of, text)),
         _ => false,
     }
+}
+
+/// The cookie of a browser that says that it logged in before: one that is not ours vouches for nothing, and what is sent
+/// back is ours, and fits into a header.
+pub fn device_cookie(text: &str) {
+    let devices = Devices::with_key(b"of the fuzz target");
+    assert_eq!(devices.read(Some(text), "ada"), None);
+    let written = devices.written(Some(text), "ada");
+    assert!(devices.read(Some(&written), "ada").is_some());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".~".contains(&byte);
+    assert!(
+        written.len() <= 512 && written.bytes().all(plain),
+        "{written:?}"
+    );
 }
 
 /// What Slurm's commands print, of jobs, of one job, of nodes.

@@ -14,10 +14,12 @@ mod catalogue;
 mod command;
 mod config;
 mod demo;
+mod descriptors;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
 pub mod launch;
+mod network;
 mod oidc;
 mod serve;
 mod sessions;

@@ -11,9 +11,10 @@ use openuvr_terminal::out;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::accounts::Passwords;
+use crate::accounts::{Devices, Passwords};
 use crate::catalogue::Catalogue;
 use crate::config::Config;
+use crate::descriptors;
 use crate::http::{App, Server, TlsFiles, check_tls, router};
 use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
@@ -48,6 +49,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     let store = store(&config).await?;
     let launcher = launcher(&config)?;
     let tickets = Arc::new(Tickets::open(&store).await?);
+    let devices = Devices::open(&store).await?;
     let catalogue = Arc::new(Catalogue::new(config.applications.clone()));
     catalogue.current();
     let sessions = Arc::new(sessions::Sessions::new(
@@ -57,13 +59,21 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         Arc::clone(&tickets),
         config.limits.clone(),
         config.data.join(SAVES),
+        config.ice_file.clone(),
     ));
     sessions.find_ended().await;
     let tls = tls_files(&config);
-    let server = Server::bind(config.listen, tls.as_ref()).await?;
+    let descriptors = descriptors::raise();
+    let server = Server::bind(
+        config.listen,
+        tls.as_ref(),
+        descriptors,
+        config.behind_proxy,
+    )
+    .await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let at = server.address()?;
-    if provider.is_none() && store.users().await?.is_empty() {
+    if provider.is_none() && store.accounts().await?.is_empty() {
         let hint =
             "nobody can log in yet: `openuvr portal user add NAME --operator` makes an account";
         out::answer(format_args!("{hint}"));
@@ -75,12 +85,15 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         catalogue,
         tickets,
         passwords: Passwords::new()?,
-        limiter: Default::default(),
+        tries: Default::default(),
+        devices,
         provider,
         secure: config.is_secure(),
         behind_proxy: config.behind_proxy,
         metrics_token: config.metrics_token.clone(),
         counts: Default::default(),
+        health: Default::default(),
+        streams: Default::default(),
     });
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
@@ -129,6 +142,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
                 places: section.places,
                 gpus: section.gpus,
                 queue: section.queue,
+                environment: section.environment.clone(),
             })?;
             Ok(Arc::new(local))
         }

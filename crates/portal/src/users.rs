@@ -9,7 +9,7 @@ use crate::command::UserAction;
 use crate::config::Config;
 use crate::oidc;
 use crate::serve;
-use crate::store::{StoreError, User};
+use crate::store::{Account, StoreError, User};
 
 /// Does it, and says so.
 ///
@@ -86,12 +86,13 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             println!("removed {name}");
         }
         UserAction::List => {
-            for user in store.users().await? {
+            for Account { user, disabled } in store.accounts().await? {
                 let role = if user.operator { "operator" } else { "user" };
                 let sessions = user
                     .sessions
                     .map_or(String::new(), |n| format!(", {n} sessions"));
-                println!("{}: {role}{sessions}", user.name);
+                let disabled = if disabled { ", disabled" } else { "" };
+                println!("{}: {role}{sessions}{disabled}", user.name);
             }
         }
     }

@@ -47,6 +47,10 @@ const INPUT_AGAIN: Duration = Duration::from_millis(5);
 /// nothing of now (guess).
 const INPUT_LATEST: Duration = Duration::from_millis(250);
 
+/// While keys are down the host hears of it this often, if nothing else is said: it lets no key of one who
+/// is silent repeat, so that a tap whose release is lost is one press. A quarter of what it waits.
+const HELD_AGAIN: Duration = Duration::from_millis(25);
+
 /// What the display is like is said so often: it drifts against the host's clock, and one may be lost.
 const DISPLAY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -395,6 +399,12 @@ impl ClientSession {
         seq
     }
 
+    /// When to say again which keys are down.
+    fn held_again(&self) -> Option<Instant> {
+        let holds = self.outbox.is_empty() && self.outbox.holds_keys();
+        holds.then(|| self.plane.last_sent() + HELD_AGAIN)
+    }
+
     fn send_input(&mut self, now: Instant) {
         self.plane
             .queue(&Message::Input(self.outbox.batch(self.epoch)));
@@ -596,6 +606,10 @@ impl ClientSession {
         }
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
+        } else if self.held_again().is_some_and(|at| at <= now) {
+            // Which keys are down, without an event.
+            let held = self.outbox.batch(self.epoch);
+            self.plane.queue(&Message::Input(held));
         }
         self.send_pose(now);
         self.send_controllers(now);
@@ -666,6 +680,8 @@ impl ClientSession {
             return None;
         }
         let input = self.input_again.map(|at| (at, Wakeup::InputAgain));
+        let held = self.held_again().map(|at| (at, Wakeup::HeldAgain));
+        let input = earlier(input, held);
         let display = self.display.and(self.display_said);
         let display = display.map(|said| said + DISPLAY_AGAIN);
         let states = [

@@ -90,6 +90,16 @@ pub enum Change {
         /// The new target.
         to: Bitrate,
     },
+    /// The link was not full after all: the frames behind a cut contradict it.
+    TakenBack {
+        /// The new target.
+        to: Bitrate,
+    },
+    /// Frames came late, all at one moment: the link or a machine stood still. The target is not changed.
+    Pause {
+        /// How late.
+        by: Duration,
+    },
     /// Frames take longer, but not because of what is sent: the target is not changed.
     Longer {
         /// By how much.
@@ -166,6 +176,16 @@ impl fmt::Display for Decision {
             Decision::Rate(Change::Full { to }) => {
                 write!(f, "rate is back at {:.1} Mb/s", mbps(to))
             }
+            Decision::Rate(Change::TakenBack { to }) => write!(
+                f,
+                "rate back to {:.1} Mb/s: the link carries more than it seemed to",
+                mbps(to)
+            ),
+            Decision::Rate(Change::Pause { by }) => write!(
+                f,
+                "the rate stays: frames came {} ms late, all at once, after a pause",
+                by.as_millis()
+            ),
             Decision::Rate(Change::Longer { by }) => write!(
                 f,
                 "the rate stays: frames take {} ms longer, but wait in no queue of the link",

@@ -78,6 +78,10 @@ pub struct HostPolicy {
 /// A player who is silent for this long holds no key any more: three pings.
 const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 
+/// … and no key of one who is silent for this long repeats. A window system repeats a key after 200 ms and
+/// more; clients say what is down more often than this (`client::HELD_AGAIN`).
+const REPEAT_WITHIN: Duration = Duration::from_millis(100);
+
 /// Of those who speak of a session that is not here, so many are told within a second …
 const ANSWERS_PER_SECOND: usize = 16;
 
@@ -305,9 +309,10 @@ impl Host {
         self.session_timeout(now);
         for other in &mut self.others {
             if other.release_at().is_some_and(|at| at <= now) {
-                other.member.holds_input = false;
+                other.member.released();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
+            other.tell_repeats(now, &mut self.events);
         }
         self.reap();
     }

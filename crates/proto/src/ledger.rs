@@ -15,7 +15,8 @@ use crate::wire::control::Report;
 /// unreported: a report is repeated each two round trips, so many were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Frames that may wait for a report: [`REPORT_TIMEOUT`] at 240 frames/s.
+/// Frames that may wait for a report: [`REPORT_TIMEOUT`] at 240 frames/s. Those in hand are not counted: they have
+/// not left, and their number has the bound of what may wait for a subscriber (`send::intake`).
 const MAX_WAITING: usize = 512;
 
 /// A frame that left for a subscriber.
@@ -94,14 +95,14 @@ impl Said {
     }
 }
 
-/// Words on frames that may come before the media thread tells that they left: those of one who has two
-/// frames in hand, and a few to be sure.
-const EARLY: usize = 8;
+/// Words on frames that may come before the media thread tells that they left: a rendition in a thread of its own tells
+/// it through the control thread, which may be late by some frames.
+const EARLY: usize = 32;
 
 /// A frame of which more will be said.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// When it left, or was handed over.
+    /// When it left; of one in hand, when it was handed over.
     since: Instant,
     sent: SentFrame,
     /// It was handed to somebody who has not passed it on yet: what is said of it has to wait.
@@ -147,7 +148,7 @@ impl Ledger {
         clock: &ClockMap,
         loss: &mut LossMeter,
     ) {
-        if self.waiting.len() == MAX_WAITING {
+        if self.waiting.len() >= MAX_WAITING && self.waiting.front().is_some_and(|w| !w.in_hand) {
             self.close_front(DropCause::Unreported);
         }
         self.waiting.push_back(Waiting {
@@ -221,6 +222,9 @@ impl Ledger {
 
     fn said(&mut self, now: Instant, said: Said, clock: &ClockMap, loss: &mut LossMeter) {
         let frame = said.frame();
+        if !matches!(said, Said::Report(_)) {
+            self.passed_over(frame);
+        }
         let place = self.waiting.iter().position(|w| w.sent.frame == frame);
         let waits = place.and_then(|place| self.waiting.get_mut(place));
         match (said, waits) {
@@ -228,7 +232,7 @@ impl Ledger {
             (_, None) if frame > self.newest_sent => self.keep(said),
             (_, None) => {}
             (Said::Departed(_, left), Some(waits)) if self.reports => {
-                waits.in_hand = false;
+                (waits.in_hand, waits.since) = (false, now);
                 waits.sent.departed(&left);
                 self.say_again(now, frame, clock, loss);
             }
@@ -238,6 +242,18 @@ impl Ledger {
                     self.close(now, waits.sent, said, clock, loss);
                 }
             }
+        }
+    }
+
+    /// Frames are passed on in order: older ones that are still in hand are over, and the word on them was lost.
+    fn passed_over(&mut self, frame: FrameId) {
+        let in_hand = |waits: &Waiting| waits.in_hand;
+        while let Some(place) = self.waiting.iter().position(in_hand)
+            && let Some(Waiting { sent, .. }) = self.waiting.get(place).copied()
+            && sent.frame < frame
+        {
+            self.waiting.remove(place);
+            self.close_sent(sent, DropCause::Unreported);
         }
     }
 
@@ -303,16 +319,21 @@ impl Ledger {
 
     fn close_front(&mut self, why: DropCause) {
         if let Some(Waiting { sent, .. }) = self.waiting.pop_front() {
-            let stage = Stage::FirstReceived;
-            self.dropped(sent.frame, sent.stamps, stage, why);
-            if let Some(record) = self.closed.back_mut() {
-                record.cost = sent.cost;
-            }
+            self.close_sent(sent, why);
         }
     }
 
+    fn close_sent(&mut self, sent: SentFrame, why: DropCause) {
+        self.dropped(sent.frame, sent.stamps, Stage::FirstReceived, why);
+        if let Some(record) = self.closed.back_mut() {
+            record.cost = sent.cost;
+        }
+    }
+
+    /// A frame in hand has no time: whoever has it says what becomes of it, however late.
     fn front_due(&self) -> Option<Instant> {
-        Some(self.waiting.front()?.since + REPORT_TIMEOUT)
+        let front = self.waiting.front().filter(|front| !front.in_hand)?;
+        Some(front.since + REPORT_TIMEOUT)
     }
 
     /// Closes what was not reported on in time.
@@ -339,7 +360,8 @@ impl Ledger {
     }
 
     pub(crate) fn check_invariants(&self) {
-        assert!(self.waiting.len() <= MAX_WAITING);
+        let left = self.waiting.iter().filter(|waits| !waits.in_hand);
+        assert!(left.count() <= MAX_WAITING);
         assert!(self.early.len() <= EARLY);
     }
 

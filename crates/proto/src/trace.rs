@@ -230,6 +230,8 @@ pub struct DisplayLatency {
     pub predict_to_display: Option<Duration>,
     /// From the moment at which the application began to draw.
     pub render_to_display: Option<Duration>,
+    /// By how much these two may be off; `None` without them.
+    pub bound: Option<Duration>,
 }
 
 impl DisplayLatency {

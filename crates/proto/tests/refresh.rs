@@ -7,11 +7,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::id::{ConfigEpoch, FrameId};
 use openuvr_proto::recv::plane::MediaReceiver;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::key_frame::Asker;
 use openuvr_proto::send::packetize::{SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::policy::{Decision, KeyReason, Next, Policy, Recovery, Settings};
@@ -205,7 +205,7 @@ impl Host {
             key_frame_every: None,
         });
         policy.encoder_opened(1);
-        policy.join(Role::Player);
+        policy.join(Asker::Player);
         let mut host = Host {
             policy,
             at: None,
@@ -290,7 +290,7 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
         // What was on its way comes back as tainted, and the client wishes.
         host.heard(frame, TAINTED);
         host.policy
-            .request_key_frame(Role::Player, FrameId(3), FrameId(frame));
+            .request_key_frame(Asker::Player, FrameId(3), FrameId(frame));
         assert_eq!(host.policy.due().is_some(), at + 1 < COLUMNS, "{at}");
     }
     assert_eq!(host.code(), Coded::Plain);
@@ -360,16 +360,16 @@ fn a_client_that_can_not_begin_gets_a_key_frame() {
     let mut host = Host::new();
     host.code_all(9);
     host.policy
-        .request_key_frame(Role::Player, FrameId(3), FrameId(9));
+        .request_key_frame(Asker::Player, FrameId(3), FrameId(9));
     assert_eq!(
         host.code(),
         Coded::Plain,
         "it has a picture, and reports say what it lacks"
     );
     host.policy
-        .request_key_frame(Role::Player, FrameId::NONE, FrameId(10));
+        .request_key_frame(Asker::Player, FrameId::NONE, FrameId(10));
     assert_eq!(host.code(), Coded::Key);
-    host.policy.join(Role::Observer);
+    host.policy.join(Asker::Observer);
     host.code_all(130);
     let keys = host.coded.values().filter(|coded| **coded == Coded::Key);
     assert_eq!(keys.count(), 3);

@@ -64,6 +64,8 @@ fn decision() -> impl Strategy<Value = Decision> {
         rate().prop_map(|to| Decision::Rate(Change::Climb { to })),
         rate().prop_map(|to| Decision::Rate(Change::Full { to })),
         span().prop_map(|by| Decision::Rate(Change::Longer { by })),
+        rate().prop_map(|to| Decision::Rate(Change::TakenBack { to })),
+        span().prop_map(|by| Decision::Rate(Change::Pause { by })),
         (frame(), frame()).prop_map(|(frame, to)| Decision::SkipBack { frame, to }),
         (frame(), frame()).prop_map(|(frame, lost)| Decision::Refresh { frame, lost }),
         (frame(), why).prop_map(|(frame, why)| Decision::Key { frame, why }),

@@ -71,6 +71,47 @@ fn releases(host: &mut Host) -> usize {
     events(host).iter().filter(releases).count()
 }
 
+/// A recorder's thread may be behind by more frames, and by more time, than a client's reports.
+#[test]
+fn a_frame_in_hand_ends_when_it_is_passed_on_however_late() {
+    let mut host = host();
+    let request = SubscribeRequest::new(Role::Observer, "recorder");
+    host.subscribe(START, PLAYER, request)
+        .expect("there is room");
+    let outcomes = |host: &mut Host| -> Vec<(u32, Outcome)> {
+        let records = events(host).into_iter().filter_map(|event| match event {
+            HostEvent::Record(record) => Some((record.frame.0, record.outcome)),
+            _ => None,
+        });
+        records.collect()
+    };
+    for frame in 1..=900 {
+        let end = FrameOutcome {
+            subscriber: PLAYER,
+            view: ViewId::FIRST,
+            frame: FrameId(frame),
+            stamps: Stamps::default(),
+            end: Ok(FrameCost::default()),
+        };
+        host.record(at(u64::from(frame) * 16), &end);
+        host.check_invariants();
+    }
+    host.handle_timeout(at(60_000));
+    assert_eq!(outcomes(&mut host), [], "they are in hand");
+    // Passed on in order; the word on one was lost.
+    for frame in (1..=900).filter(|frame| *frame != 500) {
+        let left = Ok(Departure::default());
+        host.departed(at(60_000), PLAYER, FrameId(frame), left);
+    }
+    let all = outcomes(&mut host);
+    let frames: Vec<u32> = all.iter().map(|(frame, _)| *frame).collect();
+    assert_eq!(frames, (1..=900).collect::<Vec<_>>());
+    let lost: Vec<u32> = (all.iter().filter(|(_, outcome)| *outcome != Outcome::Left))
+        .map(|(frame, _)| *frame)
+        .collect();
+    assert_eq!(lost, [500]);
+}
+
 #[test]
 fn a_player_that_falls_silent_holds_no_key_any_more() {
     let mut host = host();
@@ -78,6 +119,7 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     assert_eq!(host.next_timeout(), None, "it holds nothing");
     assert_eq!(press(&mut host, at(0), PLAYER), Ok(InputSeq(1)));
     host.heard_from(at(700), PLAYER);
+    host.handle_timeout(at(800));
     assert_eq!(host.next_timeout(), Some((at(2200), Wakeup::ReleaseInput)));
     host.handle_timeout(at(2199));
     assert_eq!(releases(&mut host), 0);
@@ -87,6 +129,50 @@ fn a_player_that_falls_silent_holds_no_key_any_more() {
     assert_eq!((releases(&mut host), host.next_timeout()), (0, None));
     // It goes on where it was.
     assert_eq!(press(&mut host, at(9000), PLAYER), Ok(InputSeq(2)));
+}
+
+fn repeats(host: &mut Host) -> Vec<bool> {
+    let repeats = |event| match event {
+        HostEvent::KeyRepeat(may) => Some(may),
+        _ => None,
+    };
+    events(host).into_iter().filter_map(repeats).collect()
+}
+
+#[test]
+fn no_key_repeats_of_a_player_that_is_silent() {
+    let mut host = host();
+    join(&mut host, PLAYER);
+    let _ = press(&mut host, at(0), PLAYER);
+    assert_eq!(host.next_timeout(), Some((at(100), Wakeup::StopRepeat)));
+    assert!(!host.heard_from(at(90), PLAYER), "no news");
+    host.handle_timeout(at(189));
+    assert_eq!(repeats(&mut host), []);
+    host.handle_timeout(at(190));
+    host.handle_timeout(at(500));
+    assert_eq!(repeats(&mut host), [false]);
+    // The next is its end.
+    assert_eq!(host.next_timeout(), Some((at(1590), Wakeup::ReleaseInput)));
+    assert!(host.heard_from(at(600), PLAYER));
+    assert_eq!(repeats(&mut host), [true]);
+    // A release comes before the word that keys may repeat again.
+    host.handle_timeout(at(700));
+    assert_eq!(repeats(&mut host), [false]);
+    let release = InputEvent::Key {
+        code: KeyCode(30),
+        text: None,
+        pressed: false,
+    };
+    let _ = host.input(at(800), PLAYER, release, PeerInstant(0));
+    let after = events(&mut host);
+    let in_order = matches!(
+        after[..],
+        [HostEvent::Input { .. }, HostEvent::KeyRepeat(true)]
+    );
+    assert!(in_order);
+    // Who holds nothing may be silent.
+    host.handle_timeout(at(1200));
+    assert_eq!(repeats(&mut host), []);
 }
 
 #[test]

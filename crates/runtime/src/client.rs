@@ -185,6 +185,8 @@ pub enum Notice {
     Pad(String, bool),
     /// What the person should know of the clipboard that the host shares: never what was copied.
     Clipboard(String),
+    /// What the person should know of the microphone: that it is another device.
+    Sound(String),
     /// What became of a frame.
     Report(Report),
     /// How sound is played, about once a second.

@@ -5,6 +5,7 @@
 //! devices only through their traits (crates `net` and `media`).
 #![deny(unsafe_code)]
 
+pub mod accepting;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;

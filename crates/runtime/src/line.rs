@@ -156,6 +156,8 @@ pub enum Line {
     InputKeptBack(Option<String>),
     /// Of the clipboard that the player shares, in words.
     Clipboard(String),
+    /// Of the sound, in words.
+    Sound(String),
     /// The source ended in an orderly way.
     SourceEnded(String),
     /// It failed for good; the application goes on.
@@ -210,6 +212,7 @@ impl From<Notice> for Line {
             Notice::Shown(shown) => Line::Shown(shown),
             Notice::InputKeptBack(why) => Line::InputKeptBack(why.map(str::to_owned)),
             Notice::Clipboard(words) => Line::Clipboard(words),
+            Notice::Sound(words) => Line::Sound(words),
             Notice::SourceEnded(why) => Line::SourceEnded(why.to_owned()),
             Notice::Failed(why) => Line::Failed(why),
             Notice::Trouble(why) => Line::Trouble(why),
@@ -270,6 +273,7 @@ impl Line {
             Line::InputKeptBack(Some(why)) => text.put("input-kept-back").put(why),
             Line::InputKeptBack(None) => text.put("input-arrives"),
             Line::Clipboard(words) => text.put("clipboard").put(words),
+            Line::Sound(words) => text.put("sound").put(words),
             Line::SourceEnded(why) => text.put("source-ended").put(why),
             Line::Failed(why) => text.put("failed").put(why),
             Line::Trouble(why) => text.put("trouble").put(why),
@@ -335,6 +339,7 @@ impl Line {
             "input-kept-back" => Line::InputKeptBack(Some(fields.words()?)),
             "input-arrives" => Line::InputKeptBack(None),
             "clipboard" => Line::Clipboard(fields.words()?),
+            "sound" => Line::Sound(fields.words()?),
             "source-ended" => Line::SourceEnded(fields.words()?),
             "failed" => Line::Failed(fields.words()?),
             "trouble" => Line::Trouble(fields.words()?),

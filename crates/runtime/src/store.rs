@@ -135,13 +135,16 @@ pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// Holds a folder's lock until it is dropped.
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 
 impl Lock {
     /// Waits for the lock of `dir`, which is created if it isn't there (mode 0700).
-    pub(crate) fn take(dir: &Path) -> Result<Lock, StoreError> {
+    ///
+    /// # Errors
+    /// [`StoreError`]: the folder can't be made, or belongs to another user.
+    pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)

@@ -4,6 +4,8 @@
 //! what is in the file now, and a running host notices a `forbid` by the file's stamp. It is not
 //! where secrets are: see [`crate::identity_store`].
 
+mod pairing;
+
 use std::path::{Path, PathBuf};
 
 use openuvr_proto::control::handshake::DeviceStatus;
@@ -12,6 +14,7 @@ use openuvr_proto::printable::printable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use self::pairing::{LONGEST_WINDOW, PairingRequest, PairingRequests, WantedWindow};
 use crate::store::{Lock, Stamp, StoreError, read, replace};
 
 /// A client that has paired with this host.
@@ -311,7 +314,6 @@ impl HostStore {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Devices {
-    #[serde(default)]
     device: Vec<Device>,
 }
 
@@ -319,7 +321,6 @@ struct Devices {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hosts {
-    #[serde(default)]
     host: Vec<Host>,
 }
 
@@ -375,6 +376,17 @@ impl TrustFile {
         let Some(text) = read(&self.path)? else {
             return Ok(T::default());
         };
+        // A file that lost its content says nothing of whom it forbade: it is not an empty list, which has a key.
+        if text
+            .lines()
+            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
+        {
+            return Err(StoreError::Corrupt {
+                path: self.path.clone(),
+                line: text.lines().count().max(1),
+                what: "the file has lost its content".to_owned(),
+            });
+        }
         toml::from_str(&text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start).min(text.len());
             let before = &text.as_bytes()[..start];

@@ -1,20 +1,25 @@
 //! An application that was launched: the signals that it gets, its end, and what it leaves behind.
 //!
-//! One test, in a process of its own: whoever launches waits for all children of its process.
+//! One test, in a process of its own: an application's orphans become children of the process that launched it.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use openuvr_runtime::launch::{Application, LaunchError, Socket, command};
+use openuvr_runtime::launch::{Application, LaunchError, Sent, Socket, command};
 use openuvr_runtime::line::Order;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A busy machine takes its time.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+const TERM: Sent = Sent {
+    signal: Signal::TERM,
+    typed: false,
+};
 
 /// Starts a shell with this script; the first line that it says.
 fn start(script: &str) -> Result<(Application, String), LaunchError> {
@@ -47,7 +52,7 @@ fn end(application: &mut Application) -> ExitStatus {
 /// Whether all that was left behind ends.
 fn is_left_alone(application: &mut Application) -> bool {
     let until = Instant::now() + TIMEOUT;
-    while application.has_children() {
+    while application.has_orphans(&[]) {
         if Instant::now() > until {
             return false;
         }
@@ -56,14 +61,26 @@ fn is_left_alone(application: &mut Application) -> bool {
     true
 }
 
+/// Children of this process that have ended and that nobody has waited for.
+fn zombies() -> usize {
+    let own = std::process::id().to_string();
+    let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    let ended = stats.filter(|stat| {
+        let words = stat.rsplit_once(") ").map(|(_, words)| words.split(' '));
+        words.is_some_and(|mut words| words.next() == Some("Z") && words.next() == Some(&own))
+    });
+    ended.count()
+}
+
 #[test]
 fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
     // It is told to end, and ends in its own way.
     let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
     let (mut application, socket) = start(waits).expect("it starts");
     assert!(socket.ends_with("/socket"), "{socket}");
-    assert!(application.ended().is_none() && application.has_children());
-    application.pass_on(&[Signal::TERM], None);
+    assert!(application.ended().is_none() && !application.has_orphans(&[]));
+    application.pass_on(&[TERM], None);
     assert_eq!(end(&mut application).code(), Some(9));
     assert!(is_left_alone(&mut application));
 
@@ -72,8 +89,8 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
         start("sleep 1000 >/dev/null & echo $!; exit 3").expect("it starts");
     let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
     assert_eq!(end(&mut application).code(), Some(3));
-    assert!(application.has_children(), "its child is ours now");
-    application.pass_on(&[Signal::TERM], Some(pid));
+    assert!(application.has_orphans(&[]), "its child is ours now");
+    application.pass_on(&[TERM], Some(pid));
     assert!(is_left_alone(&mut application));
     assert!(
         kill_process(pid, Signal::TERM).is_err(),
@@ -84,10 +101,39 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
     let (mut application, pid) = start(launcher).expect("it starts");
     let streaming = pid.parse().ok().and_then(Pid::from_raw);
-    application.pass_on(&[Signal::TERM], streaming);
-    application.pass_on(&[Signal::TERM], streaming);
+    application.pass_on(&[TERM], streaming);
+    application.pass_on(&[TERM], streaming);
     assert_eq!(end(&mut application).code(), Some(5));
     assert!(is_left_alone(&mut application));
+
+    // What it leaves behind in a session of its own, as a daemon does, is its own all the same. The terminal has
+    // not told that of Ctrl-C.
+    let daemon = "setsid sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done' & sleep 0.2; exit 0";
+    let (mut application, pid) = start(daemon).expect("it starts");
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
+    assert_eq!(end(&mut application).code(), Some(0));
+    assert!(application.has_orphans(&[]), "in another process group");
+    let typed = Sent {
+        signal: Signal::INT,
+        typed: true,
+    };
+    application.pass_on(&[typed], pid);
+    assert!(is_left_alone(&mut application));
+
+    // Helpers that end while it runs do not stay as zombies; those of this process are for others to wait for.
+    let helpers =
+        "for i in 1 2 3; do (sleep 0 &); done; echo started; while :; do sleep 0.02; done";
+    let (mut application, _) = start(helpers).expect("it starts");
+    let mut own = Command::new("true").spawn().expect("it starts");
+    let ours = [own.id()];
+    let until = Instant::now() + TIMEOUT;
+    while application.has_orphans(&ours) || zombies() > ours.len() {
+        assert!(Instant::now() < until, "{} zombies", zombies());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(own.wait().expect("it is still ours to ask").success());
+    application.pass_on(&[TERM], None);
+    end(&mut application);
 
     let words = [OsString::from("/nonexistent/game")];
     let socket = Socket::open(&Order::default()).expect("a socket");

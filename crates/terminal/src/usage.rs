@@ -12,7 +12,48 @@ use clap::{Arg, ArgMatches, Command, Error};
 use crate::out;
 
 /// As usage errors are told by most programs, and by clap.
-const WRONG: u8 = 2;
+pub const WRONG: u8 = 2;
+
+/// Words that clap takes and that are wrong all the same: a value out of its range, settings that contradict
+/// each other.
+#[derive(Debug)]
+pub struct WrongUsage(String);
+
+impl WrongUsage {
+    /// In one line: what is wrong, and what would do.
+    #[must_use]
+    pub fn new(line: impl Into<String>) -> WrongUsage {
+        WrongUsage(line.into())
+    }
+}
+
+impl fmt::Display for WrongUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
+/// Refuses words unless `right`, with `line`.
+///
+/// # Errors
+/// [`WrongUsage`].
+pub fn check(right: bool, line: impl FnOnce() -> String) -> Result<(), WrongUsage> {
+    match right {
+        true => Ok(()),
+        false => Err(WrongUsage::new(line())),
+    }
+}
+
+/// The exit code of a program that ends with this error: 2 for [`WrongUsage`], 1 otherwise.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.chain().any(|cause| cause.is::<WrongUsage>()) {
+        true => WRONG,
+        false => 1,
+    }
+}
 
 /// Reads the words that this process was started with.
 ///
@@ -45,7 +86,10 @@ pub fn read(
     words: impl IntoIterator<Item = OsString>,
 ) -> Result<ArgMatches, Wrong> {
     let command = lenient(command);
-    let words = joined(&command, words.into_iter());
+    let Joined { words, renamed } = joined(&command, words.into_iter());
+    if let Some(line) = renamed {
+        out::answer(format_args!("openuvr: {line}"));
+    }
     let role = words.get(1).and_then(|word| word.to_str());
     let role = role.filter(|role| command.find_subcommand(role).is_some());
     let role = role.map(str::to_owned);
@@ -71,10 +115,21 @@ fn lenient(command: Command) -> Command {
     (command.args_override_self(true)).mut_subcommands(lenient)
 }
 
+/// Words as clap is to read them.
+struct Joined {
+    words: Vec<OsString>,
+    /// What is to be said of one that has another name now.
+    renamed: Option<String>,
+}
+
+/// How long something lasts was a number of seconds in some commands, and a time in others.
+const RENAMED: (&str, &str) = ("seconds", "for");
+
 /// Writes an option and a value below zero as one word: clap would take the value for an option that
-/// it does not know.
-fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// it does not know. An option that was [`RENAMED`] gets its new name.
+fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Joined {
     let mut command = command;
+    let mut renamed = None;
     let mut words = words.peekable();
     // The program.
     let mut all: Vec<OsString> = words.next().into_iter().collect();
@@ -89,6 +144,11 @@ fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsStr
         if let Some(below) = command.find_subcommand(text) {
             command = below;
             all.push(word);
+        } else if let Some(value) = old_name(command, name, &mut words) {
+            let (old, new) = RENAMED;
+            let word = format!("--{new}={value}s");
+            renamed = Some(format!("--{old} is called --{new} now: {word}"));
+            all.push(word.into());
         } else if taken.is_some() {
             match words.next_if(is_below_zero) {
                 Some(value) => all.push([word, value].join(OsStr::new("="))),
@@ -105,7 +165,32 @@ fn joined(command: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsStr
         }
     }
     all.extend(words);
-    all
+    Joined {
+        words: all,
+        renamed,
+    }
+}
+
+/// The number that an option has that was [`RENAMED`] in this command.
+fn old_name(
+    command: &Command,
+    name: &str,
+    words: &mut impl Iterator<Item = OsString>,
+) -> Option<String> {
+    let (old, new) = RENAMED;
+    let has = |name| {
+        command
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some(name))
+    };
+    if has(old) || !has(new) {
+        return None;
+    }
+    match name.strip_prefix(old)?.strip_prefix('=') {
+        Some(value) => Some(value.to_owned()),
+        None if name == old => Some(words.next()?.to_string_lossy().into_owned()),
+        None => None,
+    }
 }
 
 /// Whether a word is a number (or a size, or a time) with a minus.
@@ -231,11 +316,31 @@ mod tests {
                 "openuvr run --fps 9 g --fps -5",
             ),
             ("openuvr lab hop --seed -1", "openuvr lab hop --seed=-1"),
+            ("openuvr client h --seconds 5", "openuvr client h --for=5s"),
+            ("openuvr client h --seconds=5", "openuvr client h --for=5s"),
+            ("openuvr host --seconds 5", "openuvr host --seconds 5"),
         ] {
             let given = words.split(' ').map(OsString::from);
-            let joined = joined(&command, given).join(OsStr::new(" "));
+            let joined = joined(&command, given).words.join(OsStr::new(" "));
             assert_eq!(joined, after);
         }
+    }
+
+    #[test]
+    fn an_old_name_is_told_with_the_new_one() {
+        let given = "openuvr client h --seconds 5"
+            .split(' ')
+            .map(OsString::from);
+        let told = joined(&sample(), given).renamed;
+        let want = "--seconds is called --for now: --for=5s";
+        assert_eq!(told.as_deref(), Some(want));
+    }
+
+    #[test]
+    fn wrong_usage_has_an_exit_code_of_its_own() {
+        let wrong = anyhow::Error::from(check(false, || "--fps 0: at least 1".into()).unwrap_err());
+        assert_eq!(exit_code(&wrong.context("bench")), 2);
+        assert_eq!(exit_code(&anyhow::anyhow!("no display")), 1);
     }
 
     #[test]

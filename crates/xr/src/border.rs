@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use openxr_sys as xr;
 
-use crate::debug;
+use crate::{debug, refusal};
 
 /// What a function of OpenXR answers: a success code, or an error.
 pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
@@ -41,7 +41,8 @@ pub(crate) fn call(name: &CStr, body: impl FnOnce() -> Outcome) -> xr::Result {
             xr::Result::ERROR_RUNTIME_FAILURE
         }
     };
-    debug::tell(name, code);
+    let (words, error) = debug::tell(name, code);
+    refusal::tell(name, words, error);
     code
 }
 

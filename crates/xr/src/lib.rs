@@ -28,6 +28,7 @@ mod handles;
 mod instance;
 mod logic;
 pub mod negotiate;
+mod refusal;
 mod session;
 mod settings;
 mod stream;

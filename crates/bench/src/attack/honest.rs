@@ -1,6 +1,6 @@
 //! Who suffers the attacks: a host and a client of this program, and the relay between them.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,12 @@ use openuvr_proto::control::identity::{ClientId, DeviceName, Identity};
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::DeviceStore;
 
-use crate::pair::{Options, Pair, Serve, TemporaryDir};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+use super::core_use::threads_use;
+use super::doors::{Doors, TOKEN};
+use super::table::use_of;
+use crate::pair::{Options, Pair, Serve, TemporaryDir, free_tcp_port};
 use openuvr_runtime::clock;
 
 /// Frames a second that are asked of the host.
@@ -29,6 +34,7 @@ pub(super) struct Honest {
     observer: Identity,
     trust: Trust,
     client: ClientId,
+    doors: Doors,
     dir: TemporaryDir,
 }
 
@@ -47,7 +53,15 @@ impl Honest {
         let client = ClientId::of(&load_or_create(&client_dir, KeyOwner::Client)?.public());
         let mut devices = DeviceStore::open(&host_dir)?;
         devices.pair(observer.public(), &DeviceName::new("attacker"), 1)?;
+        let local = |port| (Ipv4Addr::LOCALHOST, port).into();
+        let (page, players) = (local(free_tcp_port()?), local(free_tcp_port()?));
+        let doors = Doors::open(page, players, &mut devices)?;
         drop(devices);
+        let mut more_host = vec!["--source".to_owned(), "pattern".to_owned()];
+        more_host.extend(["--size".to_owned(), "640x480".to_owned()]);
+        more_host.push(format!("--web={page}"));
+        more_host.push(format!("--rtsp={players}"));
+        more_host.push(format!("--rtsp-token={TOKEN}"));
         let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&w| w.into()).collect() };
         let csv = frames(dir.path());
         let mut at = None;
@@ -65,7 +79,7 @@ impl Honest {
                 sound: None,
                 pads: None,
                 show_host: false,
-                more_host: &words(&["--source", "pattern", "--size", "640x480"]),
+                more_host: &more_host,
                 more_client: &words(&["--present", "null"]),
             },
             |host| {
@@ -82,6 +96,7 @@ impl Honest {
             observer,
             trust: Trust::Known(keys.public()),
             client,
+            doors,
             dir,
         };
         let begun = clock::now();
@@ -110,6 +125,43 @@ impl Honest {
         self.client
     }
 
+    /// The doors of browsers and video players.
+    pub(super) fn doors(&self) -> &Doors {
+        &self.doors
+    }
+
+    /// Leaves the host so many descriptors besides those that it has open; what it may have had before.
+    pub(super) fn limit_descriptors(&self, left: u64) -> Result<Rlimit> {
+        let id = self.pair.host.id();
+        let open = std::fs::read_dir(format!("/proc/{id}/fd"));
+        let open = open
+            .with_context(|| format!("process {id} can't be looked at"))?
+            .count();
+        let limit = open as u64 + left;
+        self.set_descriptors(Rlimit {
+            current: Some(limit),
+            maximum: getrlimit(Resource::Nofile).maximum,
+        })
+    }
+
+    /// Gives the host back what it had.
+    pub(super) fn restore_descriptors(&self, before: Rlimit) -> Result<()> {
+        self.set_descriptors(before).map(drop)
+    }
+
+    fn set_descriptors(&self, limit: Rlimit) -> Result<Rlimit> {
+        let id = i32::try_from(self.pair.host.id())
+            .ok()
+            .and_then(Pid::from_raw);
+        let set = prlimit(id, Resource::Nofile, limit);
+        set.context("the host's limit of open files can't be set")
+    }
+
+    /// Seconds of a core that the host's threads of these names have taken.
+    pub(super) fn threads_use(&self, names: &[&str]) -> Result<f64> {
+        threads_use(self.pair.host.id(), names)
+    }
+
     /// How many sessions the client has had.
     pub(super) fn sessions(&self) -> usize {
         let log = self.dir.path().join("client/log");
@@ -119,26 +171,7 @@ impl Honest {
 
     /// Seconds of a core that the host has taken, and bytes of memory that it has.
     pub(super) fn host_use(&self) -> Result<(f64, f64)> {
-        let id = self.pair.host.id();
-        let read = |file: &str| {
-            std::fs::read_to_string(format!("/proc/{id}/{file}"))
-                .with_context(|| format!("process {id} can't be looked at"))
-        };
-        let stat = read("stat")?;
-        // Behind the name, which may have blanks: state is field 3, the two times 14 and 15 (proc(5)),
-        // in hundredths of a second.
-        let behind = stat.rsplit(')').next().unwrap_or_default();
-        let fields: Vec<f64> = behind
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|field| field.parse().ok())
-            .collect();
-        let status = read("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        let kilobytes = kilobytes.with_context(|| format!("process {id} has ended"))?;
-        Ok((fields.iter().sum::<f64>() / 100.0, kilobytes * 1024.0))
+        use_of(self.pair.host.id())
     }
 
     /// Ends it; when each of the whole frames that the client got was captured.

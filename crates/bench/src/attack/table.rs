@@ -1,7 +1,10 @@
 //! What is measured beside an attack, and the table of it.
 
+use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
+
+use super::core_use::hundredths;
 
 /// Of the whole frames in peace, the share that an attack has to leave (a guess: a second of 60 frames
 /// may lack three on a machine that does other things).
@@ -29,8 +32,25 @@ pub(super) struct Judged {
     pub(super) held: bool,
 }
 
-/// Seconds of a core that a host has taken, and bytes of memory that it has.
+/// Seconds of a core that a host or portal has taken, and bytes of memory that it has.
 pub(super) type HostUse = (f64, f64);
+
+/// Seconds of a core that a process has taken, and bytes of memory that it has.
+///
+/// # Errors
+/// It has ended.
+pub(super) fn use_of(id: u32) -> Result<HostUse> {
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("/proc/{id}/{file}"))
+            .with_context(|| format!("process {id} can't be looked at"))
+    };
+    let stat = read("stat")?;
+    let status = read("status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    let kilobytes = kilobytes.with_context(|| format!("process {id} has ended"))?;
+    Ok((hundredths(&stat) / 100.0, kilobytes * 1024.0))
+}
 
 /// Figures before an attack.
 pub(super) struct Figures {

@@ -28,7 +28,7 @@ use crate::pair::TemporaryDir;
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
-#[command(mut_arg("seconds", |arg| arg.default_value("8")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

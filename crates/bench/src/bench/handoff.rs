@@ -19,6 +19,7 @@ use openuvr_proto::id::{ConfigEpoch, FrameId, SessionId};
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::wire::video::{Extensions, FrameHeader, InputEcho, SlicePlace};
+use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use self::one::{Cell, Pace, WAYS};
@@ -26,6 +27,7 @@ use self::recording::Cost;
 use super::head::keep;
 use super::machine::{Load, Machine, QUIET};
 use super::stats::percentile;
+use crate::lasting;
 use openuvr_runtime::clock;
 
 /// Measure hand-offs between threads, and the sealing of a frame.
@@ -41,8 +43,8 @@ pub(crate) struct Args {
     /// Messages a second
     #[arg(long, default_value_t = 240.0)]
     rate: f64,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 10.0)]
+    /// How long each measurement takes
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = lasting::seconds)]
     seconds: f64,
     /// A second of each, at 1000 messages a second
     #[arg(long, conflicts_with_all = ["rate", "seconds"])]
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (1.0..=10_000.0).contains(&rate) && (0.1..=3600.0).contains(&seconds),
-        "--rate is 1 to 10000, --seconds 0.1 to 3600"
+        WrongUsage::new("--rate is 1 to 10000, --for 0.1s to 1h")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

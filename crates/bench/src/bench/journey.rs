@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use openuvr_media::barcode;
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{Side, Stage};
 use serde::Serialize;
 
 use super::reader::Sighting;
@@ -28,6 +29,8 @@ pub(super) struct Row {
     at: BTreeMap<String, i64>,
     /// Bytes on the wire: its datagrams and what IPv4 and UDP put before each (20 + 8).
     pub(super) wire_bytes: u64,
+    /// How far the client's clock may be off from the host's, in nanoseconds.
+    clock_bound: Option<i64>,
     /// Nanoseconds from the newest input to this frame, if it is the first to show it.
     pub(super) motion_to_photon: Option<i64>,
 }
@@ -89,10 +92,7 @@ const EYES_STEPS: [(&str, &str); 7] = [
 ];
 
 /// How long these steps took for pictures of eyes that were read at these times, and displayed whole.
-pub(crate) fn eyes_steps(
-    record: &str,
-    seen: &[Instant],
-) -> Result<Vec<(&'static str, &'static str, Summary)>> {
+pub(crate) fn eyes_steps(record: &str, seen: &[Instant]) -> Result<Vec<Step>> {
     let rows = parse(record)?;
     let sightings = Vec::from_iter(seen.iter().map(|at| Sighting {
         frame: 0,
@@ -102,19 +102,33 @@ pub(crate) fn eyes_steps(
         inputs: 0,
     }));
     let joined = join(&sightings, &rows);
-    let steps = these_steps(&EYES_STEPS, &sightings, &joined);
-    Ok(steps
-        .iter()
-        .map(|step| (step.from, step.to, step.ms))
-        .collect())
+    Ok(these_steps(&EYES_STEPS, &sightings, &joined))
 }
 
 /// How long one step took.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct Step {
-    pub(super) from: &'static str,
-    pub(super) to: &'static str,
-    pub(super) ms: Summary,
+pub(crate) struct Step {
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+    /// Zero where the second stage came first: stages overlap, and two clocks agree within the bound alone.
+    pub(crate) ms: Summary,
+    /// Of a step from one machine to the other: by how much it may be off, in the mean.
+    pub(crate) bound_ms: Option<f64>,
+}
+
+impl Step {
+    /// The bound, as it stands behind a figure.
+    pub(crate) fn bound(&self) -> String {
+        self.bound_ms
+            .map_or_else(String::new, |bound| format!(" ±{bound:.2} ms"))
+    }
+}
+
+/// Whose clock stamps a place of a step: a stage's side; what is drawn and read from the window is stamped by this
+/// machine, where the record's host is.
+fn side_of(place: &str) -> Side {
+    let stage = Stage::ALL.iter().find(|stage| stage.name() == place);
+    stage.map_or(Side::Host, |stage| stage.side())
 }
 
 /// A display's reader can be ahead of the thread that notes that it handed the picture over.
@@ -135,6 +149,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
     let (outcome, stage, cause) = (column("outcome")?, column("stage")?, column("cause")?);
     let (datagrams, bytes) = (column("datagrams")?, column("bytes")?);
     let motion_to_photon = column("motion_to_photon")?;
+    let clock_bound = column("clock_bound").ok();
     let mut stages: Vec<(usize, &str)> = STEPS
         .iter()
         .flat_map(|(from, to)| [*from, *to])
@@ -161,6 +176,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>> {
                 })
                 .collect(),
             wire_bytes: number(bytes) + number(datagrams) * IP_AND_UDP,
+            clock_bound: clock_bound.and_then(|column| text(column).parse().ok()),
             motion_to_photon: text(motion_to_photon).parse().ok(),
         }
     });
@@ -180,7 +196,7 @@ pub(crate) fn captured_to_submitted(
         row.put_on_our_clock(began);
         let captured = row.at("Captured")?;
         let counts = (window[0].0..window[1].0).contains(&captured);
-        let span = row.at("Submitted")? - captured;
+        let span = (row.at("Submitted")? - captured).max(0);
         counts.then_some(span as f64 / 1e6)
     });
     Ok(spans.collect())
@@ -231,12 +247,19 @@ pub(super) fn these_steps(
     steps
         .iter()
         .filter_map(|&(from, to)| {
-            let ms: Vec<f64> = whole
-                .iter()
-                .filter_map(|(s, row)| Some((at(s, row, to)? - at(s, row, from)?) / 1e6))
-                .collect();
-            let ms = Summary::of(&ms)?;
-            Some(Step { from, to, ms })
+            let took = |(s, row): &(&Sighting, &Row)| {
+                let ms = (at(s, row, to)? - at(s, row, from)?) / 1e6;
+                Some((ms.max(0.0), row.clock_bound.map(|ns| ns as f64 / 1e6)))
+            };
+            let (ms, bounds): (Vec<f64>, Vec<_>) = whole.iter().filter_map(took).unzip();
+            let bounds: Vec<f64> = bounds.into_iter().flatten().collect();
+            let crosses = side_of(from) != side_of(to) && !bounds.is_empty();
+            Some(Step {
+                from,
+                to,
+                ms: Summary::of(&ms)?,
+                bound_ms: crosses.then(|| bounds.iter().sum::<f64>() / bounds.len() as f64),
+            })
         })
         .collect()
 }
@@ -309,6 +332,31 @@ mod tests {
             (first.from, first.to, first.ms.count, first.ms.max),
             ("drawn", "Captured", 2, 1.0)
         );
+    }
+
+    /// A frame of which all was at the client before the encoder's call had returned.
+    #[test]
+    fn a_step_between_two_clocks_has_a_bound_and_is_never_negative() {
+        let row = "1,7,whole,,,1000000,1000000,2000000,5000000,2000000,5000000,3000000,4100000,\
+                   6000000,7000000,150000,2,100,";
+        let rows = parse(&format!("{HEADER}\n{row}")).unwrap();
+        let sightings = [sighting(1, 900, 7_500)];
+        let joined = join(&sightings, &rows);
+        let steps = steps(&sightings, &joined);
+        let step = |from: &str, to: &str| {
+            let found = steps.iter().find(|step| (step.from, step.to) == (from, to));
+            let found = found.unwrap();
+            (found.ms.p50, found.bound())
+        };
+        assert_eq!(
+            step("Encoded", "Recoverable"),
+            (0.0, " ±0.15 ms".to_owned())
+        );
+        assert_eq!(
+            step("FirstSent", "FirstReceived"),
+            (1.0, " ±0.15 ms".to_owned())
+        );
+        assert_eq!(step("Recoverable", "Decoded"), (1.9, String::new()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use openuvr_proto::units::Size;
+use openuvr_terminal::usage::WrongUsage;
 
 use super::codec::{self, How};
 use super::machine::Machine;
@@ -20,6 +21,7 @@ use super::report_text;
 use super::rig::{Rig, Setup, Source, Streamed};
 use super::sched::Sched;
 use super::verdict::LEAST_WHOLE;
+use crate::lasting;
 use crate::pair::TemporaryDir;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
@@ -50,8 +52,8 @@ pub(crate) struct Args {
     /// Bitrate given to the host (default: what the case or, for --size, 720p is given)
     #[arg(long)]
     bitrate: Option<String>,
-    /// Seconds to measure the floor, and the stream, of each case
-    #[arg(long, default_value_t = 20)]
+    /// How long to measure the floor, and the stream, of each case
+    #[arg(long = "for", value_name = "TIME", default_value = "20s", value_parser = lasting::whole_seconds)]
     seconds: u32,
     /// Key presses to measure on each display; 0 measures none
     #[arg(long, default_value_t = 50)]
@@ -134,11 +136,11 @@ const DEFAULT_ENCODER: &str = "x264";
 
 /// Measures, prints, and writes the samples.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.seconds >= 1, "--seconds must be at least 1");
+    ensure!(args.seconds >= 1, WrongUsage::new("--for is at least 1s"));
     let settings = settings(args);
     ensure!(
         args.host_csv.is_none() || settings.len() == 1,
-        "--host-csv keeps one record: choose one of --cases"
+        WrongUsage::new("--host-csv keeps one record: choose one of --cases")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let (mut reports, mut failed) = (Vec::new(), Vec::new());

@@ -18,6 +18,7 @@ use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_lab::wifi::words;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::{Bitrate, Size};
+use openuvr_terminal::usage::WrongUsage;
 
 use super::emulated::Emulated;
 use super::journey::{self, Row};
@@ -25,6 +26,7 @@ use super::machine::{Load, Machine, QUIET};
 use super::rig::pass;
 use super::sched::{Part, Sched};
 use crate::display::VirtualDisplay;
+use crate::lasting;
 use crate::pair::{self, Pair, TemporaryDir};
 use crate::screen::Screen;
 use figures::{Figures, Measured, Recorded};
@@ -42,7 +44,7 @@ use openuvr_terminal::wrap::wrapped;
 ///
 /// `loss` loses 1 % of the datagrams, each by itself. `bursts` loses 2 % in bursts of 4, with a delay
 /// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for
-/// --seconds; of it the longest freeze is told, the p99 from two seconds after the drop to the end of
+/// --for; of it the longest freeze is told, the p99 from two seconds after the drop to the end of
 /// the narrow part, and how long it takes until the rate is back. `start` carries 8 Mb/s behind 64 KiB
 /// of queue, less than the stream's 10, and counts from the very first frame on.
 ///
@@ -67,8 +69,8 @@ pub(crate) struct Args {
         default_value = "skip-back"
     )]
     recovery: Vec<String>,
-    /// Seconds to measure each case (narrow: each of its three parts)
-    #[arg(long, default_value_t = 15.0)]
+    /// How long to measure each case (narrow: each of its three parts)
+    #[arg(long = "for", value_name = "TIME", default_value = "15s", value_parser = lasting::seconds)]
     seconds: f64,
     /// Size of the scene
     #[arg(long, default_value = "1280x720")]
@@ -202,10 +204,10 @@ impl Case {
 
 /// Measures, prints, and writes the figures.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    ensure!(args.seconds >= 1.0, "--seconds must be at least 1");
+    ensure!(args.seconds >= 1.0, WrongUsage::new("--for is at least 1s"));
     ensure!(
         args.host_csv.is_none() || args.cases.len() * args.recovery.len() == 1,
-        "--host-csv keeps one record: choose one of --cases, and one --recovery"
+        WrongUsage::new("--host-csv keeps one record: choose one of --cases, and one --recovery")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     println!("machine  {}", Machine::this());

@@ -11,11 +11,13 @@ use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::motion::{Track, Velocity, carried};
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::time::Instant;
+use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use self::motion::{Motion, Place};
 use super::head::keep;
 use super::stats::percentile;
+use crate::lasting;
 
 /// Measure how far off the prediction of a head's pose is, against how far ahead it looks.
 ///
@@ -30,8 +32,8 @@ pub(crate) struct Args {
     /// Samples a second that the tracker takes
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
-    /// Seconds of a generated motion
-    #[arg(long, default_value_t = 300.0)]
+    /// How long a generated motion is
+    #[arg(long = "for", value_name = "TIME", default_value = "300s", value_parser = lasting::seconds)]
     seconds: f64,
     /// Write prediction.json into this folder
     #[arg(long, value_name = "FOLDER")]
@@ -86,7 +88,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (20.0..=2000.0).contains(&args.rate) && (1.0..=36_000.0).contains(&args.seconds),
-        "--rate is 20 to 2000, --seconds 1 to 36000"
+        WrongUsage::new("--rate is 20 to 2000, --for 1s to 10h")
     );
     let (motion, what) = match &args.motion {
         Some(file) => {

@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use openuvr_proto::units::Size;
+use openuvr_terminal::usage::WrongUsage;
 
 use super::machine::Machine;
 use crate::display::VirtualDisplay;
+use crate::lasting;
 use clips::{Content, Format, Kept};
 use condition::{Condition, Stop, Vary, point_of};
 use figures::{Measured, Table};
@@ -75,8 +77,8 @@ pub(crate) struct Args {
     /// What the stream aims at (the paper's)
     #[arg(long, default_value = "3M")]
     bitrate: String,
-    /// Seconds to measure each point; 150 frames make a batch
-    #[arg(long, default_value_t = 6.0)]
+    /// How long to measure each point; 150 frames make a batch
+    #[arg(long = "for", value_name = "TIME", default_value = "6s", value_parser = lasting::seconds)]
     seconds: f64,
     /// Few points of two seconds, the scene only, 640x360: shows that it works, in less than 45 s
     #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
@@ -111,21 +113,26 @@ fn content(text: &str) -> Result<Content, String> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (0.5..=30.0).contains(&args.seconds),
-        "--seconds must be 0.5 to 30: all pictures of a point are kept in memory"
+        WrongUsage::new("--for is 0.5s to 30s: all pictures of a point are kept in memory")
     );
     ensure!(
         args.points.is_empty() || args.vary.len() == 1,
-        "--points are those of one axis: give one of --vary"
+        WrongUsage::new("--points are those of one axis: give one of --vary")
     );
     let valid = |vary: Vary| args.points.iter().all(|point| vary.allows(*point));
     ensure!(
         args.vary.iter().copied().all(valid),
-        "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+        WrongUsage::new(
+            "--points: a delay is at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+        )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let mut table = Table::new(Machine::this(), args.bitrate.clone(), args.fps);
     let contents = args.contents();
-    ensure!(!contents.is_empty(), "--no-scene needs a --clip");
+    ensure!(
+        !contents.is_empty(),
+        WrongUsage::new("--no-scene needs a --clip")
+    );
     for content in contents {
         let format = Format {
             size: if args.quick {

@@ -104,10 +104,11 @@ fn print_steps(report: &Report) {
     );
     for step in &stream.steps {
         println!(
-            "{:<32} {:>7.2} {:>7.2}",
+            "{:<32} {:>7.2} {:>7.2}{}",
             format!("  {} -> {}", step.from, step.to),
             step.ms.p50 * scale,
-            step.ms.p99 * scale
+            step.ms.p99 * scale,
+            step.bound()
         );
     }
 }

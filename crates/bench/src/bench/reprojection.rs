@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use openuvr_proto::units::Size;
+use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use self::run::Asked;
@@ -20,6 +21,7 @@ use super::head::keep;
 use super::machine::{Load, Machine};
 use super::stats::percentile;
 use crate::display::VirtualDisplay;
+use crate::lasting;
 use crate::pair::TemporaryDir;
 
 /// Measure the angle by which pictures are off while the head turns.
@@ -41,8 +43,8 @@ pub(crate) struct Args {
     /// Round trips to emulate, in milliseconds
     #[arg(long, value_delimiter = ',', default_value = "0,20,50,100,200")]
     round_trips: Vec<u32>,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 4.0)]
+    /// How long each measurement takes
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = lasting::seconds)]
     seconds: f64,
     /// What re-aims: software, gl, or both (without a graphics card gl is software, too, but not ours)
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
@@ -109,17 +111,17 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (64..=2048).contains(&args.eye) && args.eye.is_multiple_of(2),
-        "--eye is an even number of 64 to 2048"
+        WrongUsage::new("--eye is an even number of 64 to 2048")
     );
     ensure!(
         (1.0..=240.0).contains(&args.rate)
             && (1.0..=300.0).contains(&args.speed)
             && (0.5..=600.0).contains(&args.seconds),
-        "--rate is 1 to 240, --speed 1 to 300, --seconds 0.5 to 600"
+        WrongUsage::new("--rate is 1 to 240, --speed 1 to 300, --for 0.5s to 10m")
     );
     ensure!(
         args.round_trips.iter().all(|ms| *ms <= 2000),
-        "--round-trips are at most 2000"
+        WrongUsage::new("--round-trips are at most 2000")
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let before = Load::now();

@@ -17,6 +17,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::client::config::PortalWord;
 use openuvr_runtime::client::link::{PortalLink, key_of};
 use openuvr_runtime::clock;
+use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,6 +26,7 @@ use super::journey::{self, Row};
 use super::machine::{Load, Machine, QUIET, memory_mib};
 use super::stats::{Range, Summary};
 use crate::child::Child;
+use crate::lasting;
 use crate::pair::{TemporaryDir, wait_for};
 use crate::programs::{openuvr, program};
 
@@ -46,8 +48,8 @@ pub(crate) struct Args {
     /// Bitrate of each session
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 10.0)]
+    /// How long each measurement takes
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = lasting::seconds)]
     seconds: f64,
     /// Sessions to end with
     #[arg(long, default_value_t = 32)]
@@ -131,9 +133,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     ensure!(
         (0.5..=3600.0).contains(&seconds),
-        "--seconds {seconds} is out of range: choose 0.5 to 3600"
+        WrongUsage::new("--for is 0.5s to 1h")
     );
-    ensure!(most > 0, "--most must be at least 1");
+    ensure!(most > 0, WrongUsage::new("--most must be at least 1"));
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let dir = TemporaryDir::new()?;
     let application = application(args)?;

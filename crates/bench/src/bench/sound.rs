@@ -35,7 +35,7 @@ use rows::{LinkRow, Report, Row, Targets};
 /// repetitions that take turns. Then the same over links that lose 1 % of the datagrams, and 2 % in bursts of
 /// 4. Needs PulseAudio.
 #[derive(clap::Args, Clone, Debug)]
-#[command(mut_arg("seconds", |arg| arg.default_value("8")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

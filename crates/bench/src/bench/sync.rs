@@ -27,7 +27,7 @@ use crate::pair::TemporaryDir;
 /// display, submitted from within the host, and submitted with waiting. Medians and ranges over
 /// repetitions that take turns.
 #[derive(clap::Args, Clone, Debug)]
-#[command(mut_arg("seconds", |arg| arg.default_value("6")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

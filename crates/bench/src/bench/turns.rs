@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use openuvr_proto::units::Size;
+use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use super::rig::Setup;
 use super::sched::Sched;
+use crate::lasting;
 
 /// The options of each of them; where a bench has another default, it says so itself.
 #[derive(clap::Args, Clone, Debug)]
@@ -25,8 +27,8 @@ pub(super) struct Asked {
     /// How often each is measured
     #[arg(long, default_value_t = 5)]
     repetitions: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 4.0)]
+    /// How long each measurement takes
+    #[arg(long = "for", value_name = "TIME", default_value = "4s", value_parser = lasting::seconds)]
     seconds: f64,
     /// One short repetition: shows that it works
     #[arg(long, conflicts_with_all = ["repetitions", "seconds"])]
@@ -54,10 +56,13 @@ impl Turns {
             quick,
             ..
         } = *asked;
-        ensure!(repetitions >= 1, "--repetitions must be at least 1");
+        ensure!(
+            repetitions >= 1,
+            WrongUsage::new("--repetitions must be at least 1")
+        );
         ensure!(
             (0.1..=3600.0).contains(&seconds),
-            "--seconds {seconds} is out of range: choose 0.1 to 3600"
+            WrongUsage::new("--for is 0.1s to 1h")
         );
         let (repetitions, seconds) = match quick {
             true => (1, short),

@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use openuvr_lab::link::Impairment;
 use openuvr_proto::units::Bitrate;
+use openuvr_terminal::usage::WrongUsage;
 use serde::Serialize;
 
 use self::company::Beside;
@@ -48,7 +49,7 @@ use crate::sound::{CLIENT_SINK, HOST_SINK, SoundServer};
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
-#[command(mut_arg("seconds", |arg| arg.default_value("8")))]
+#[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
@@ -122,7 +123,10 @@ struct Skipped {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.asked, 2.5)?;
     let bitrate: Bitrate = args.asked.bitrate.parse()?;
-    ensure!(bitrate.0 >= 100_000, "--bitrate must be at least 100K");
+    ensure!(
+        bitrate.0 >= 100_000,
+        WrongUsage::new("--bitrate must be at least 100K")
+    );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let missing = players::missing();
     let program = match chromium::program() {

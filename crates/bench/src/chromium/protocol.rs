@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 /// Names of the program, the first that there is.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// No window, no GPU, nothing in the background; WebGL by software (SwiftShader). Its sandbox is off, since it does not start for root with it:
+/// No window.
+const HIDDEN: &str = "--headless=new";
+
+/// No GPU, nothing in the background; WebGL by software (SwiftShader). Its sandbox is off, since it does not start for root with it:
 /// only for pages of one's own host.
-const ARGUMENTS: &str = "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run \
+const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
-    --use-angle=swiftshader --remote-debugging-pipe about:blank";
+    --use-angle=swiftshader --remote-debugging-pipe";
 
 /// Messages that wait to be looked at; those beyond hold the browser up.
 const WAITING: usize = 4096;
@@ -46,9 +49,14 @@ pub(crate) fn version(program: &str) -> Option<String> {
 /// How it is started with an empty profile in `folder`: it reads commands from its standard input, and
 /// answers on its standard output.
 pub(crate) fn command(program: &str, folder: &Path) -> Command {
+    command_with(program, folder, HIDDEN)
+}
+
+/// The same with other arguments in place of the one that has no window shown; the last of two that contradict counts.
+pub(crate) fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     // It reads from descriptor 3 and writes to 4; paths may contain anything, so that they are words.
     let line = format!(
-        "exec {program} --user-data-dir=\"$1\" {ARGUMENTS} 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
+        "exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
     );
     let mut command = Command::new("sh");
     let [profile, log] = ["profile", "chromium.log"].map(|name| folder.join(name));

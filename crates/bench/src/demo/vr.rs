@@ -119,10 +119,11 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let right = table::tell(&seen, &handed, way);
     let record = std::fs::read_to_string(&csv).context("the host left no record")?;
     let times: Vec<_> = seen.iter().map(|seen| seen.at).collect();
-    for (from, to, ms) in eyes_steps(&record, &times)? {
-        let step = format!("{from} -> {to}");
+    for step in eyes_steps(&record, &times)? {
+        let (name, ms) = (format!("{} -> {}", step.from, step.to), step.ms);
+        let bound = step.bound();
         println!(
-            "demo: {step:<44} p50 {:>6.1} ms, p99 {:>6.1} ms, of {}",
+            "demo: {name:<44} p50 {:>6.1} ms, p99 {:>6.1} ms{bound}, of {}",
             ms.p50, ms.p99, ms.count
         );
     }

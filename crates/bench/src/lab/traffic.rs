@@ -20,6 +20,7 @@ use openuvr_lab::traffic::join::{Joined, join};
 use openuvr_lab::traffic::reader::Window;
 use openuvr_lab::traffic::{Analysis, analyse};
 use openuvr_proto::units::Bitrate;
+use openuvr_terminal::usage::WrongUsage;
 use serde_json::json;
 
 use super::folder::Folder;
@@ -146,11 +147,11 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     }
     ensure!(
         args.end.is_none() || args.files.len() == 1,
-        "--end is for a single capture: of two the first is the server's"
+        WrongUsage::new("--end is for a single capture: of two the first is the server's")
     );
     ensure!(
         args.lasting.is_none_or(|lasting| !lasting.is_zero()),
-        "--for 0s finds nothing: 30s"
+        WrongUsage::new("--for 0s finds nothing: 30s")
     );
     let window = Window {
         from: nanos(args.from)?,

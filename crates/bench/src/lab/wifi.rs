@@ -17,6 +17,7 @@ use anyhow::{Result, ensure};
 use openuvr_lab::script;
 use openuvr_lab::wifi::study::Repetition;
 use openuvr_lab::wifi::{Nanos, words};
+use openuvr_terminal::usage::WrongUsage;
 
 use super::folder::Folder;
 
@@ -97,8 +98,14 @@ struct RunSettings {
 /// # Errors
 /// What is impossible or went wrong, in one line.
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
-    ensure!(args.runs > 0, "--runs 0 finds nothing: at least 1");
-    ensure!(!args.lasting.is_zero(), "--for 0s finds nothing: 10s");
+    ensure!(
+        args.runs > 0,
+        WrongUsage::new("--runs 0 finds nothing: at least 1")
+    );
+    ensure!(
+        !args.lasting.is_zero(),
+        WrongUsage::new("--for 0s finds nothing: 10s")
+    );
     let settings = RunSettings {
         repetition: Repetition {
             runs: args.runs,

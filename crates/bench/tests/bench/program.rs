@@ -49,9 +49,13 @@ fn what_is_wrong_and_its_exit_code_pass_through() {
     let [program, _] = built();
     for (words, said) in [
         (
-            &["demo", "--seconds", "-5"][..],
-            "openuvr: invalid value '-5' for '--seconds <SECONDS>': -5 is not in 0..=4294967295; \
-             `openuvr demo --help` names all\n",
+            &["demo", "--for", "-5s"][..],
+            "openuvr: invalid value '-5s' for '--for <TIME>': `-5s` must begin with a number, and end in its \
+             unit: 5ms, 8M, 1%; `openuvr demo --help` names all\n",
+        ),
+        (
+            &["bench", "handoff", "--for", "0s"],
+            "openuvr: --rate is 1 to 10000, --for 0.1s to 1h\n",
         ),
         (
             &["bench", "latncy"],

@@ -23,8 +23,8 @@ fn what_is_seen_follows_the_head_and_not_the_host() {
     let more = [
         "--round-trips",
         "600",
-        "--seconds",
-        "3",
+        "--for",
+        "3s",
         "--with",
         "software,gl",
     ];

@@ -49,7 +49,7 @@ fn a_time_that_is_too_short_to_judge_is_refused_at_once() {
         .args(["lab", "soak", "--for", "1s", "--every", "1s"])
         .output()
         .expect("it runs");
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(2));
     let error = String::from_utf8_lossy(&out.stderr);
     assert!(error.contains("--for must be at least 16 times"), "{error}");
 }

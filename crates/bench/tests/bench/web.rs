@@ -159,10 +159,10 @@ fn without_a_browser_the_bench_says_what_to_install() {
     assert_eq!(left["skipped"], "install chromium ffmpeg");
 }
 
-/// What a demo of so many seconds says, on both; `path`: nothing but what lies there is installed.
+/// What a demo that lasts for this time says, on both; `path`: nothing but what lies there is installed.
 fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
     let mut command = openuvr_bench();
-    command.args(["demo", "--web", "--size", "640x360", "--seconds", seconds]);
+    command.args(["demo", "--web", "--size", "640x360", "--for", seconds]);
     command.arg("--out").arg(&folder.0);
     if let Some(path) = path {
         command.env("PATH", path);
@@ -180,7 +180,7 @@ fn a_demo_without_a_browser_says_how_to_open_the_page() {
         return;
     }
     let folder = Folder::new("demo-none");
-    let (text, errors) = demo(&folder, "1", Some(little(&folder)));
+    let (text, errors) = demo(&folder, "1s", Some(little(&folder)));
     assert!(text.contains("there is no Chromium here"), "{text}");
     let page = text
         .split("open https://127.0.0.1:")
@@ -202,7 +202,7 @@ fn a_demo_shows_the_page_in_a_browser() {
         return;
     }
     let folder = Folder::new("demo-web");
-    let (text, _) = demo(&folder, "5", None);
+    let (text, _) = demo(&folder, "5s", None);
     assert!(
         text.contains("the page's picture matches the host's"),
         "{text}"

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use openuvr_terminal::usage::WrongUsage;
 
 const WORDS: &str = "words";
 
@@ -35,7 +36,9 @@ pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
         && option.as_encoded_bytes().starts_with(b"-")
     {
         let option = option.to_string_lossy();
-        anyhow::bail!("unexpected argument '{option}' found; --help lists the options");
+        anyhow::bail!(WrongUsage::new(format!(
+            "unexpected argument '{option}' found; --help lists the options"
+        )));
     }
     Ok(words)
 }

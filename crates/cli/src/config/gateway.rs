@@ -8,7 +8,7 @@ use super::host::HostConfig;
 use super::{Effective, Given, Refused, Setting, Settings};
 
 /// What a gateway has a choice of; all else is the application's.
-const ITS_OWN: [&str; 13] = [
+const ITS_OWN: [&str; 16] = [
     "config-dir",
     "log",
     "name",
@@ -21,7 +21,10 @@ const ITS_OWN: [&str; 13] = [
     "web-cert",
     "web-key",
     "web-ice",
+    "web-ice-file",
     "web-address",
+    "web-origin",
+    "web-proxy",
 ];
 
 const SOCKET: &str = "socket";

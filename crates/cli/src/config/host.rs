@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 use openuvr_gateway::PublicAddress;
+use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
 use openuvr_media::audio::opus;
 use openuvr_media::encode::{self, Pixels};
@@ -28,7 +29,7 @@ use tracing::Level;
 use super::kind::{
     Choice, LinkName, Pin, Realtime, Region, TableMode, WindowName, address, address_or, bitrate,
     choice, choices, cores, count, flag, ice_servers, number, optional, path, pin,
-    public_addresses, region, size, text, ticket_key, time, uuid, window,
+    public_addresses, region, size, text, ticket_key, time, uuid, web_origins, web_proxies, window,
 };
 use super::{
     Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Setting, Settings, Surroundings, apart,
@@ -268,8 +269,8 @@ the last counts. --help says more on each than -h.";
             web: Option<SocketAddr> = "web", optional(address_or("[::]:4711")),
                 Default::Unset("no browsers");
             /// The page's certificate: a chain in PEM form.
-            /// Without it the host makes one for itself, which browsers ask about at the first visit: compare
-            /// the fingerprint that the host shows.
+            /// Without it the host makes one for itself, and renews it. Browsers ask about it at the first visit:
+            /// compare the fingerprint that the host shows, or let them trust it (`openuvr web-certificate`).
             web_cert: Option<PathBuf> = "web-cert", optional(path("FILE")),
                 Default::Unset("one that the host makes");
             /// The key of that certificate, in PEM form.
@@ -277,15 +278,26 @@ the last counts. --help says more on each than -h.";
             /// Servers of STUN and TURN that the page asks for ways to this host.
             /// For browsers behind a network that lets no UDP through but to a relay: stun:HOST[:PORT],
             /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], turns: for TLS, with commas between. The relay
-            /// has to reach this host. Only pages that have logged in hear of them; keep the secret in the
-            /// file of settings, since other programs see command lines. Of those with stun: the host asks, too,
-            /// where they see it, and tells pages so.
+            /// has to reach this host. Only pages that have logged in hear of them. Of those with stun: the host
+            /// asks, too, where they see it, and tells pages so. Other users of the machine read command lines:
+            /// name servers with a secret in the file of settings, or by web-ice-file.
             web_ice: Vec<IceServer> = "web-ice", ice_servers(), Default::Unset("the browser's own addresses");
+            /// A file with such servers, one a line.
+            /// They are added to those of web-ice. The file should be readable for this user alone.
+            web_ice_file: Option<PathBuf> = "web-ice-file", optional(path("FILE")), Default::Unset("");
             /// Addresses that a translator gives this host, IP[:PORT].
             /// For a host behind a home router, or on a cloud machine with a private address: pages are told
             /// of them for media, and the person for the page. Without a port it is that of --web; the
             /// translator has to pass TCP and UDP on to there. With commas between. docs/clients.md says more.
             web_address: Vec<PublicAddress> = "web-address", public_addresses(), Default::Unset("the host's own addresses");
+            /// Origins of the page behind a reverse proxy, https://NAME[:PORT].
+            /// As the browser's address bar shows them. Without it only pages count whose name is the one that the
+            /// request names (the header Host). With commas between. docs/clients.md has settings of nginx and Caddy.
+            web_origin: Vec<WebOrigin> = "web-origin", web_origins(), Default::Unset("the host's own names");
+            /// Addresses of reverse proxies in front of the page, IP[/BITS].
+            /// Their header X-Forwarded-For counts: log-ins and wrong PINs are counted by the browser's own address.
+            /// With commas between.
+            web_proxy: Vec<ProxyNetwork> = "web-proxy", web_proxies(), Default::Unset("none");
         }
         "Video players" {
             /// Let video players watch, by RTSP: ffplay, mpv, VLC, GStreamer.
@@ -309,8 +321,8 @@ the last counts. --help says more on each than -h.";
         }
         "Sound" {
             /// What clients hear.
-            /// `auto`: what this machine plays, by PulseAudio or PipeWire, if one runs; with `openuvr run` what
-            /// the game plays, which is then heard at the clients alone. `off`: nothing; `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
+            /// `auto`: what this machine plays on its default sink, by PulseAudio or PipeWire, if one runs, also
+            /// when another sink becomes the default; with `openuvr run` what the game plays, which is then heard at the clients alone. `off`: nothing; `pulse:NAME`: what goes to that sink, or comes from that source (`pactl list short`);
             /// `tone:440`: a test tone.
             sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
             /// Where the player's microphone is heard.
@@ -502,8 +514,16 @@ impl HostConfig {
             () if self.web.is_none() && !self.web_ice.is_empty() => {
                 "web-ice is for browsers: it needs web"
             }
+            () if self.web.is_none() && self.web_ice_file.is_some() => {
+                "web-ice-file is for browsers: it needs web"
+            }
             () if self.web.is_none() && !self.web_address.is_empty() => {
                 "web-address is for browsers: it needs web"
+            }
+            () if self.web.is_none()
+                && !(self.web_origin.is_empty() && self.web_proxy.is_empty()) =>
+            {
+                "web-origin and web-proxy are about the page: they need web"
             }
             () if self.record.is_none() && self.record_overwrite => {
                 "record-overwrite is about the file of a recording: it needs record"

@@ -11,8 +11,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use openuvr_gateway::PublicAddress;
+use openuvr_gateway::forwarded::{ProxyNetwork, WebOrigin};
 use openuvr_gateway::ice::IceServer;
+use openuvr_net::address::parse_address;
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::control::pairing;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
@@ -175,6 +178,32 @@ pub(super) fn public_addresses() -> Kind<Vec<PublicAddress>> {
         range: String::new(),
         allowed: "an address as in 203.0.113.7, 203.0.113.7:4711, 2001:db8::7 or [2001:db8::7]:4711, or several \
                   of them with commas between"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
+        absent: Some(Vec::new),
+    }
+}
+
+pub(super) fn web_origins() -> Kind<Vec<WebOrigin>> {
+    Kind {
+        placeholder: "https://NAME,…",
+        range: String::new(),
+        allowed: "an origin as in https://play.example.org or https://play.example.org:8443, or several of them with \
+                  commas between"
+            .to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
+        absent: Some(Vec::new),
+    }
+}
+
+pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
+    Kind {
+        placeholder: "IP[/BITS],…",
+        range: String::new(),
+        allowed: "an address or a network as in 127.0.0.1, 10.0.0.0/8 or 2001:db8::/64, or several of them with \
+                  commas between"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
@@ -399,9 +428,11 @@ pub(super) fn address() -> Kind<SocketAddr> {
     Kind {
         placeholder: "ADDR:PORT",
         range: String::new(),
-        allowed: "an address and a port, such as 192.168.1.5:4710 or [::]:4710".to_owned(),
+        allowed: "an address and a port, such as 192.168.1.5:4710, [::]:4710, or with an interface of this \
+                  machine [fe80::1%eth0]:4710"
+            .to_owned(),
         form: Form::Text,
-        parse: Box::new(|text| text.parse().ok()),
+        parse: Box::new(|text| parse_address(text).ok()),
         absent: None,
     }
 }
@@ -467,9 +498,11 @@ pub(super) fn pin() -> Kind<Pin> {
         range: "4–12 digits".to_owned(),
         allowed: "4 to 12 digits (in a file: between quotes)".to_owned(),
         form: Form::Text,
+        // Pasted ones may have blanks.
         parse: Box::new(|text| {
-            let digits = text.bytes().all(|b| b.is_ascii_digit());
-            (digits && (4..=12).contains(&text.len())).then(|| Pin(text.to_owned()))
+            pairing::Pin::parse(text)
+                .ok()
+                .map(|pin| Pin(pin.to_string()))
         }),
         absent: None,
     }

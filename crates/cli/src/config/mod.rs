@@ -24,6 +24,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -34,10 +35,20 @@ pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;
+use openuvr_terminal::usage::WrongUsage;
 
 use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
 pub(crate) use self::xr::XrConfig;
+
+/// A time on the command line of a subcommand without settings.
+///
+/// # Errors
+/// What a time is.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let kind = kind::time();
+    (kind.parse)(text).ok_or(format!("not {}", kind.allowed))
+}
 
 /// A role that can be configured.
 pub(crate) trait Settings: Sized {
@@ -133,10 +144,10 @@ pub(crate) trait Settings: Sized {
         let mut in_file = match &file {
             Some(path) if path.exists() || !may_be_missing => {
                 let Some(text) = read_text(path)? else {
-                    bail!(
+                    bail!(WrongUsage::new(format!(
                         "can't read the settings in {}: there is no such file",
                         path.display()
-                    );
+                    )));
                 };
                 file::read(&text, path, &table, Self::ROLE)?
             }
@@ -158,11 +169,12 @@ pub(crate) trait Settings: Sized {
             let value = value.or_else(|| setting.default.value(surroundings));
             match (value, setting.default) {
                 (Some(value), _) => _ = given.0.insert(setting.key, value),
-                (None, Default::From(what, _)) if !setting.optional => bail!(
-                    "--{} is missing: there is no {what} here; give --{0} {}",
-                    setting.key,
-                    setting.placeholder
-                ),
+                (None, Default::From(what, _)) if !setting.optional => {
+                    bail!(WrongUsage::new(format!(
+                        "--{} is missing: there is no {what} here; give --{0} {}",
+                        setting.key, setting.placeholder
+                    )))
+                }
                 (None, _) => {}
             }
         }
@@ -170,7 +182,9 @@ pub(crate) trait Settings: Sized {
         config.agree()?;
         let printed = if save {
             let Some(file) = file else {
-                bail!("there is no folder for settings here: say where with --config FILE");
+                bail!(WrongUsage::new(
+                    "there is no folder for settings here: say where with --config FILE"
+                ));
             };
             let file = file::write(&file, &print::toml::<Self>(&table, &given, false))?;
             Some(format!("the settings are in {}\n", file.display()))
@@ -444,12 +458,17 @@ const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or 
 pub(crate) struct Refused(String);
 
 impl Refused {
+    /// Whether words or settings are wrong, whatever the machine has: a missing display is its own fault.
+    pub(crate) fn is_usage(&self) -> bool {
+        !self.0.starts_with(NO_DISPLAY)
+    }
+
     /// The same, with what these surroundings have to do with it.
     fn at(self, surroundings: &Surroundings) -> Refused {
         match &surroundings.wayland {
             Some(wayland) if self.0 == NO_DISPLAY => Refused(format!(
                 "{NO_DISPLAY}; the Wayland session {wayland} alone won't do: its Xwayland, if it has \
-                 one, is such a display"
+                 one, is a display for a client; a host streams single windows of it (--window)"
             )),
             _ => self,
         }

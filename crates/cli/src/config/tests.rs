@@ -479,7 +479,7 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
         (
             "bind",
             "4710",
-            "an address and a port, such as 192.168.1.5:4710 or [::]:4710",
+            "an address and a port, such as 192.168.1.5:4710, [::]:4710, or with an interface of this machine [fe80::1%eth0]:4710",
         ),
         ("link", "tcp", "one of udp-gso, raw, raw-ring, xdp, udp"),
         ("pin", "123", "4 to 12 digits (in a file: between quotes)"),

@@ -32,11 +32,16 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
         return vec![Finding::missing(
             "display",
             "no X display is named",
-            "run this inside the X session (or through Xwayland), or give --display :0; a virtual \
-             one: Xvfb :99 -screen 0 1280x720x24",
+            match role.hosts() {
+                true => {
+                    "run this inside the X session, or give --display :0; a virtual one: openuvr host \
+                     --virtual 1280x720 -- COMMAND"
+                }
+                false => "run this inside the X session, or through Xwayland, or give --display :0",
+            },
         )];
     };
-    let (conn, screen) = match display::connect(name) {
+    let (conn, number) = match display::connect(name) {
         Ok(connected) => connected,
         Err(why) => {
             let (why, question) = why.rsplit_once(": ").unwrap_or((&why, ""));
@@ -44,14 +49,22 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
         }
     };
     let mut findings = Vec::new();
-    if let Some(screen) = conn.setup().roots.get(screen) {
+    if let Some(screen) = conn.setup().roots.get(number) {
         let (width, height) = (screen.width_in_pixels, screen.height_in_pixels);
         findings.push(Finding::ok("display", format!("{name}, {width}x{height}")));
         findings.push(refresh(&conn, screen));
     }
     if role.hosts() {
         findings.push(needs(&conn, "host's extensions", HOST_NEEDS));
-        findings.push(captures(name));
+        findings.push(match display::is_rootless_xwayland(&conn, number) {
+            true => Finding::better(
+                "capture",
+                "this is the Xwayland of a Wayland session, whose desktop no X11 program sees",
+                "stream one X11 window (--window TITLE) or an application (openuvr run, openuvr host \
+                 --virtual 1280x720 -- COMMAND), or log in to an X11 session",
+            ),
+            false => captures(name),
+        });
     }
     if role.shows() {
         findings.push(needs(&conn, "client's extensions", CLIENT_NEEDS));
@@ -89,7 +102,7 @@ fn captures(display: &str) -> Finding {
         Err(why) => Finding::missing(
             "capture",
             why.to_string(),
-            "use a display of 24 bits a pixel on this machine",
+            "use a display of 8, 15, 16, 24 or 30 bits a pixel on this machine",
         ),
     }
 }

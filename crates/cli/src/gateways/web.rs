@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
 use openuvr_gateway::{Certificate, Gateway, Setup};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::trust_store::DeviceStore;
 
 use super::url::authority;
 use crate::config::HostConfig;
@@ -28,13 +30,21 @@ pub(super) fn open(
         },
         _ => Certificate::Own(config.config_dir.clone()),
     };
+    let mut ice_servers = config.web_ice.clone();
+    if let Some(file) = &config.web_ice_file {
+        let read = IceServer::read_file(file);
+        ice_servers.extend(read.map_err(|why| anyhow!("--web-ice-file: {why}"))?);
+    }
     let setup = Setup {
         bind,
         certificate,
         name: config.name.clone(),
-        ice_servers: config.web_ice.clone(),
+        ice_servers,
         addresses: config.web_address.clone(),
         lease: lease.cloned(),
+        devices: DeviceStore::open(&config.config_dir).map_err(|e| anyhow!("--web: {e}"))?,
+        origins: config.web_origin.clone(),
+        proxies: config.web_proxy.clone(),
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
@@ -51,5 +61,8 @@ pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
     for place in places {
         let place = authority(place, &config.name);
         eprintln!("openuvr {who}: browsers: https://{place}/, certificate {fingerprint}");
+    }
+    for origin in &config.web_origin {
+        eprintln!("openuvr {who}: browsers: {origin}/, by a reverse proxy");
     }
 }

@@ -100,6 +100,13 @@ impl Announcer {
             Line::Pairing(words) if words.starts_with("pairing is closed") => {
                 self.pairing_until = None;
             }
+            Line::Pairing(words) => {
+                let open = words.strip_prefix("pairing is open for ");
+                let seconds = open.and_then(|rest| rest.split(' ').next()?.parse().ok());
+                if let Some(seconds) = seconds {
+                    self.pairs_until(now + Duration::from_secs(seconds));
+                }
+            }
             _ => {}
         }
     }

@@ -94,6 +94,8 @@ struct Journey {
     at_least: Spread,
     /// How old displayed frames were, as [`DisplayLatency::named`] has it.
     ages: [Spread; 3],
+    /// By how much those among them may be off that begin on the host's clock.
+    age_bound: Option<Duration>,
     recent: VecDeque<Recent>,
     bound: Option<Duration>,
     /// What was said last of its sound.
@@ -122,6 +124,7 @@ impl Journey {
             exact: Spread::new(),
             at_least: Spread::new(),
             ages: [(); 3].map(|()| Spread::new()),
+            age_bound: None,
             recent: VecDeque::new(),
             bound: None,
             audio: None,
@@ -161,6 +164,7 @@ impl Journey {
                 spread.note(now, span);
             }
         }
+        self.age_bound = record.age.bound.or(self.age_bound);
         for (spread, (_, span)) in self.ages.iter_mut().zip(record.age.named()) {
             if let Some(span) = span {
                 spread.note(now, span);
@@ -401,8 +405,10 @@ impl Table {
         row(text, now, "motion-to-photon", &mut journey.exact, None);
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
         let names = DisplayLatency::default().named();
-        for (age, (name, _)) in journey.ages.iter_mut().zip(names) {
-            row(text, now, name, age, None);
+        for (n, (age, (name, _))) in journey.ages.iter_mut().zip(names).enumerate() {
+            // The first lies on the client's clock alone.
+            let bound = journey.age_bound.filter(|_| n > 0);
+            row(text, now, name, age, bound);
         }
         if let Some(audio) = &journey.audio {
             push(text, format_args!("  {}\n", sound::in_words(audio)));

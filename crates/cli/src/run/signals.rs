@@ -1,6 +1,7 @@
 //! The signals with which a person ends programs, and which the game is to get.
 
 use anyhow::{Context as _, Result};
+use openuvr_runtime::launch::Sent;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
@@ -18,14 +19,15 @@ impl Signals {
         ))
     }
 
-    /// Those that came and that the game has not got by itself: what is typed at the terminal goes
-    /// to all programs that were started there.
-    pub(super) fn pending(&mut self) -> Vec<Signal> {
-        let sent = self
-            .0
-            .pending()
-            .filter(|info| info.si_code != libc::SI_KERNEL);
-        sent.filter_map(|info| Signal::from_named_raw(info.si_signo))
-            .collect()
+    /// Those that came. What is typed at the terminal goes to all programs that were started there.
+    pub(super) fn pending(&mut self) -> Vec<Sent> {
+        let pending = self.0.pending();
+        let sent = pending.filter_map(|info| {
+            Some(Sent {
+                signal: Signal::from_named_raw(info.si_signo)?,
+                typed: info.si_code == libc::SI_KERNEL,
+            })
+        });
+        sent.collect()
     }
 }

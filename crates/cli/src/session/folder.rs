@@ -1,9 +1,9 @@
 //! The folders of a session: one for its own files, which goes with it, and the home of its application, which may
 //! stay.
 //!
-//! A lock on each is inherited by all processes of the session, so that it is held until the last of them has
-//! ended, in whatever way (flock(2): it belongs to the open file, not to the process). Hence no home is ever written
-//! by two sessions.
+//! A lock on each is held by this program and by the host, which inherits it (flock(2): it belongs to the open file, not
+//! to the process), until both have ended, in whatever way: they end the application before. The application itself does
+//! not inherit it, since it could release it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -148,7 +148,7 @@ impl Saves {
     }
 }
 
-/// The lock of a folder, for all processes that this one will start; `None` if others have it.
+/// The lock of a folder, for this process and the host that it will start; `None` if others have it.
 fn lock(folder: &Path) -> Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);

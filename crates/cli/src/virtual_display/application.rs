@@ -7,19 +7,23 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
-use openuvr_runtime::launch::Application;
+use openuvr_runtime::launch::{Application, LAUNCHING};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::sys;
-use crate::confine;
+use super::{VirtualDisplay, shows_a_window};
 use crate::own_sound::OwnSound;
 use crate::run::terminal::Terminal;
 use crate::session_report as report;
+use crate::{confine, descendants, sys};
 
 /// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
 /// down what a person did).
 const END: Duration = Duration::from_secs(3);
+
+/// How often it is looked at what the application has left behind: as often as windows come and go (guess).
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Variables that would send an application elsewhere: to the Wayland session of who starts the host.
 const ELSEWHERE: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
@@ -29,6 +33,13 @@ pub(crate) struct Shown {
     name: String,
     application: Application,
     terminal: Option<Terminal>,
+    display: String,
+    /// Processes of ours besides the application.
+    helpers: Vec<u32>,
+    look_at: Instant,
+    /// Since when the application has ended, and what it left behind shows no window.
+    idle_since: Option<Instant>,
+    over: bool,
 }
 
 impl Shown {
@@ -37,7 +48,11 @@ impl Shown {
     ///
     /// # Errors
     /// There are no words, or the program can't be started.
-    pub(crate) fn start(words: &[OsString], display: &str, sound: &OwnSound) -> Result<Shown> {
+    pub(crate) fn start(
+        words: &[OsString],
+        display: &VirtualDisplay,
+        sound: &OwnSound,
+    ) -> Result<Shown> {
         let [program, arguments @ ..] = words else {
             anyhow::bail!("there is no application to start");
         };
@@ -46,7 +61,7 @@ impl Shown {
             .args(arguments)
             .stdin(Stdio::null())
             .process_group(0);
-        surround(&mut command, display);
+        surround(&mut command, display.name(), display.authority());
         sound.surround(&mut command);
         sys::die_with_parent(&mut command);
         let terminal = Terminal::give(&mut command);
@@ -56,6 +71,11 @@ impl Shown {
             name: name.to_string_lossy().into_owned(),
             application: Application::start(command).context("nothing to show")?,
             terminal,
+            display: display.name().to_owned(),
+            helpers: display.processes(),
+            look_at: clock::now(),
+            idle_since: None,
+            over: false,
         })
     }
 
@@ -64,18 +84,42 @@ impl Shown {
         &self.name
     }
 
-    /// How it ended, if it has; what it started in the background may go on.
+    /// How its first process ended, if it has; what that started may go on.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if let Some(terminal) = &mut self.terminal {
             terminal.fit();
         }
         self.application.ended()
     }
+
+    /// Whether it has ended. A launcher that ended well is followed, as by `openuvr run`: what it left behind is the
+    /// application as long as a window is to be seen, and until the first one comes.
+    pub(crate) fn is_over(&mut self, now: Instant) -> bool {
+        if self.over || now < self.look_at {
+            return self.over;
+        }
+        self.look_at = now + LOOK;
+        let goes_on = self.application.has_orphans(&self.helpers);
+        let Some(status) = self.ended() else {
+            return false;
+        };
+        let waits = goes_on && status.success() && {
+            if shows_a_window(&self.display) {
+                self.idle_since = None;
+                true
+            } else {
+                now.since(*self.idle_since.get_or_insert(now)) < LAUNCHING
+            }
+        };
+        self.over = !waits;
+        self.over
+    }
 }
 
 /// All that an application is told of where it is shown and heard: the one place for it.
-fn surround(command: &mut Command, display: &str) {
+fn surround(command: &mut Command, display: &str, authority: &Path) {
     command.env("DISPLAY", display);
+    command.env("XAUTHORITY", authority);
     command.env("XDG_SESSION_TYPE", "x11");
     for variable in ELSEWHERE {
         command.env_remove(variable);
@@ -95,6 +139,8 @@ impl Drop for Shown {
             }
             let _ = kill_process_group(group, Signal::KILL);
         }
+        // What has left the group.
+        descendants::end_all_but(&self.helpers);
         if let Some(terminal) = self.terminal.take() {
             terminal.finish();
         }
@@ -108,10 +154,11 @@ mod tests {
     #[test]
     fn an_application_sees_its_display_and_no_other() {
         let mut command = Command::new("true");
-        surround(&mut command, ":7");
+        surround(&mut command, ":7", Path::new("/cookie"));
         let told: Vec<_> = command.get_envs().collect();
         let told = |name: &str| told.iter().find(|(key, _)| *key == name).map(|(_, v)| *v);
         assert_eq!(told("DISPLAY"), Some(Some(":7".as_ref())));
+        assert_eq!(told("XAUTHORITY"), Some(Some("/cookie".as_ref())));
         for variable in ELSEWHERE {
             assert_eq!(told(variable), Some(None));
         }

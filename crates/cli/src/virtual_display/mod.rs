@@ -1,31 +1,31 @@
 //! A display of the host's own: an X server without a screen (Xvfb), which lives as long as the host.
 //!
-//! Only this user may use it. Xvfb lets in every user of the machine unless it is told otherwise: it is
-//! started with a random cookie (MIT-MAGIC-COOKIE-1) that nobody else is told, and by that it is then told to
-//! let in the processes of this user.
+//! Only a program that has its cookie can connect to it ([`Authority`]): this process, and the application that it
+//! starts, which both find it by `XAUTHORITY`. Other programs of the same user, such as another session in a sandbox,
+//! can't.
 
 mod application;
-pub(crate) mod sys;
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use openuvr_media::display;
 use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
+use openuvr_runtime::launch::{Authority, xvfb};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, geteuid, kill_process};
-use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
-use x11rb::rust_connection::{DefaultStream, RustConnection};
-use x11rb::wrapper::ConnectionExt as _;
+use rustix::process::{Pid, Signal, kill_process};
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
+
+use crate::session_report::AUTHORITY;
+use crate::sys;
 
 pub(crate) use application::Shown;
 
@@ -40,25 +40,22 @@ pub(crate) struct VirtualDisplay {
     name: String,
     server: Child,
     /// As long as the server looks for it.
-    cookie: Cookie,
+    authority: Authority,
 }
 
 impl VirtualDisplay {
-    /// Starts one with a screen of `size`, 24 bits deep, and OpenGL in software. Xvfb takes a number that
-    /// is free.
+    /// Starts one with a screen of `size`, 24 bits deep, and OpenGL in software. From now on this process and those
+    /// that it starts connect with its cookie, which is in the folder of the session that this process belongs to, or in
+    /// that for temporary files. To be called while this process has no threads that use libraries in C.
     ///
     /// # Errors
     /// One line: Xvfb is not installed, or does not start.
-    pub(crate) fn start(size: Size) -> Result<VirtualDisplay> {
-        let cookie = Cookie::make()?;
-        let mut command = Command::new("Xvfb");
-        command
-            .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
-            .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX", "-auth"])
-            .arg(&cookie.file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+    pub(crate) fn start(size: Size, session: Option<&Path>) -> Result<VirtualDisplay> {
+        let authority = match session {
+            Some(folder) => Authority::make(folder.join(AUTHORITY)),
+            None => Authority::make_in(&std::env::temp_dir()),
+        }?;
+        let mut command = xvfb(size, &authority);
         sys::die_with_parent(&mut command);
         // Ctrl-C is for the host, which ends it last.
         command.process_group(0);
@@ -69,7 +66,7 @@ impl VirtualDisplay {
         let mut display = VirtualDisplay {
             name: String::new(),
             server,
-            cookie,
+            authority,
         };
         // It writes its number when it is ready, or closes the pipe when it ends.
         let line = output
@@ -88,8 +85,9 @@ impl VirtualDisplay {
             );
         }
         display.name = format!(":{number}");
-        admit_own_user(number, &display.cookie)
-            .with_context(|| format!("the virtual display {} does not answer", display.name))?;
+        sys::name_authority(display.authority.file());
+        display::connect(&display.name)
+            .map_err(|why| anyhow!("the virtual display does not answer: {why}"))?;
         Ok(display)
     }
 
@@ -101,6 +99,11 @@ impl VirtualDisplay {
     /// What to put behind `--display`, such as `:99`.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The file with its cookie, for `XAUTHORITY`.
+    pub(crate) fn authority(&self) -> &Path {
+        self.authority.file()
     }
 }
 
@@ -139,76 +142,18 @@ fn line_within(mut output: impl Read + AsFd, timeout: Duration) -> Result<Option
     }
 }
 
-/// Has the server let in this user's processes, by its own word on who they are.
-fn admit_own_user(number: &str, cookie: &Cookie) -> Result<()> {
-    let stream = UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
-    let (stream, _) = DefaultStream::from_unix_stream(stream)?;
-    let (name, bytes) = (Cookie::NAME.to_vec(), cookie.bytes.to_vec());
-    let conn = RustConnection::connect_to_stream_with_auth_info(stream, 0, name, bytes)?;
-    // X.Org's server: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
-    let user = format!("localuser\0#{}", geteuid().as_raw());
-    let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
-    conn.change_hosts(mode, family, user.as_bytes())?.check()?;
-    conn.sync()?;
-    Ok(())
-}
-
-/// The secret by which the server knows who starts it; its file is gone when dropped.
-struct Cookie {
-    bytes: [u8; 16],
-    file: PathBuf,
-}
-
-impl Cookie {
-    const NAME: &[u8] = b"MIT-MAGIC-COOKIE-1";
-
-    fn make() -> Result<Cookie> {
-        let mut random = [0; 24];
-        File::open("/dev/urandom")
-            .and_then(|mut source| source.read_exact(&mut random))
-            .context("no randomness: /dev/urandom")?;
-        let (name, secret) = random.split_at(8);
-        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(secret);
-        let file = std::env::temp_dir().join(format!("openuvr-xauth-{name}"));
-        let mut options = OpenOptions::new();
-        // It is new, or nothing is written: others may make files in that folder.
-        let opened = options.write(true).create_new(true).mode(0o600).open(&file);
-        opened
-            .and_then(|mut opened| opened.write_all(&entry(&bytes)))
-            .with_context(|| format!("can't write {}", file.display()))?;
-        Ok(Cookie { bytes, file })
-    }
-}
-
-impl Drop for Cookie {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
-
-/// An entry of an authority file, for any display (Xau(3): FamilyWild, and lengths in network order).
-fn entry(cookie: &[u8; 16]) -> Vec<u8> {
-    let mut entry = vec![0xff, 0xff, 0, 0, 0, 0];
-    for part in [Cookie::NAME, cookie] {
-        let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
-        entry.extend(length.to_be_bytes());
-        entry.extend(part);
-    }
-    entry
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_authority_entry_is_laid_out_as_xau_reads_it() {
-        let entry = entry(&[7; 16]);
-        assert_eq!(entry[..8], [0xff, 0xff, 0, 0, 0, 0, 0, 18]);
-        assert_eq!(&entry[8..26], b"MIT-MAGIC-COOKIE-1");
-        assert_eq!(entry[26..28], [0, 16]);
-        assert_eq!(entry[28..], [7; 16]);
-    }
+/// Whether a window is to be seen on the display of this name; also if that can't be found out.
+pub(crate) fn shows_a_window(display: &str) -> bool {
+    let Ok((conn, screen)) = display::connect(display) else {
+        return true;
+    };
+    let root = conn.setup().roots.get(screen).map(|screen| screen.root);
+    let children = root.and_then(|root| conn.query_tree(root).ok()?.reply().ok());
+    children.is_none_or(|tree| {
+        tree.children.iter().any(|window| {
+            let about = conn.get_window_attributes(*window).ok();
+            let about = about.and_then(|asked| asked.reply().ok());
+            about.is_some_and(|about| about.map_state == MapState::VIEWABLE)
+        })
+    })
 }

@@ -343,6 +343,27 @@ static void opens_a_dialog(struct stage *s)
     show_until(s, YELLOW, RED, "closed");
 }
 
+/* A window of X alone, as launchers have them: white until it is clicked, and then gone. */
+static void welcomes(void)
+{
+    void *x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
+    XID (*create)(void *, XID, int, int, unsigned, unsigned, unsigned, unsigned long, unsigned long) =
+        found(dlsym(x, "XCreateSimpleWindow"), "XCreateSimpleWindow");
+    int (*select)(void *, XID, long) = found(dlsym(x, "XSelectInput"), "XSelectInput");
+    int (*next)(void *, void *) = found(dlsym(x, "XNextEvent"), "XNextEvent");
+    enum { BUTTON_PRESS = 4, BUTTON_PRESS_MASK = 1 << 2 };
+    void *display = found(open_display(NULL), "display");
+    XID window = create(display, root_window(display, 0), 40, 0, 320, 240, 0, 0, 0xffffff);
+    select(display, window, BUTTON_PRESS_MASK);
+    map_window(display, window);
+    struct button_event event = { 0 };
+    while (event.type != BUTTON_PRESS)
+        next(display, &event);
+    fprintf(stderr, "actor: the welcome was clicked\n");
+    destroy_window(display, window);
+    close_display(display);
+}
+
 /* Draws in a surface that was made of a window: their names differ. */
 static void makes_a_surface(struct stage *s)
 {
@@ -407,6 +428,10 @@ static void *ends(void *unused)
 int main(int count, char **acts)
 {
     open_libraries();
+    if (count > 1 && !strcmp(acts[1], "welcome")) {
+        welcomes();
+        acts++, count--;
+    }
     /* Not in the corner: the pointer has to find it. */
     struct stage s = set_up(40, 320, 240, "actor");
     show_until(&s, RED, GREEN, "seen");

@@ -3,10 +3,12 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::process::Command;
 
-use crate::rig::{GREEN, RED, Run, YELLOW, actor, build, displays, sees};
+use crate::hand::Hand;
+use crate::rig::{GREEN, RED, Run, WHITE, YELLOW, actor, build, displays, sees};
 use crate::support::machines::{HOST, Machines, on};
-use crate::support::{Eye, Program, eventually, openuvr};
+use crate::support::{Eye, Program, eventually, openuvr, port_of, skip};
 
 #[test]
 fn a_game_behind_a_launcher_that_ends_is_streamed() {
@@ -21,6 +23,127 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     let (code, text) = run.ended();
     assert_eq!(code, Some(42), "the launcher's: {text}");
     client.line("goodbye");
+}
+
+#[test]
+fn a_game_that_leaves_its_process_group_is_streamed() {
+    let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    // As daemons and the launchers of game stores do; and helpers that end.
+    let script = format!(
+        "(sleep 0 &); (setsid sleep 0 &)
+         setsid sh -c 'setsid sh -c \"sleep 0.5; exec {actor}\" & exit 0' & exit 42"
+    );
+    let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
+    let client = run.client(&there, &[]);
+    sees(&Eye::open(&there), RED, GREEN);
+    let zombies = || {
+        let of_run = format!("Z {} ", run.program.id());
+        let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+        let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        stats.filter(|stat| stat.contains(&of_run)).count()
+    };
+    eventually("the helpers' end", || (zombies() == 0).then_some(()));
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(42), "the launcher's: {text}");
+    client.line("goodbye");
+}
+
+#[test]
+fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
+    let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let mut run = Run::start(&here, &[], &[actor, "welcome"]);
+    let client = run.client(&there, &[]);
+    let (eye, person) = (Eye::open(&there), Hand::at(&there));
+    sees(&eye, WHITE, WHITE);
+    let window_is_gone = || run.program.text().contains("the welcome was clicked");
+    eventually("the click", || {
+        // A client that has just become the player may miss the first one.
+        person.points(160, 120);
+        person.button(1, true);
+        person.button(1, false);
+        window_is_gone().then_some(())
+    });
+    // From inside the game, at the same address and for the same client.
+    sees(&eye, RED, GREEN);
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    client.line("goodbye");
+    let places = text
+        .lines()
+        .filter(|line| line.contains("openuvr run: streaming"));
+    let ports: Vec<u16> = places.map(port_of).collect();
+    assert_eq!(ports.len(), 2, "{text}");
+    assert_eq!(ports[0], ports[1], "{text}");
+    assert!(!text.contains("without a picture"), "{text}");
+}
+
+#[test]
+fn a_launcher_that_clears_the_environment_is_told_of() {
+    let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let script = format!("env -i DISPLAY=$DISPLAY MARKS=$MARKS {actor}");
+    let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
+    let line = run.program.line("without LD_PRELOAD");
+    assert!(line.contains("no picture yet. actor-"), "{line}");
+    assert!(line.contains("env -i"), "{line}");
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    assert!(!text.contains("32-bit"), "{text}");
+}
+
+#[test]
+fn a_game_that_no_client_can_reach_is_not_said_to_stream() {
+    let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
+        return;
+    };
+    let sandbox = ["bwrap", "--dev-bind", "/", "/", "--unshare-net", "--"];
+    let tried = Command::new("bwrap")
+        .args(&sandbox[1..])
+        .arg("true")
+        .output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        return skip("bubblewrap is not installed, or makes no sandbox here");
+    }
+    let mut run = Run::start(&here, &[], &[&sandbox[..], &[actor]].concat());
+    run.program.line("no native client can reach the game");
+    run.seen("seen");
+    let (code, text) = run.ended();
+    assert_eq!(code, Some(7), "{text}");
+    assert!(!text.contains("streaming"), "{text}");
+}
+
+#[test]
+fn a_game_that_crashes_is_said_to_have_crashed() {
+    let Some((here, _)) = displays("640x480") else {
+        return;
+    };
+    for (script, code, words) in [
+        (
+            "kill -SEGV $$",
+            139,
+            "without a picture: it crashed (signal: 11 (SIGSEGV)",
+        ),
+        (
+            "sh -c 'kill -SEGV $$'; exit $?",
+            139,
+            "a program that it started crashed (signal: 11",
+        ),
+        ("exit 3", 3, "without a picture: it failed (exit status: 3)"),
+    ] {
+        let mut run = Run::start(&here, &[], &["sh", "-c", script]);
+        let (status, text) = run.ended();
+        assert_eq!(status, Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+        assert_eq!(text.contains("32-bit"), code == 3, "guesses: {text}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use crate::hand::Hand;
 use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
-use crate::support::{Eye, eventually, port_of};
+use crate::support::{Display, Eye, eventually, port_of};
 
 const SCREEN: &str = "640x480";
 
@@ -133,18 +133,25 @@ fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
 
 #[test]
 fn who_comes_when_a_program_rests_sees_what_it_shows() {
-    let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
-        return;
-    };
-    let mut run = Run::start(&here, &[], &[actor, "rest"]);
-    run.program.line("openuvr run: streaming");
-    run.seen("seen");
-    let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), WHITE, GREEN);
-    run.seen("rested");
-    let (code, text) = run.ended();
-    assert_eq!(code, Some(7), "{text}");
-    client.line("goodbye");
+    let Some(actor) = actor() else { return };
+    // What is read of the display then has the display's pixels.
+    for depth in [24, 30, 16] {
+        let (Some(here), Some(there)) = (
+            Display::of_depth(SCREEN, depth, &[]),
+            Display::start(SCREEN),
+        ) else {
+            return;
+        };
+        let mut run = Run::start(&here, &[], &[actor, "rest"]);
+        run.program.line("openuvr run: streaming");
+        run.seen("seen");
+        let client = run.client(&there, &[]);
+        sees(&Eye::open(&there), WHITE, GREEN);
+        run.seen("rested");
+        let (code, text) = run.ended();
+        assert_eq!(code, Some(7), "{depth}: {text}");
+        client.line("goodbye");
+    }
 }
 
 #[test]

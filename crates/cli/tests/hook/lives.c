@@ -88,7 +88,8 @@ static void initialise(struct stage *s)
 static struct stage set_up(int with_egl)
 {
     struct stage s = { .egl = with_egl };
-    s.connection = found(CALL(x, void *, XOpenDisplay, NULL), "display");
+    /* Another display than that of DISPLAY, if it is to be shown there. */
+    s.connection = found(CALL(x, void *, XOpenDisplay, getenv("SHOWN_ON")), "display");
     XID root = CALL(x, XID, XDefaultRootWindow, s.connection);
     s.window = CALL(x, XID, XCreateSimpleWindow, s.connection, root, 0, 0, WIDTH, HEIGHT, 0, 0UL, 0UL);
     CALL(x, int, XMapWindow, s.connection, s.window);

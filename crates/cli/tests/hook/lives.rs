@@ -6,8 +6,9 @@
 
 use std::ffi::OsStr;
 
+use crate::hand::Hand;
 use crate::rig::{Run, build, displays, sees};
-use crate::support::{Eye, eventually};
+use crate::support::{Display, Eye, eventually};
 
 /// What can be done with GLX and EGL alike.
 const ACTS: [&str; 6] = [
@@ -21,16 +22,18 @@ const ACTS: [&str; 6] = [
 
 const SANITIZER: &str = "detect_leaks=0:max_free_fill_size=100000000:free_fill_byte=0";
 
+/// How it is built.
+const WORDS: [&str; 5] = [
+    "-fsanitize=address",
+    "-static-libasan",
+    "-g",
+    "-pthread",
+    "-Wno-deprecated-non-prototype",
+];
+
 fn every_act(api: &str, more: &[&str]) {
-    let words = [
-        "-fsanitize=address",
-        "-static-libasan",
-        "-g",
-        "-pthread",
-        "-Wno-deprecated-non-prototype",
-    ];
     let (Some(program), Some((here, there))) = (
-        build("lives.c", &format!("lives-{api}"), &words),
+        build("lives.c", &format!("lives-{api}"), &WORDS),
         displays("320x240"),
     ) else {
         return;
@@ -83,4 +86,36 @@ fn egl_contexts_that_end_in_every_order_leave_a_whole_picture() {
         "elsewhere,end",
     ];
     every_act("egl", &more);
+}
+
+#[test]
+fn input_goes_to_the_display_that_an_egl_surface_is_on() {
+    let (Some(program), Some((named, there)), Some(shown)) = (
+        build("lives.c", "lives-shown", &WORDS),
+        displays("320x240"),
+        Display::start("320x240"),
+    ) else {
+        return;
+    };
+    let variables = [
+        ("ASAN_OPTIONS", OsStr::new(SANITIZER)),
+        ("SHOWN_ON", OsStr::new(&shown.name)),
+    ];
+    let run = Run::start(
+        &named,
+        &variables,
+        &[&program, "egl", "show,unmake,destroy"],
+    );
+    let _client = run.client(&there, &[]);
+    let eye = Eye::open(&there);
+    sees(&eye, 1, 4);
+    let (wrong, right, person) = (Hand::at(&named), Hand::at(&shown), Hand::at(&there));
+    let before = wrong.pointer();
+    for (x, y) in [(100, 60), (7, 231)] {
+        person.points(x, y);
+        eventually("the pointer of the surface's display", || {
+            (right.pointer() == (x, y)).then_some(())
+        });
+    }
+    assert_eq!(wrong.pointer(), before, "that of DISPLAY does not move");
 }

@@ -134,6 +134,11 @@ impl App {
         self.seen.drain(..=end).collect()
     }
 
+    /// How often this was seen and not asked for yet.
+    pub(crate) fn seen_so_far(&self, wanted: Saw) -> usize {
+        self.seen.iter().filter(|saw| **saw == wanted).count()
+    }
+
     /// What it saw and nobody asked for yet.
     pub(crate) fn take(&mut self) -> Vec<Saw> {
         std::mem::take(&mut self.seen)

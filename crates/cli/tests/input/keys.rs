@@ -2,13 +2,15 @@
 //! pressed.
 
 use std::process::Command;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState};
 
 use crate::app::{App, Saw};
-use crate::hand::{Hand, SHIFT};
+use crate::hand::{CONTROL, Hand, SHIFT};
 use crate::rig::{Rig, in_time, layout};
 use crate::support::{Hop, Host, Program, eventually, skip};
 
@@ -430,4 +432,137 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     let saw = app.saw(Saw::Up(L));
     assert_eq!(saw[saw.len() - 2..], [Saw::Down(L), Saw::Up(L)]);
     assert!(!saw.contains(&Saw::Down(K)), "{saw:?}");
+}
+
+#[test]
+fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let hop = Hop::start(&host, 0, &[]);
+    let _client = rig.client_behind(&hop, &host);
+    let hand = Hand::at(&rig.client_side);
+    let host_hand = Hand::at(&rig.host_side);
+    host_hand.repeats(true);
+    // A repeat is a release and a press to this application: all is over when nothing is down.
+    let all = |app: &mut App| {
+        eventually("all keys are up", || {
+            host_hand.pressed().0.is_empty().then_some(())
+        });
+        app.saw_nothing_more();
+        app.take()
+    };
+    // Late enough for a busy machine to see that nothing comes, and before everything is released.
+    let rate = ["-display", &rig.host_side.name, "r", "rate", "900", "40"];
+    let set = Command::new("xset").args(rate).status();
+    if !set.is_ok_and(|status| status.success()) {
+        return skip("xset is not installed");
+    }
+    // A key that is held repeats although nothing is drawn.
+    hand.key(A, true);
+    let repeated = in_time(|| {
+        app.look();
+        app.seen_so_far(Saw::Down(A)) >= 10
+    });
+    assert!(repeated);
+    hand.key(A, false);
+    all(&mut app);
+    for _ in 0..2 {
+        hand.key(K, true);
+        assert_eq!(app.saw(Saw::Down(K)), [Saw::Down(K)]);
+        hop.program.signal(Signal::STOP);
+        hand.key(K, false);
+        std::thread::sleep(Duration::from_millis(1300));
+        hop.program.signal(Signal::CONT);
+        assert_eq!(all(&mut app), [Saw::Up(K)]);
+    }
+}
+
+#[test]
+fn a_modifier_that_was_down_before_the_focus_came_counts() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let hand = Hand::at(&rig.client_side);
+    let window = eventually("the client's window", || hand.windows("openuvr").pop());
+    let other = App::open(&rig.client_side, "other", (0, 0, 64, 48));
+    hand.key(CONTROL, true);
+    hand.focus(window);
+    hand.chord(&[K]);
+    hand.key(CONTROL, false);
+    let expected = [
+        Saw::Down(CONTROL),
+        Saw::Down(K),
+        Saw::Up(K),
+        Saw::Up(CONTROL),
+    ];
+    assert_eq!(app.saw(Saw::Up(CONTROL)), expected);
+    drop(other);
+}
+
+#[test]
+fn what_a_program_types_without_keys_arrives() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    if !(layout(&rig.client_side, "us") && layout(&rig.host_side, "us")) {
+        return;
+    }
+    if Command::new("xdotool").arg("version").output().is_err() {
+        return skip("xdotool is not installed");
+    }
+    let Some(_xterm) = terminal(&rig) else {
+        return;
+    };
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    let text = "Grüße €";
+    // It gives one key code a character after the other: each has to be seen in time.
+    let mut typed = String::new();
+    for ch in text.chars() {
+        let status = Command::new("xdotool")
+            .env("DISPLAY", &rig.client_side.name)
+            .args(["type", "--delay", "200", &ch.to_string()])
+            .status();
+        assert!(status.is_ok_and(|status| status.success()));
+        typed.push(ch);
+        wait_for(&rig, &typed);
+    }
+}
+
+#[test]
+fn arrows_of_the_keypad_stay_arrows_where_num_lock_is_on() {
+    let Some(rig) = Rig::new(SMALL, SMALL) else {
+        return;
+    };
+    if !(layout(&rig.client_side, "us") && layout(&rig.host_side, "us")) {
+        return;
+    }
+    const NUM_LOCK: u8 = 69 + 8;
+    const KEYPAD: [u8; 4] = [72 + 8, 75 + 8, 77 + 8, 80 + 8];
+    let Some(xev) = printer(&rig) else {
+        return;
+    };
+    let host = rig.host(&[]);
+    let _client = rig.client(&host, "client", &[]);
+    Hand::at(&rig.host_side).chord(&[NUM_LOCK]);
+    let hand = Hand::at(&rig.client_side);
+    for keycode in KEYPAD {
+        hand.chord(&[keycode]);
+    }
+    hand.chord(&[A]);
+    in_time(|| printed(&xev.text()).ends_with('a'));
+    assert_eq!(printed(&xev.text()), "a", "no digit");
+    for symbol in ["Up", "Left", "Right", "Down"] {
+        assert_eq!(
+            xev.count(&format!(", {symbol})")),
+            2,
+            "{symbol}: down and up"
+        );
+    }
 }

@@ -1,11 +1,14 @@
 //! Processes of a test: they end with it, and what they said is shown if it fails.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
+use x11rb::protocol::xproto::{ConnectionExt as _, Family, HostMode};
+use x11rb::rust_connection::{DefaultStream, RustConnection};
 
 use super::{TIMEOUT, eventually, skip};
 
@@ -163,10 +166,11 @@ impl Program {
         (status, self.text())
     }
 
-    /// Waits for its end, which has to be a failure told in one line of the program's own.
+    /// Waits for its end, which has to be a failure, or wrong usage, told in one line of the program's own.
     pub(crate) fn fails_in_one_line(&mut self) -> String {
         let (status, text) = self.ended();
-        assert_eq!(status.code(), Some(1), "{}: {text}", self.name);
+        let failed = matches!(status.code(), Some(1 | 2));
+        assert!(failed, "{} ended with {status}: {text}", self.name);
         // A host that has no turn for a second is wondered about.
         let wonders = |line: &&str| line.contains("no answer from");
         let lines = text.lines().filter(|line| !wonders(line)).count();
@@ -281,9 +285,20 @@ impl Display {
 
     /// The same with more words for its command line.
     pub(crate) fn with(size: &str, words: &[&str]) -> Option<Display> {
+        Display::of_depth(size, 24, words)
+    }
+
+    /// The same with another depth.
+    pub(crate) fn of_depth(size: &str, depth: u8, words: &[&str]) -> Option<Display> {
         let mut command = Command::new("Xvfb");
         command
-            .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                &format!("{size}x{depth}"),
+            ])
             .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
             .args(words)
             .stdin(Stdio::null())
@@ -306,8 +321,21 @@ impl Display {
         })
     }
 
-    /// One that the program under test has started.
-    pub(crate) fn of_another(name: &str) -> Display {
+    /// One that the program under test has started, whose cookie is in the file `authority`. All of this user's
+    /// processes are admitted to it: the test connects to others as well.
+    pub(crate) fn of_another(name: &str, authority: &str) -> Display {
+        let path = format!("/tmp/.X11-unix/X{}", &name[1..]);
+        let stream = UnixStream::connect(path).expect("the display runs");
+        let (stream, _) = DefaultStream::from_unix_stream(stream).expect("a socket");
+        let file = std::fs::read(authority).expect("it is there");
+        let cookie = file[file.len() - 16..].to_vec();
+        let protocol = b"MIT-MAGIC-COOKIE-1".to_vec();
+        let conn = RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, cookie);
+        let conn = conn.expect("it has the cookie");
+        let user = format!("localuser\0#{}", geteuid().as_raw());
+        let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
+        let asked = conn.change_hosts(mode, family, user.as_bytes());
+        asked.expect("sent").check().expect("admitted");
         Display {
             name: name.to_owned(),
             server: None,

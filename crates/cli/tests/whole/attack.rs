@@ -48,3 +48,17 @@ fn nothing_is_drawn_to_who_never_asked_and_no_pin_is_guessed() {
     };
     assert!(taken == 0 && tried > 0, "{text}");
 }
+
+#[test]
+fn strangers_keep_no_browser_and_no_video_player_out() {
+    let (_, text) = attack(&["--quick", "--only", "logins,places,descriptors"]).ended();
+    for name in ["logins", "places"] {
+        assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
+    }
+    // The share of a core comes first.
+    let [share, rest @ ..] = &numbers(&text, "descriptors")[..] else {
+        panic!("{text}");
+    };
+    assert!(*share < 20, "{text}");
+    assert_eq!(rest, [10, 10, 10, 10], "{text}");
+}

@@ -172,6 +172,69 @@ fn an_application_runs_as_an_account_of_its_own() {
     }
 }
 
+/// Tries what a stranger can: with no cookie, and with its own, to look at a display, and to type. Libraries take the
+/// abstract socket first, which sandboxes and containers with the host's network see.
+const INTRUDES: &str = "export DISPLAY=OTHER
+for authority in \"$XAUTHORITY\" /nonexistent; do
+XAUTHORITY=$authority xdpyinfo && echo it looks
+XAUTHORITY=$authority xdotool key a && echo it types
+done >$HOME/intruded 2>$HOME/errors
+DISPLAY=OWN xdpyinfo >$HOME/own 2>&1; echo $? >$HOME/code
+sleep 1000
+";
+
+#[test]
+fn a_session_can_not_reach_the_display_of_another_one() {
+    if !has_xvfb() {
+        return;
+    }
+    let (victim, folder) = (Portal::new(), Folder::new());
+    let through = fs::Permissions::from_mode(0o711);
+    fs::set_permissions(folder.path(), through).expect("it is ours");
+    let mut shown = start(&victim, &[], "SCENE");
+    shown.line("\"web\":");
+    let name = victim.session.to_string().replace('-', "");
+    let told = std::env::temp_dir().join(format!("ouvr-{name}/running.json"));
+    let told: Value = serde_json::from_slice(&fs::read(told).expect("it runs")).expect("JSON");
+    let display = told["display"].as_str().expect("a display");
+    let mut ways: Vec<&[&str]> = vec![&[]];
+    if has_sandbox() {
+        ways.push(&["--sandbox"]);
+    }
+    let known = Command::new("id").args(["-u", "games"]).output();
+    let account = known.is_ok_and(|known| known.status.success());
+    if account && rustix::process::geteuid().is_root() {
+        ways.push(&["--application-user=games"]);
+        if has_sandbox() {
+            ways.push(&["--application-user=games", "--sandbox"]);
+        }
+    }
+    for (index, words) in ways.iter().enumerate() {
+        let saves = folder.join(&format!("saves-{index}"));
+        let script = INTRUDES.replace("OTHER", display).replace("OWN", "$OWN");
+        let script = format!("OWN=$DISPLAY\n{script}");
+        let own = ["--save", &saves, "--first-picture=600"];
+        let mut session = start(&Portal::new(), &[&own[..], words].concat(), &script);
+        session.line("\"web\":");
+        eventually("the script has tried", || {
+            (!read(&saves, "code").is_empty()).then_some(())
+        });
+        let errors = read(&saves, "errors");
+        assert_eq!(read(&saves, "intruded"), "", "{words:?}: {errors}");
+        assert_eq!(
+            read(&saves, "code"),
+            "0",
+            "{words:?}: {}",
+            read(&saves, "own")
+        );
+        session.signal(Signal::TERM);
+        session.ended();
+    }
+    shown.assert_running();
+    shown.signal(Signal::TERM);
+    shown.ended();
+}
+
 #[test]
 fn what_can_not_be_confined_is_told() {
     let portal = Portal::new();

@@ -138,9 +138,11 @@ fn a_virtual_display_becomes_larger_than_it_was() {
     let more = ["--virtual", "640x360", "--fit", "--realtime", "off"];
     let program = openuvr(&[&own[..], &more, &PIN].concat());
     let host = Program::start("host", program);
+    let line = host.line("is empty: start something on it");
+    let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
+    let name = word("DISPLAY=").expect("a display");
+    let here = Display::of_another(name, word("XAUTHORITY=").expect("a file"));
     let line = host.line("streaming 640x360 of display ");
-    let name = line.split_whitespace().find(|word| word.starts_with(':'));
-    let here = Display::of_another(name.expect("a display"));
     let mut painter = Painter::open(&here, Size::new(480, 320), "painted");
     let words = [&PIN[..], &["--display", &there.name, "--size", "1000x700"]].concat();
     let address = format!("127.0.0.1:{}", port_of(&line));

@@ -7,6 +7,7 @@ mod support;
 
 mod attack;
 mod confined;
+mod descriptors;
 mod fit;
 mod hostile;
 mod links;

@@ -103,7 +103,7 @@ fn errors_that_nobody_reads_are_errors_all_the_same() {
     let nobody = ["devices", "--config-dir", &dir, "forbid", "nobody"];
     let wrong = ["host", "--fps", "0"];
     let unknown = ["host", "--no-such-option"];
-    for (words, code) in [(&nobody[..], 1), (&wrong, 1), (&unknown, 2)] {
+    for (words, code) in [(&nobody[..], 1), (&wrong, 2), (&unknown, 2)] {
         for (what, error) in dead_ends() {
             let mut program = Program::telling("it", openuvr(words), error);
             let (status, _) = program.ended();

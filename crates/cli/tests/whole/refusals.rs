@@ -77,7 +77,7 @@ fn without_a_pairing_window_no_new_device_comes_in() {
     let text = host.blind("new", &PIN).fails_in_one_line();
     assert_says(
         &text,
-        &[&host.address(), "the host is not pairing now", "--pair"],
+        &[&host.address(), "the host is not pairing now", "devices pair"],
     );
     let old = host.blind("old", &[]);
     old.line("player at");
@@ -113,7 +113,7 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
     assert_says(
         &text,
         &[
-            &format!("no answer from {address} yet"),
+            &format!("no answer from {address} yet: is the host running, is the address right"),
             "no answer from the host",
         ],
     );

@@ -21,6 +21,16 @@ fn has_xvfb() -> bool {
 
 /// A session of the portal with the built-in scene, or with another application.
 fn start(portal: &Portal, words: &[&str], application: &[&str]) -> Program {
+    start_with(portal, words, application, |command| command)
+}
+
+/// The same, by the command that `by` makes of it.
+fn start_with(
+    portal: &Portal,
+    words: &[&str],
+    application: &[&str],
+    by: impl FnOnce(Command) -> Command,
+) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200"];
@@ -39,7 +49,7 @@ fn start(portal: &Portal, words: &[&str], application: &[&str]) -> Program {
     let all = [&own[..], &more, words, &["--"], application].concat();
     let mut command = openuvr(&all);
     command.env("PULSE_SERVER", NO_SOUND);
-    Program::start("session", command)
+    Program::start("session", by(command))
 }
 
 /// Where it can be played.
@@ -193,6 +203,51 @@ fn a_session_that_fills_disk_or_memory_is_ended() {
     let mut session = start(&portal, &["--memory=1M"], &[]);
     let why = end(&mut session, &portal);
     assert!(why["why"].to_string().contains("of memory"), "{why}");
+}
+
+#[test]
+fn an_application_inherits_no_descriptors() {
+    if !has_xvfb() {
+        return;
+    }
+    for door in ["screen", "api"] {
+        let (portal, folder) = (Portal::new(), Folder::new());
+        let saves = folder.join("saves");
+        let lists = "ls -l /proc/self/fd >$HOME/new; mv $HOME/new $HOME/list; exec sleep 1000";
+        let words = [
+            "--save",
+            &saves,
+            "--first-picture=600",
+            &format!("--door={door}"),
+        ];
+        // One that whoever starts the session has left open.
+        let mut session = start_with(&portal, &words, &["sh", "-c", lists], |command| {
+            let inner = "exec 9</dev/zero; exec \"$0\" \"$@\"";
+            let mut outer = Command::new("sh");
+            outer.args(["-c", inner]).arg(command.get_program());
+            outer.args(command.get_args());
+            for (name, value) in command.get_envs() {
+                match value {
+                    Some(value) => outer.env(name, value),
+                    None => outer.env_remove(name),
+                };
+            }
+            outer
+        });
+        let list = eventually("the list", || {
+            std::fs::read_to_string(format!("{saves}/list")).ok()
+        });
+        let descriptors = list.lines().filter_map(|line| line.split_once(" -> "));
+        for (number, leads_to) in descriptors {
+            let number = number.rsplit(' ').next().expect("a word");
+            // ls has opened the last one itself.
+            let usual = ["0", "1", "2"].contains(&number) || leads_to.ends_with("/fd");
+            assert!(usual, "{door}: {list}");
+        }
+        assert!(list.contains(" 0 -> "), "{list}");
+        session.signal(Signal::TERM);
+        session.ended();
+    }
 }
 
 #[test]

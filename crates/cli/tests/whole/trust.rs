@@ -13,7 +13,7 @@ use openuvr_proto::control::handshake::{
 };
 use openuvr_proto::time::Instant as Virtual;
 
-use crate::support::{Host, PIN, client, eventually};
+use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
 
 /// A host that nobody needs to see, small and slow.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
@@ -232,4 +232,45 @@ fn the_end_of_a_pairing_window_is_a_line() {
         .line("pairing is closed: no device paired in time");
     let text = host.blind("late", &PIN).fails_in_one_line();
     assert!(text.contains("the host is not pairing now"), "{text}");
+}
+
+/// The PIN that a line names.
+fn pin_of(text: &str) -> String {
+    let (_, pin) = text.split_once("with the PIN  ").expect("a PIN");
+    let digits = pin.chars().take_while(char::is_ascii_digit);
+    digits.collect()
+}
+
+#[test]
+fn devices_pair_opens_a_window_at_a_host_that_runs() {
+    let words = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let host = Host::start(&words);
+    host.program
+        .line("pairing is closed: no device paired in time");
+    let pin = pin_of(&host.devices(&["pair"]));
+    host.program.line("pairing is open for 120 s");
+    // As a person pastes it.
+    let blanks = format!(" {} {}\u{a0}", &pin[..3], &pin[3..]);
+    let client = host.blind("second", &["--pin", &blanks]);
+    client.line("paired with the host");
+    host.program.line("paired with second");
+    // The window was for one device.
+    let text = host.blind("third", &["--pin", &pin]).fails_in_one_line();
+    assert!(text.contains("the host is not pairing now"), "{text}");
+    assert!(text.contains("openuvr devices pair"), "{text}");
+}
+
+#[test]
+fn devices_pair_says_that_no_host_runs() {
+    let folder = Folder::new();
+    let place = folder.join("host");
+    let command = openuvr(&["devices", "pair", "--config-dir", &place]);
+    let text = Program::start("pair", command).fails_in_one_line();
+    assert!(
+        text.contains("no host that uses the folder") && text.contains(&place),
+        "{text}"
+    );
+    let command = openuvr(&["devices", "pair", "--for", "2h"]);
+    let (status, text) = Program::start("pair", command).ended();
+    assert_eq!(status.code(), Some(2), "{text}");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 use rustix::thread::{Uid, set_thread_uid};
 
 use crate::support::{Folder, PIN, Program, eventually, openuvr, skip};
@@ -43,6 +43,17 @@ fn display_of(line: &str) -> String {
     name.unwrap_or_else(|| panic!("no display in {line:?}"))
         .trim_end_matches(':')
         .to_owned()
+}
+
+/// Whether a program with the cookies of this file can connect to the display.
+fn answers(display: &str, authority: &str) -> bool {
+    let mut command = Command::new("xdpyinfo");
+    command.env("DISPLAY", display).env("XAUTHORITY", authority);
+    command
+        .output()
+        .expect("xdpyinfo is installed")
+        .status
+        .success()
 }
 
 fn socket(display: &str) -> String {
@@ -97,6 +108,67 @@ fn an_application_is_shown_and_ends_its_host() {
 }
 
 #[test]
+fn what_a_launcher_leaves_behind_is_shown_until_its_end() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let pids = folder.join("pids");
+    let scene = env!("CARGO_BIN_EXE_openuvr");
+    // As a daemon leaves its parent, its process group and its session.
+    let script = format!(
+        "setsid sh -c 'echo $PPID $$ >{pids}.new; mv {pids}.new {pids}; exec {scene} scene --size 640x360 --fps 20' &
+         until test -e {pids}; do sleep 0.05; done"
+    );
+    let words = [&PIN[..], &["--", "sh", "-c", &script]].concat();
+    let mut host = Program::start("host", host(&folder, &words));
+    let line = host.line("openuvr host: streaming 640x360");
+    let pids = eventually("the launcher's word", || {
+        std::fs::read_to_string(&pids).ok()
+    });
+    let (launcher, game) = pids.trim().split_once(' ').expect("two numbers");
+    eventually("the launcher's end", || is_gone(launcher).then_some(()));
+    let address = format!("127.0.0.1:{}", crate::support::port_of(&line));
+    let csv = folder.join("client.csv");
+    let more = [&PIN[..], &["--present", "null", "--csv", &csv]].concat();
+    let client = crate::support::client(&folder, "client", &address, &more);
+    client.line("player at");
+    eventually("frames", || {
+        let rows = std::fs::read_to_string(&csv).unwrap_or_default();
+        (rows.matches(",whole,").count() > 10).then_some(())
+    });
+    let game = game.parse().ok().and_then(Pid::from_raw).expect("a number");
+    kill_process(game, Signal::TERM).expect("it runs");
+    let (status, text) = host.ended();
+    assert_eq!(status.code(), Some(0), "{text}");
+    assert!(text.contains("sh has ended: exit status: 0"), "{text}");
+    client.line("the end: the application has ended");
+}
+
+#[test]
+fn helpers_that_end_do_not_stay_as_zombies() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let ended = folder.join("ended");
+    let script = format!(
+        "for i in 1 2 3 4 5; do (sleep 0 &); (setsid sleep 0 &); done; sleep 0.2; touch {ended}; sleep 1000"
+    );
+    let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
+    host.line("openuvr host: streaming 640x360");
+    eventually("the helpers", || Path::new(&ended).exists().then_some(()));
+    let zombies = || {
+        let of_host = format!("Z {} ", host.id());
+        let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+        let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        stats.filter(|stat| stat.contains(&of_host)).count()
+    };
+    eventually("their end", || (zombies() == 0).then_some(()));
+    host.stop();
+}
+
+#[test]
 fn ctrl_c_ends_the_application_and_the_display() {
     if !has_xvfb() {
         return;
@@ -120,30 +192,40 @@ fn ctrl_c_ends_the_application_and_the_display() {
 }
 
 #[test]
-fn an_empty_display_is_named_and_for_its_user_alone() {
+fn an_empty_display_is_named_and_for_holders_of_its_cookie() {
     if !has_xvfb() {
         return;
     }
     let folder = Folder::new();
     let mut host = Program::start("host", host(&folder, &[]));
-    let display = display_of(&host.line("is empty: start something on it"));
+    let line = host.line("is empty: start something on it");
+    let display = display_of(&line);
     host.line("streaming 640x360");
-    let connects = || x11rb::connect(Some(&display)).map(drop);
-    connects().expect("this user may");
+    // What it says that one shall type.
+    let (_, authority) = line.split_once("XAUTHORITY=").expect("the cookie's file");
+    let authority = authority.split(' ').next().expect("a word");
+    let mode = std::fs::metadata(authority).expect("it is there");
+    let mode = std::os::unix::fs::MetadataExt::mode(&mode);
+    assert_eq!(mode & 0o777, 0o600);
+    let connects = |authority| answers(&display, authority);
+    assert!(connects(authority), "with the cookie");
+    assert!(!connects("/nonexistent"), "this user without the cookie");
     if geteuid().is_root() {
         let other = std::thread::spawn({
-            let display = display.clone();
+            let (display, authority) = (display.clone(), authority.to_owned());
             move || {
                 // Of this thread alone.
                 set_thread_uid(Uid::from_raw(65_534)).expect("root may");
-                x11rb::connect(Some(&display)).is_err()
+                answers(&display, &authority)
             }
         });
-        assert!(other.join().expect("it ran"), "another user may, too");
+        assert!(!other.join().expect("it ran"), "another user may, too");
     }
     // A power cut of the host leaves no server behind.
     host.kill();
-    eventually("the display is gone", || connects().err().map(drop));
+    eventually("the display is gone", || {
+        (!connects(authority)).then_some(())
+    });
 }
 
 #[test]

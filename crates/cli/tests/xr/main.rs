@@ -164,6 +164,35 @@ fn ahead(shot: &Shot) -> Option<[[f64; 2]; 2]> {
 }
 
 #[test]
+fn what_an_application_was_refused_is_told() {
+    if Command::new("hello_xr").arg("--help").output().is_err() {
+        return skip("there is no hello_xr (libopenxr-utils)");
+    }
+    let handheld = ["hello_xr", "-g", "Vulkan2", "-ff", "Handheld"];
+    let Some(mut hello) = Hello::of("raw", &[], &handheld) else {
+        return;
+    };
+    let (status, text) = hello.program.ended();
+    assert!(!status.success(), "{text}");
+    let told = "was refused xrGetSystem: this runtime is a head-mounted display only \
+        (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
+    assert_eq!(text.matches(told).count(), 1, "{text}");
+    assert!(!text.contains("It may use another runtime"), "{text}");
+}
+
+#[test]
+fn an_application_that_crashed_is_said_to_have_crashed() {
+    let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "kill -SEGV $$"]) else {
+        return;
+    };
+    let (status, text) = hello.program.ended();
+    assert_eq!(status.code(), Some(139), "{text}");
+    let told = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
+    assert!(text.contains(told), "{text}");
+    assert!(!text.contains("It may use another runtime"), "{text}");
+}
+
+#[test]
 fn both_eyes_of_hello_xr_are_seen_with_parallax() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;

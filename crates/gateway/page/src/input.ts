@@ -1,18 +1,26 @@
 // What the person does with keyboard, mouse, pen and fingers.
 
-import { linuxCode } from "./keys";
+import { Keyboard } from "./keyboard";
+import { TextField } from "./text_field";
+import { LONG_PRESS, Touch } from "./touch";
+import { Wheel } from "./wheel";
 import type { InputEvent } from "./wire";
 
 /** BTN_LEFT, BTN_MIDDLE, BTN_RIGHT, BTN_SIDE, BTN_EXTRA, in the order of PointerEvent.button. */
 const BUTTONS = [0x110, 0x112, 0x111, 0x113, 0x114];
+const BUTTON = { left: 0x110, right: 0x111 };
 
-/** A notch of a wheel in its own units (REL_WHEEL_HI_RES), and in pixels, lines and pages of a WheelEvent. */
+/** A notch of a wheel in units of the wire. */
 const NOTCH = 120;
-const NOTCH_OF = [100, 3, 1];
 
 /** Scales a movement or a turn into what the wire takes. */
 function short(value: number): number {
   return Math.max(-32768, Math.min(32767, Math.round(value)));
+}
+
+/** Systems of Apple, whose browsers tell no release of a key while Cmd is down. */
+function isApple(): boolean {
+  return /Mac|iPhone|iPad/.test(navigator.platform);
 }
 
 export interface Target {
@@ -26,13 +34,28 @@ export interface Target {
 export class Input {
   /** What is left of a relative movement, in pixels of the picture. */
   private rest = { x: 0, y: 0 };
-  private turned = { x: 0, y: 0 };
+  private readonly turns = new Wheel();
+  private readonly keyboard: Keyboard;
+  private readonly text: TextField;
+  private readonly touch: Touch;
 
   constructor(
     private readonly area: HTMLElement,
     private readonly video: HTMLVideoElement,
+    field: HTMLTextAreaElement,
     private readonly to: Target,
   ) {
+    this.keyboard = new Keyboard((event, at) => this.push(event, at), isApple());
+    this.text = new TextField(field, {
+      begins: (at) => this.keyboard.compositionBegins(at),
+      text: (text, at) => this.to.plays() && this.keyboard.type(text, at),
+      erased: (count, at) => this.to.plays() && this.keyboard.erase(count, at),
+    });
+    this.touch = new Touch({
+      point: ({ x, y }, at) => this.pointAt(x, y, at),
+      button: (which, pressed, at) => this.push({ kind: "button", button: BUTTON[which], pressed }, at),
+      wheel: (x, y, at) => this.turn(this.turns.add(x * NOTCH, y * NOTCH), at),
+    });
     area.addEventListener("keydown", (event) => this.key(event, true));
     area.addEventListener("keyup", (event) => this.key(event, false));
     // Samples as they come, where the browser gives them; else with the next picture.
@@ -43,10 +66,13 @@ export class Input {
     area.addEventListener("pointerdown", (event) => this.down(event));
     area.addEventListener("pointerup", (event) => this.up(event));
     area.addEventListener("pointercancel", () => this.release());
+    // The focus stays where the keyboard is.
+    area.addEventListener("mousedown", (event) => event.preventDefault());
     area.addEventListener("contextmenu", (event) => event.preventDefault());
     area.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    area.addEventListener("blur", () => this.release());
+    field.addEventListener("blur", () => this.release());
     window.addEventListener("blur", () => this.release());
+    window.addEventListener("resize", () => this.turns.zoomed());
     window.addEventListener("pagehide", () => this.release());
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) this.release();
@@ -54,13 +80,29 @@ export class Input {
     document.addEventListener("pointerlockchange", () => this.release());
   }
 
-  /** Asks the browser for the keys that it keeps to itself (in full screen), and for the mouse's movements. */
-  async full() {
+  /** The picture has the keyboard. */
+  focus() {
+    this.text.focus();
+  }
+
+  /** Shows an on-screen keyboard, or hides it; whether it is shown. */
+  toggleOnScreenKeyboard(): boolean {
+    this.text.onScreen(!this.text.isOnScreen());
+    return this.text.isOnScreen();
+  }
+
+  /** Presses these keys together, as KeyboardEvent.code names them. */
+  chord(names: string[]) {
+    if (this.to.plays()) this.keyboard.chord(names, performance.now());
+  }
+
+  /** Shows the picture alone, and asks the browser for the keys that it keeps to itself. */
+  async full(shown: HTMLElement) {
     if (document.fullscreenElement) {
       await document.exitFullscreen();
       return;
     }
-    await document.documentElement.requestFullscreen();
+    await shown.requestFullscreen();
     const keyboard = (navigator as { keyboard?: { lock(): Promise<void> } }).keyboard;
     await keyboard?.lock().catch(() => undefined);
   }
@@ -75,44 +117,55 @@ export class Input {
 
   private key(event: KeyboardEvent, pressed: boolean) {
     if (!this.to.plays()) return;
-    const code = linuxCode(event.code);
-    if (code === undefined) return;
-    event.preventDefault();
-    // The host's window system repeats by itself.
-    if (event.repeat) return;
-    const typed = pressed && [...event.key].length === 1 ? event.key.codePointAt(0) : undefined;
-    this.push({ kind: "key", code, text: typed ?? 0, pressed }, event.timeStamp);
+    const ours = pressed ? this.keyboard.down(event) : this.keyboard.up(event);
+    if (ours) event.preventDefault();
   }
 
   private moved(event: PointerEvent) {
     if (!this.to.plays()) return;
+    this.keyboard.agree(event);
     const coalesced = event.getCoalescedEvents?.() ?? [];
     for (const sample of coalesced.length > 0 ? coalesced : [event]) this.place(sample);
   }
 
   private place(event: PointerEvent) {
-    if (document.pointerLockElement === this.area) {
-      const shown = this.shown();
-      const x = this.rest.x + event.movementX * shown.scale;
-      const y = this.rest.y + event.movementY * shown.scale;
-      const [dx, dy] = [short(Math.trunc(x)), short(Math.trunc(y))];
-      this.rest = { x: x - dx, y: y - dy };
-      if (dx !== 0 || dy !== 0) this.push({ kind: "relative", dx, dy }, event.timeStamp);
+    if (event.pointerType === "touch") {
+      this.touch.moved(event.pointerId, { x: event.clientX, y: event.clientY }, event.timeStamp);
+      return;
+    }
+    if (document.pointerLockElement !== this.area) {
+      this.pointAt(event.clientX, event.clientY, event.timeStamp);
       return;
     }
     const shown = this.shown();
-    const across = Math.max(0, Math.min(1, (event.clientX - shown.left) / shown.width));
-    const down = Math.max(0, Math.min(1, (event.clientY - shown.top) / shown.height));
+    const x = this.rest.x + event.movementX * shown.scale;
+    const y = this.rest.y + event.movementY * shown.scale;
+    const [dx, dy] = [short(Math.trunc(x)), short(Math.trunc(y))];
+    this.rest = { x: x - dx, y: y - dy };
+    if (dx !== 0 || dy !== 0) this.push({ kind: "relative", dx, dy }, event.timeStamp);
+  }
+
+  private pointAt(clientX: number, clientY: number, at: number) {
+    const shown = this.shown();
+    const across = Math.max(0, Math.min(1, (clientX - shown.left) / shown.width));
+    const down = Math.max(0, Math.min(1, (clientY - shown.top) / shown.height));
     const [x, y] = [Math.round(across * 65535), Math.round(down * 65535)];
     this.to.pointed(x, y);
-    this.push({ kind: "absolute", x, y }, event.timeStamp);
+    this.push({ kind: "absolute", x, y }, at);
   }
 
   private down(event: PointerEvent) {
-    this.area.focus({ preventScroll: true });
+    this.focus();
     if (!this.to.plays()) return;
     event.preventDefault();
+    this.keyboard.agree(event);
+    this.keyboard.pressMissing(event);
     if (document.pointerLockElement !== this.area) this.area.setPointerCapture(event.pointerId);
+    if (event.pointerType === "touch") {
+      this.touch.down(event.pointerId, { x: event.clientX, y: event.clientY }, event.timeStamp);
+      setTimeout(() => this.to.plays() && this.touch.due(performance.now()), LONG_PRESS + 1);
+      return;
+    }
     this.place(event);
     this.button(event, true);
   }
@@ -121,11 +174,12 @@ export class Input {
     if (!this.to.plays()) return;
     event.preventDefault();
     this.place(event);
-    this.button(event, false);
+    if (event.pointerType === "touch") this.touch.up(event.pointerId, event.timeStamp);
+    else this.button(event, false);
   }
 
   private button(event: PointerEvent, pressed: boolean) {
-    // A finger or a pen that touches is the left button.
+    // A pen that touches is the left button.
     const button = BUTTONS[Math.max(0, event.button)];
     if (button !== undefined) this.push({ kind: "button", button, pressed }, event.timeStamp);
   }
@@ -133,18 +187,25 @@ export class Input {
   private wheel(event: WheelEvent) {
     if (!this.to.plays()) return;
     event.preventDefault();
-    const unit = NOTCH / NOTCH_OF[event.deltaMode];
-    // Down is positive there, and negative here.
-    const x = this.turned.x + event.deltaX * unit;
-    const y = this.turned.y - event.deltaY * unit;
-    const [dx, dy] = [short(Math.trunc(x)), short(Math.trunc(y))];
-    this.turned = { x: x - dx, y: y - dy };
-    if (dx !== 0 || dy !== 0) this.push({ kind: "wheel", dx, dy }, event.timeStamp);
+    this.keyboard.agree(event);
+    this.turn(this.turns.turned(event), event.timeStamp);
+  }
+
+  private turn({ dx, dy }: { dx: number; dy: number }, at: number) {
+    if (dx !== 0 || dy !== 0) this.push({ kind: "wheel", dx: short(dx), dy: short(dy) }, at);
   }
 
   /** Nothing is held any more: the person is elsewhere. */
   release() {
+    this.forget();
     if (this.to.plays()) this.push({ kind: "releaseAll" }, performance.now());
+  }
+
+  /** Another session begins, which holds nothing. */
+  forget() {
+    this.keyboard.forget();
+    this.touch.cancel();
+    this.turns.forget();
   }
 
   private push(event: InputEvent, at: number) {

@@ -29,3 +29,24 @@ for (const [first, names] of rows) {
 export function linuxCode(code: string): number | undefined {
   return CODES.get(code);
 }
+
+/** Keys by what they do, for keyboards that have no places: on-screen keyboards, and programs that type. */
+const NAMED = new Map<string, number>([
+  ...["ArrowUp", "ArrowLeft", "ArrowRight", "ArrowDown", "Home", "End", "PageUp", "PageDown", "Insert", "Delete"].map(
+    (key): [string, number] => [key, CODES.get(key)!],
+  ),
+  ...["Backspace", "Tab", "Enter", "Escape", "CapsLock", "NumLock", "ScrollLock", "Pause", "PrintScreen"].map(
+    (key): [string, number] => [key, CODES.get(key)!],
+  ),
+  ["Shift", 42],
+  ["Control", 29],
+  ["Alt", 56],
+  ["AltGraph", 100],
+  ["Meta", 125],
+  ["ContextMenu", 127],
+]);
+
+/** The number of a key of which only what it does is known (KeyboardEvent.key). */
+export function linuxCodeOf(key: string): number | undefined {
+  return NAMED.get(key) ?? (/^F([1-9]|1[0-9]|2[0-4])$/.test(key) ? CODES.get(key) : undefined);
+}

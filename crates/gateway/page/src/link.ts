@@ -32,12 +32,15 @@ export class Link {
 
   constructor(
     private readonly events: Events,
-    watch: boolean,
+    /** What signalling is asked for in its address. */
+    query: string,
     /** Only by a relay (TURN): to see whether that goes. */
     private readonly relayed: boolean,
   ) {
-    const query = `reports${watch ? "&role=watch" : ""}`;
-    this.socket = new WebSocket(`wss://${location.host}/signalling?${query}`);
+    // Beside the page. By HTTP only a portal serves it, behind a proxy or on this machine.
+    const address = new URL(`signalling?${query}`, location.href);
+    address.protocol = location.protocol === "http:" ? "ws:" : "wss:";
+    this.socket = new WebSocket(address);
     this.socket.onopen = () => this.send({ type: "connect", connectionId: this.id });
     this.socket.onmessage = (message) => void this.signalled(JSON.parse(message.data));
     this.socket.onclose = () => this.close("the host closed the connection", true);

@@ -59,7 +59,7 @@ export function hasTicket(): boolean {
 /** Shows the host who we are; with a PIN or a ticket, if it does not know us yet. */
 export async function logIn(name: string, pin: string): Promise<LogIn> {
   const key = await deviceKey();
-  const asked = await post("/login/challenge", "");
+  const asked = await post("login/challenge", "");
   if (!asked.ok) return { refused: await asked.text() };
   const { challenge, host: called } = await asked.json();
   host = called;
@@ -67,7 +67,7 @@ export async function logIn(name: string, pin: string): Promise<LogIn> {
   const signature = await crypto.subtle.sign({ name: "ECDSA", hash: "SHA-256" }, key.privateKey, signed);
   const publicKey = await crypto.subtle.exportKey("raw", key.publicKey);
   const body = { key: hex(publicKey), signature: hex(signature), challenge, name, pin, ticket: pin ? "" : ticket };
-  const answer = await post("/login", JSON.stringify(body));
+  const answer = await post("login", JSON.stringify(body));
   const type = answer.headers.get("content-type") ?? "";
   // From now on the host knows this browser's key.
   if (answer.ok) ticket = "";

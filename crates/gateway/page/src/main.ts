@@ -1,5 +1,6 @@
 // The page: log in, connect, play.
 
+import { offerChords } from "./chords";
 import { Clipboard } from "./clipboard";
 import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
@@ -9,8 +10,13 @@ import { Input } from "./input";
 import { Link } from "./link";
 import { StatisticsLog } from "./log";
 import { hasTicket, host, logIn, usualName } from "./login";
+import { Notice } from "./notice";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
+import { Sound } from "./sound";
+import { missing } from "./support";
+import { Tabs } from "./tabs";
+import { Wishes } from "./wishes";
 import { Reality } from "./xr/reality";
 import { CLIPBOARD_PIECE, CLIPBOARD_WAYS, CURSOR_SHAPE } from "./wire";
 import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } from "./wire";
@@ -29,11 +35,10 @@ function byId<T extends HTMLElement>(id: string): T {
 }
 
 const video = byId<HTMLVideoElement>("video");
-const audio = byId<HTMLAudioElement>("audio");
 const picture = byId("picture");
+const menu = byId("menu");
 const form = byId<HTMLFormElement>("login");
 const state = byId("state");
-const roleButton = byId<HTMLButtonElement>("role");
 const query = new URLSearchParams(location.search);
 const watch = query.get("role") === "watch";
 const relayed = query.get("path") === "relay";
@@ -56,7 +61,10 @@ function push(event: InputEvent, at: number) {
 }
 
 const pads = new Pads(push);
-const input = new Input(picture, video, {
+const notice = new Notice(byId("notice"), byId<HTMLCanvasElement>("last"), video);
+const sound = new Sound(byId<HTMLAudioElement>("audio"), byId("sound"), byId<HTMLInputElement>("volume"));
+const wishes = new Wishes(byId<HTMLSelectElement>("size"), byId<HTMLSelectElement>("bitrate"), () => link && connect());
+const input = new Input(picture, video, byId<HTMLTextAreaElement>("keys"), {
   plays: () => plays,
   push,
   pointed: (x, y) => cursor.pointed(x, y),
@@ -114,6 +122,7 @@ function connect() {
   link?.close("another connection begins", false);
   roleWords = "";
   clipboard.forget();
+  input.forget();
   outbox = newOutbox();
   clock = new HostClock();
   hostNames = new Map();
@@ -123,34 +132,32 @@ function connect() {
       state(words) {
         // Such events come late: what the host says of the role is newer.
         if (roleWords === "") say(words);
+        if (words === "disconnected" || words === "failed") notice.reconnecting("No picture comes from the host.");
       },
       video(track) {
         video.srcObject = new MediaStream([track]);
         void video.play().catch(() => undefined);
       },
-      sound(track) {
-        // In a stream of its own: the picture does not wait for it.
-        audio.srcObject = new MediaStream([track]);
-        void audio.play().then(
-          () => (byId("sound").hidden = true),
-          () => (byId("sound").hidden = false),
-        );
-      },
+      sound: (track) => sound.take(track),
       control: (message) => read(message, heard),
       told,
       open() {
-        picture.focus({ preventScroll: true });
+        backToPicture();
       },
       closed(why, again) {
         if (link !== made) return;
         link = null;
         plays = false;
+        byId("watch").hidden = true;
         reality.closed();
         say(why);
-        if (again) beginLater("");
+        if (again) {
+          notice.reconnecting(sentence(why));
+          beginLater("");
+        } else notice.ended(sentence(why));
       },
     },
-    watch,
+    `reports${watch ? "&role=watch" : ""}${wishes.query()}`,
     relayed,
   );
   link = made;
@@ -187,12 +194,15 @@ function told(message: string | ArrayBuffer) {
   const news = JSON.parse(message);
   switch (news.type) {
     case "role":
-      if (news.plays && !plays) pads.forget();
+      if (news.plays && !plays) {
+        pads.forget();
+        input.forget();
+      }
       plays = news.plays;
       clipboard.roleChanged();
       reality.changed();
-      roleButton.hidden = false;
-      roleButton.textContent = plays ? "Only watch" : "Play";
+      byId("role").hidden = plays;
+      byId("watch").hidden = !plays;
       roleWords = plays ? "you play" : (news.why ?? "you watch");
       say(roleWords);
       break;
@@ -256,6 +266,7 @@ async function beginOnce(pin: string) {
     answer = await logIn(name.value, pin);
   } catch {
     say("the host does not answer");
+    notice.reconnecting("The host does not answer.");
     beginLater("");
     return;
   }
@@ -263,12 +274,14 @@ async function beginOnce(pin: string) {
   document.title = `${host} – OpenUVR`;
   if ("later" in answer) {
     say(answer.later);
+    notice.waiting(sentence(answer.later));
     // The host may have taken the PIN: a second time it would be a wrong one.
     beginLater("");
     return;
   }
   if ("refused" in answer) {
     say("not logged in");
+    notice.hide();
     // The first refusal only says that a PIN is needed.
     byId("refused").textContent = pin === "" && !hasTicket() ? "" : answer.refused;
     form.hidden = false;
@@ -282,41 +295,67 @@ async function beginOnce(pin: string) {
 }
 
 function onPicture(_: number, meta: VideoFrameCallbackMetadata) {
+  // One may still come when the connection is over.
+  if (link) notice.hide();
   frames.presented(meta);
   reality.picture(meta);
   video.requestVideoFrameCallback(onPicture);
 }
 
-function select(tab: "play" | "figures") {
-  for (const name of ["play", "figures"] as const) {
-    byId(name).hidden = name !== tab;
-    byId(`tab-${name}`).setAttribute("aria-selected", String(name === tab));
-  }
-  if (tab === "play") picture.focus({ preventScroll: true });
+/** Whoever has pressed a button of the page goes on at the picture. */
+function backToPicture() {
+  if (!byId("play").hidden && form.hidden && !menu.matches(":popover-open")) input.focus();
+}
+
+function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  void begin(byId<HTMLInputElement>("pin").value);
+  void begin(byId<HTMLInputElement>("pin").value.replace(/\s/g, ""));
 });
-byId("tab-play").addEventListener("click", () => select("play"));
-byId("tab-figures").addEventListener("click", () => select("figures"));
+new Tabs(document.querySelector("nav")!, backToPicture);
+offerChords(byId("chords"), (keys) => input.chord(keys));
+byId("again").addEventListener("click", () => {
+  notice.reconnecting("");
+  void begin("");
+});
+// A button is pressed by the mouse without taking the focus; by keys it gives it back.
+for (const bar of [byId("actions"), menu])
+  bar.addEventListener("click", (event) => {
+    if (!(event.target instanceof Element) || !event.target.closest("button:not(#open-menu)")) return;
+    if (menu.matches(":popover-open")) menu.hidePopover();
+    backToPicture();
+  });
+byId("actions").addEventListener("mousedown", (event) => event.preventDefault());
+menu.addEventListener("toggle", (event) => {
+  if ((event as ToggleEvent).newState === "closed") backToPicture();
+  else menu.focus();
+});
+document.addEventListener("fullscreenchange", backToPicture);
+byId("keyboard").addEventListener("click", () => {
+  byId("keyboard").setAttribute("aria-pressed", String(input.toggleOnScreenKeyboard()));
+});
+// Ctrl+W, meant for the host, closes the page where the browser keeps it to itself.
+addEventListener("beforeunload", (event) => {
+  if (link && plays) event.preventDefault();
+});
 byId("save").addEventListener("click", () => statisticsLog.save());
-byId("full").addEventListener("click", () => void input.full().catch(() => undefined));
+byId("full").addEventListener("click", () => void input.full(byId("play")).catch(() => undefined));
 byId("relative").addEventListener("click", () => void input.lock().catch(() => undefined));
-byId("sound").addEventListener("click", () => {
-  void audio.play().then(() => (byId("sound").hidden = true));
-});
 byId("overlay").addEventListener("click", () => {
   const over = byId("figures-over");
   over.hidden = !over.hidden;
   byId("overlay").setAttribute("aria-pressed", String(!over.hidden));
 });
-roleButton.addEventListener("click", () => {
+byId("role").addEventListener("click", () => {
   // It is over: another session begins.
   if (!link) void begin("");
-  link?.tell({ type: "role", play: !plays, takeOver: true });
-  picture.focus({ preventScroll: true });
+  link?.tell({ type: "role", play: true, takeOver: true });
+});
+byId("watch").addEventListener("click", () => {
+  link?.tell({ type: "role", play: false, takeOver: false });
 });
 picture.addEventListener("click", () => {
   if (wantsRelative && plays && !document.pointerLockElement) void input.lock().catch(() => undefined);
@@ -343,7 +382,13 @@ setInterval(() => {
   });
   figures.draw(frames.counts, clock.bound());
 }, 1000);
-if ("requestVideoFrameCallback" in video) video.requestVideoFrameCallback(onPicture);
+const tellsPictures = "requestVideoFrameCallback" in video;
+if (tellsPictures) video.requestVideoFrameCallback(onPicture);
+else byId("video").addEventListener("timeupdate", () => notice.hide());
 requestAnimationFrame(eachPicture);
 addEventListener("pagehide", () => link?.close("the page was closed", false));
-void begin("");
+void missing().then((why) => {
+  if (why === null) return begin("");
+  say("this browser can't play");
+  notice.impossible(why);
+});

@@ -24,14 +24,17 @@ use serde::Deserialize;
 
 use super::{Wants, blocking};
 use crate::cursor;
-use crate::login::Visitor;
 use crate::peer::{Peer, PeerEvent, Sound};
 use crate::shared::Shared;
 use crate::subscriber::Slices;
 use crate::updates::{Updates, ended};
+use crate::visitor::Visitor;
 
 /// How often the page is asked what time it is there.
 const CLOCK_EVERY: Duration = Duration::from_millis(500);
+
+/// The same while it holds keys: the host lets none repeat of a page that is silent for 100 ms.
+const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 
 /// One from whom nothing was heard for so long is gone.
 const SILENT: Duration = Duration::from_secs(10);
@@ -123,6 +126,7 @@ impl Session {
             codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
             kind: SubscriberKind::Browser,
             software: "a browser, by WebRTC".to_owned(),
+            wishes: wants.wishes,
             reports: wants.reports,
             device: Some(visitor.device),
             ..SubscribeRequest::new(role, &visitor.title)
@@ -181,7 +185,11 @@ impl Session {
         self.hand_on_copied(shared);
         self.pass_sound();
         if now >= self.clock_at {
-            self.clock_at = now + CLOCK_EVERY;
+            self.clock_at = now
+                + match self.inbox.holds_keys() {
+                    true => CLOCK_WHILE_HOLDING,
+                    false => CLOCK_EVERY,
+                };
             let asked = clock::now().0;
             self.say(&[Message::Ping { asked }]);
         }
@@ -271,6 +279,9 @@ impl Session {
                     };
                     self.waiting.extend(events);
                     self.hand_on(shared);
+                    if self.inbox.holds_keys() {
+                        self.clock_at = self.clock_at.min(Instant::now() + CLOCK_WHILE_HOLDING);
+                    }
                     let through = self.inbox.through();
                     self.say(&[Message::InputSeen { through }]);
                 }

@@ -1,6 +1,10 @@
 //! Frames and sound become fragments of a file: which go together, when each is shown, and for how long. A value
 //! without a clock and a file.
 //!
+//! Frames are put where the nearest one of a stream at its highest rate would be ([`Slots`]). Programs that take a file
+//! for one of a constant rate, as ffmpeg does when it decodes one, complain of two frames in one slot, and capture is no
+//! metronome.
+//!
 //! A frame is shown until the next one, so that the newest one waits for it: a second at most, since a picture that
 //! stays is to be in the file, too. Sound is counted in samples, whatever clocks say; where the count and the time of
 //! capture part (something was lost, or the two clocks differ), it is put where it was captured.
@@ -39,7 +43,7 @@ pub struct Written {
     pub frames: u64,
     /// Packets of sound.
     pub packets: u64,
-    /// Nanoseconds from the first frame to the last.
+    /// Nanoseconds from the first frame to the end of the last.
     pub span: i64,
 }
 
@@ -52,12 +56,72 @@ struct Newest {
     bytes: Vec<u8>,
 }
 
+/// Slots a second at the least, so that one is near to each frame.
+const SLOTS: u32 = 50;
+
+/// Ticks that a frame may be from where it was captured: 12 ms, which is half of a slot and what frames usually come too
+/// early or too late (EBU R37 allows sound 40 ms).
+const NEAR: u64 = VIDEO_RATE as u64 * 12 / 1000;
+
+/// What one frame says of the phase in which frames come, of 8 (guess).
+const PHASE_SHARE: i64 = 8;
+
+/// Where frames are put.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slots {
+    /// As many as frames, or a multiple; 0: anywhere.
+    per_second: u32,
+    /// Ticks by which frames are usually behind their slots. Without it those that come between two slots would be put
+    /// into the one or the other by chance.
+    phase: i64,
+}
+
+impl Slots {
+    /// The same for a stream of this rate.
+    fn at_rate(self, fps: u16) -> Slots {
+        let fps = u32::from(fps);
+        let per_second = fps * SLOTS.div_ceil(fps.max(1));
+        Slots {
+            // One that is finer than the clock is none.
+            per_second: if per_second < VIDEO_RATE {
+                per_second
+            } else {
+                0
+            },
+            ..self
+        }
+    }
+
+    /// Where a frame is put that was captured then, at `earliest` or later. Where no free slot is near (frames that come
+    /// in a heap) it is put where it was captured.
+    fn place(&mut self, captured: u64, earliest: u64) -> u64 {
+        let exact = captured.max(earliest);
+        if self.per_second == 0 {
+            return exact;
+        }
+        let (rate, each) = (u64::from(VIDEO_RATE), u64::from(self.per_second));
+        let in_phase = captured.saturating_add_signed(-self.phase);
+        let nearest = (in_phase * each + rate / 2) / rate;
+        let at = nearest.max((earliest * each).div_ceil(rate)) * rate / each;
+        if at.abs_diff(captured) > NEAR {
+            return exact;
+        }
+        let behind =
+            i64::try_from(captured).unwrap_or(i64::MAX) - i64::try_from(at).unwrap_or(i64::MAX);
+        let half = i64::from(VIDEO_RATE / self.per_second) / 2;
+        self.phase += (behind - self.phase) / PHASE_SHARE;
+        self.phase = self.phase.clamp(-half, half);
+        at
+    }
+}
+
 /// See the module.
 pub struct Fragments {
     sound: bool,
     /// When the first frame was captured.
     began: Option<Instant>,
     newest: Option<Newest>,
+    slots: Slots,
     /// Where the next frame may be at the earliest.
     video_at: u64,
     /// Where the next packet of sound goes on.
@@ -77,6 +141,7 @@ impl Fragments {
             sound,
             began: None,
             newest: None,
+            slots: Slots::default(),
             video_at: 0,
             sound_at: None,
             pictures: Part::default(),
@@ -94,7 +159,9 @@ impl Fragments {
             (None, true) if self.begin(&frame) => *self.began.insert(frame.captured),
             (None, _) => return,
         };
-        let at = ticks(frame.captured, began, VIDEO_RATE).max(self.video_at);
+        self.slots = frame.fps.map_or(self.slots, |fps| self.slots.at_rate(fps));
+        let captured = ticks(frame.captured, began, VIDEO_RATE);
+        let at = self.slots.place(captured, self.video_at);
         self.settle(at);
         let span = u64::from(VIDEO_RATE) * SPAN.unsigned_abs() / 1_000_000_000;
         let full = self.pictures.span() >= span || self.pictures.data.len() >= BYTES;
@@ -155,11 +222,11 @@ impl Fragments {
         self.cut();
     }
 
-    /// Nothing more comes.
-    pub fn finish(&mut self) {
-        if let Some(newest) = &self.newest {
-            let until = newest.at + u64::from(VIDEO_RATE) / 60;
-            self.settle(until);
+    /// Nothing more comes: the recording ended at this moment, and its last frame was seen until then.
+    pub fn finish(&mut self, ended: Instant) {
+        if let Some((newest, began)) = self.newest.as_ref().zip(self.began) {
+            let least = newest.at + u64::from(VIDEO_RATE) / 60;
+            self.settle(ticks(ended, began, VIDEO_RATE).max(least));
         }
         self.cut();
     }
@@ -178,8 +245,8 @@ impl Fragments {
         let Newest { at, key, bytes, .. } = newest;
         self.pictures.push(at, duration, key, &bytes);
         self.so_far.frames += 1;
-        let began = self.began.map_or(0, |began| began.0);
-        self.so_far.span = newest.captured.0.saturating_sub(began);
+        let end = i128::from(until) * 1_000_000_000 / i128::from(VIDEO_RATE);
+        self.so_far.span = i64::try_from(end).unwrap_or(i64::MAX);
     }
 
     /// Writes the head of the file; whether the frame has what belongs there.
@@ -266,6 +333,7 @@ mod tests {
             captured: Instant(BEGAN + millis * MS),
             key,
             size: key.then_some(openuvr_proto::units::Size::new(640, 384)),
+            fps: None,
             bytes: if key {
                 KEY.to_vec()
             } else {
@@ -312,7 +380,7 @@ mod tests {
         for (millis, key) in [(0, true), (10, false), (30, false), (40, true)] {
             fragments.frame(frame(millis, key));
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         let video = 1;
         assert_eq!(
             tracks(&mut fragments),
@@ -333,8 +401,105 @@ mod tests {
         fragments.idle(Instant(BEGAN + 1000 * MS));
         assert_eq!(tracks(&mut fragments), [(1, 0, vec![45_000])]);
         fragments.frame(frame(60_000, false));
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         assert_eq!(tracks(&mut fragments), [(1, 60 * 90_000, vec![1500])]);
+    }
+
+    /// Where frames are put that were captured at these milliseconds, in ticks.
+    fn placed(captured: &[i64]) -> Vec<u64> {
+        let mut fragments = Fragments::new(false);
+        for (number, millis) in captured.iter().enumerate() {
+            let frame = frame(*millis, number == 0);
+            fragments.frame(Frame {
+                fps: (number == 0).then_some(60),
+                ..frame
+            });
+        }
+        fragments.finish(Instant(BEGAN));
+        let mut at = Vec::new();
+        for (_, begins, durations) in tracks(&mut fragments) {
+            let mut next = begins;
+            for duration in durations {
+                at.push(next);
+                next += u64::from(duration);
+            }
+        }
+        assert!(at.windows(2).all(|two| two[1] > two[0]), "{at:?}");
+        at
+    }
+
+    /// By how many milliseconds the worst of them is elsewhere than captured.
+    fn worst(at: &[u64], captured: &[i64]) -> i64 {
+        let far = |(at, millis): (&u64, &i64)| (i64::try_from(at / 90).unwrap() - millis).abs();
+        at.iter().zip(captured).map(far).max().unwrap()
+    }
+
+    #[test]
+    fn frames_have_slots_near_to_where_they_were_captured() {
+        let jitter = [0, 2, -2, 1, -1, 2, 0, -2, 1];
+        // In the phase of the first one, and right between two slots.
+        for phase in [0, 4, 8, 12] {
+            let mut captured = vec![0];
+            captured.extend((1..600_i64).map(|number| {
+                let wobble = jitter[usize::try_from(number).unwrap() % jitter.len()];
+                number * 1000 / 60 + phase + wobble
+            }));
+            let at = placed(&captured);
+            assert_eq!(at.len(), captured.len());
+            assert!(at.iter().all(|at| at % 1500 == 0), "{phase}: {at:?}");
+            assert!(worst(&at, &captured) <= 12, "{phase}");
+        }
+    }
+
+    #[test]
+    fn frames_that_come_in_a_heap_move_no_later_ones() {
+        // A machine that stopped, and caught up: at the full rate before and after, so that no slot becomes free.
+        let mut captured: Vec<i64> = (0..60).map(|number| number * 1000 / 60).collect();
+        captured.extend([1_100, 1_101, 1_103, 1_104, 1_106, 1_108]);
+        captured.extend((67..240).map(|number| number * 1000 / 60));
+        let at = placed(&captured);
+        assert_eq!(at.len(), captured.len());
+        assert!(worst(&at, &captured) <= 12, "{at:?}");
+        assert!(at[70..].iter().all(|at| at % 1500 == 0), "{at:?}");
+    }
+
+    #[test]
+    fn slots_are_as_many_as_frames_or_a_multiple() {
+        for (fps, each) in [
+            (60, 60),
+            (30, 60),
+            (24, 72),
+            (144, 144),
+            (1, 50),
+            (0, 0),
+            (u16::MAX, 65_535),
+        ] {
+            assert_eq!(Slots::default().at_rate(fps).per_second, each, "{fps}");
+        }
+        assert_eq!(Slots::default().place(7, 3), 7);
+        assert_eq!(Slots::default().place(3, 7), 7);
+    }
+
+    #[test]
+    fn a_recording_ends_when_it_was_ended() {
+        let mut fragments = Fragments::new(false);
+        // A still picture, of which the host sends a frame twice a second.
+        for half in 0..18 {
+            fragments.frame(frame(half * 500, half == 0));
+        }
+        fragments.finish(Instant(BEGAN + 8_990 * MS));
+        let mut newest = None;
+        let mut whole = VecDeque::new();
+        while let Some((bytes, written)) = fragments.poll() {
+            newest = Some(written);
+            whole.push_back((bytes, written));
+        }
+        assert_eq!(newest.map(|written| written.span), Some(8_990 * MS));
+        let mut again = Fragments::new(false);
+        again.whole = whole;
+        let durations = tracks(&mut again).into_iter();
+        let sum: u32 = durations.flat_map(|(_, _, durations)| durations).sum();
+        assert_eq!(sum, 8_990 * 90);
     }
 
     #[test]
@@ -350,7 +515,7 @@ mod tests {
         for millis in [100, 105, 3] {
             fragments.sound(sound(millis));
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         let sound = 2;
         let found = tracks(&mut fragments);
         let heard: Vec<_> = found.iter().filter(|(track, ..)| *track == sound).collect();
@@ -368,7 +533,7 @@ mod tests {
             fragments.sound(sound(number * 10));
             fragments.sound(sound(number * 10 + 5));
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         let found = tracks(&mut fragments);
         assert!(found.len() >= 6, "{found:?}");
         let frames: usize = found.iter().filter(|t| t.0 == 1).map(|t| t.2.len()).sum();
@@ -395,7 +560,7 @@ mod tests {
                 ..frame(0, true)
             });
         }
-        fragments.finish();
+        fragments.finish(Instant(BEGAN));
         assert!(fragments.poll().is_none());
     }
 }

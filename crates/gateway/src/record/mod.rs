@@ -7,8 +7,10 @@
 //! ```
 //!
 //! The file is a fragmented MP4 (ISO/IEC 14496-12 section 8.8): what it holds is playable up to its last fragment,
-//! however the program ends. H.264 keeps its parameter sets in the stream (sample entry `avc3`, ISO/IEC 14496-15),
-//! so that a picture whose size changes goes on in the same file.
+//! however the program ends. H.264 keeps its parameter sets in the stream, so that a picture
+//! whose size changes goes on in the same file. The first ones are in the sample entry, too, which is `avc1` (ISO/IEC
+//! 14496-15): that of streams which change theirs would be `avc3`, and VLC 3 shows no picture of it; all players that
+//! were tried read changed ones in an `avc1` track.
 //!
 //! Nobody waits for the disk. What the writer is behind waits in memory, up to a limit; then frames are left out up to
 //! a key frame, which is asked for when there is room again.
@@ -31,6 +33,8 @@ use std::time::Duration;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::SubscriberId;
+use openuvr_proto::send::intake::Intake;
+use openuvr_runtime::clock;
 use openuvr_runtime::host::{GatewayHost, SubscribeError, codec_of};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
@@ -43,6 +47,10 @@ use self::writer::Writer;
 
 /// How long the end of a recording may take (guess: a disk that wakes up needs some seconds).
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the frames on their way here may take at the end (guess: a thread that gets no processor for so long has lost
+/// frames before).
+const DRAINS_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is to be recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,6 +112,8 @@ struct Followed {
     id: SubscriberId,
     /// Whether it has ended.
     over: Arc<AtomicBool>,
+    /// Disconnected when its last frame was taken.
+    drained: Receiver<()>,
 }
 
 impl Recorder {
@@ -145,7 +155,7 @@ impl Recorder {
     /// # Errors
     /// [`RecordError`]
     pub fn follow(&self, host: Arc<dyn GatewayHost>) -> Result<(), RecordError> {
-        self.shared.leave();
+        drop(self.shared.leave());
         if self.shared.queue.is_closed() {
             // It ended early, which was told.
             return Ok(());
@@ -154,13 +164,15 @@ impl Recorder {
         let words = self.shared.file.display();
         let request = SubscribeRequest {
             kind: SubscriberKind::Recorder,
+            intake: Intake::Complete,
             codecs: 1 << codec,
             software: "the host's recorder".to_owned(),
             ..SubscribeRequest::new(Role::Observer, &format!("recording to {words}"))
         };
         let (queue, tell) = (self.shared.queue.clone(), self.shared.tell.clone());
         let over = Arc::new(AtomicBool::new(false));
-        let frames = Frames::new(queue, tell, words.to_string(), over.clone());
+        let (drains, drained) = sync_channel(1);
+        let frames = Frames::new(queue, tell, words.to_string(), over.clone(), drains);
         let subscribed = host.subscribe(request, Box::new(frames));
         let (id, _) = subscribed.map_err(|why| match why {
             SubscribeError::Refused(openuvr_proto::control::negotiate::Refusal::NoCommonCodec) => {
@@ -179,9 +191,14 @@ impl Recorder {
                 goes_on
             }));
         }
-        *lock(&self.shared.followed) = Some(Followed { host, id, over });
+        *lock(&self.shared.followed) = Some(Followed {
+            host,
+            id,
+            over,
+            drained,
+        });
         if self.shared.queue.is_closed() {
-            self.shared.leave();
+            drop(self.shared.leave());
         }
         Ok(())
     }
@@ -201,8 +218,12 @@ impl Recorder {
 
     fn end(&mut self) -> Option<Summary> {
         let end = self.end.take()?;
-        self.shared.leave();
-        self.shared.queue.close();
+        let ended = clock::now();
+        if let Some(drained) = self.shared.leave() {
+            // What was encoded until now may still be on its way here.
+            let _ = drained.recv_timeout(DRAINS_WITHIN);
+        }
+        self.shared.queue.close(ended);
         end.recv_timeout(PATIENCE).ok()
     }
 }
@@ -214,13 +235,14 @@ impl Drop for Recorder {
 }
 
 impl Shared {
-    /// Takes no more frames.
-    fn leave(&self) {
+    /// Takes no more frames; what is disconnected when the last one was taken.
+    fn leave(&self) -> Option<Receiver<()>> {
         self.queue.next_generation();
-        let followed = lock(&self.followed).take();
-        if let Some(Followed { host, id, .. }) = followed {
-            host.unsubscribe(id);
-        }
+        let Followed {
+            host, id, drained, ..
+        } = lock(&self.followed).take()?;
+        host.unsubscribe(id);
+        Some(drained)
     }
 }
 

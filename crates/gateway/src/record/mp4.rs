@@ -1,9 +1,9 @@
 //! The boxes of a fragmented MP4 (ISO/IEC 14496-12), by a library that knows their bytes.
 
 use mp4_atom::{
-    Audio, Avc3, Avcc, AvccExt, Codec, Dinf, Dops, Dref, DrefEntry, Encode as _, FourCC, Ftyp,
-    Hdlr, Mdhd, Mdia, Mfhd, Minf, Moof, Moov, Mvex, Mvhd, Opus, Smhd, Stbl, Stsd, Tfdt, Tfhd, Tkhd,
-    Traf, Trak, Trex, Trun, TrunEntry, Url, Visual, Vmhd,
+    Audio, Avc1, Avcc, AvccExt, Codec, Dinf, Dops, Dref, DrefEntry, Encode as _, FourCC, Ftyp,
+    Hdlr, Mdhd, Mdia, Mfhd, Minf, Moof, Moov, Mvex, Mvhd, Opus, Smhd, Stbl, Stco, Stsd, Tfdt, Tfhd,
+    Tkhd, Traf, Trak, Trex, Trun, TrunEntry, Url, Visual, Vmhd,
 };
 use openuvr_proto::units::Size;
 
@@ -68,10 +68,10 @@ fn video((sequence, picture): (&[u8], &[u8]), size: Size) -> Option<Trak> {
         height,
         ..Visual::default()
     };
-    let entry = Avc3 {
+    let entry = Avc1 {
         visual,
         avcc,
-        ..Avc3::default()
+        ..Avc1::default()
     };
     let minf = Minf {
         vmhd: Some(Vmhd::default()),
@@ -157,6 +157,9 @@ fn track(
                     stsd: Stsd {
                         codecs: vec![entry],
                     },
+                    // Empty, since all samples are in fragments, but there: VLC ignores a track without one (section
+                    // 8.7.5 wants exactly one).
+                    stco: Some(Stco::default()),
                     ..Stbl::default()
                 },
                 ..minf

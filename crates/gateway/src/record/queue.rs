@@ -1,15 +1,15 @@
 //! What waits for the recorder's disk: bounded in bytes, and nobody waits to put something in.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::Payload;
 
-/// Bytes that may wait: 13 s at 20 Mb/s.
-const MOST: usize = 32 << 20;
+/// Bytes that may wait for the disk: 13 s at 20 Mb/s.
+pub(super) const MOST: usize = 32 << 20;
 
 /// Frames and payloads of sound that may wait: 13 s of 240 frames and 400 payloads a second.
 const ITEMS: usize = 8192;
@@ -23,6 +23,8 @@ pub struct Frame {
     pub key: bool,
     /// The picture's size, if it is known with this frame.
     pub size: Option<Size>,
+    /// The most frames a second, if they are known with this frame.
+    pub fps: Option<u16>,
     /// Its slices in Annex B form.
     pub bytes: Vec<u8>,
 }
@@ -48,6 +50,15 @@ impl From<&Payload<'_>> for Sound {
     }
 }
 
+/// Why frames are not in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    /// More waits for the disk than may.
+    Disk,
+    /// More waited for the recorder's thread than may: it got no processor.
+    Processor,
+}
+
 pub(super) enum Item {
     Frame(Frame),
     Sound(Sound),
@@ -68,10 +79,14 @@ pub(super) struct Queue {
     items: SyncSender<Item>,
     waiting: AtomicUsize,
     closed: AtomicBool,
+    /// When that was, on the host's clock.
+    closed_at: AtomicI64,
     /// Of whom is recorded: who belonged to one before is heard no more.
     generation: AtomicU64,
     /// Frames that are not in the file.
     missed: AtomicU64,
+    /// The person knows of these causes.
+    told: [AtomicBool; 2],
 }
 
 impl Queue {
@@ -81,8 +96,10 @@ impl Queue {
             items,
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            closed_at: AtomicI64::new(0),
             generation: AtomicU64::new(0),
             missed: AtomicU64::new(0),
+            told: [AtomicBool::new(false), AtomicBool::new(false)],
         };
         (Arc::new(queue), inbox)
     }
@@ -121,11 +138,17 @@ impl Queue {
         self.waiting.load(Ordering::Relaxed) < MOST / 2
     }
 
-    /// Nothing more is taken.
-    pub(super) fn close(&self) {
+    /// Nothing more is taken: the recording ended at this moment.
+    pub(super) fn close(&self, at: Instant) {
+        self.closed_at.store(at.0, Ordering::Relaxed);
         self.closed.store(true, Ordering::Release);
         // Without room the writer finds out when it has taken what waits.
         let _ = self.items.try_send(Item::End);
+    }
+
+    /// When it was closed.
+    pub(super) fn closed_at(&self) -> Instant {
+        Instant(self.closed_at.load(Ordering::Relaxed))
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -140,9 +163,14 @@ impl Queue {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One more frame is not in the file; whether it is the first.
-    pub(super) fn missed(&self) -> bool {
-        self.missed.fetch_add(1, Ordering::Relaxed) == 0
+    /// One more frame is not in the file.
+    pub(super) fn missed(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the person is to be told of this cause: once.
+    pub(super) fn is_news(&self, cause: Cause) -> bool {
+        !self.told[cause as usize].swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn all_missed(&self) -> u64 {

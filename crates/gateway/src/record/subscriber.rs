@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::subscriber::{Departure, Progress, Slice, Subscriber};
@@ -11,7 +12,7 @@ use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
 use super::Tell;
-use super::queue::{Frame, Queue};
+use super::queue::{Cause, Frame, MOST, Queue};
 use crate::updates::ended;
 
 /// A recorder's end of its subscription.
@@ -27,6 +28,8 @@ pub(super) struct Frames {
     begun: bool,
     /// Set when the host has ended it.
     over: Arc<AtomicBool>,
+    /// Closed when the last frame was taken.
+    _drained: SyncSender<()>,
 }
 
 impl Frames {
@@ -35,6 +38,7 @@ impl Frames {
         tell: Tell,
         file: String,
         over: Arc<AtomicBool>,
+        drained: SyncSender<()>,
     ) -> Frames {
         Frames {
             queue,
@@ -44,17 +48,31 @@ impl Frames {
             broken: false,
             begun: false,
             over,
+            _drained: drained,
         }
     }
 
-    fn missed(&self) {
+    /// A frame is not in the file; `cause`: if it is the first of several that belong together.
+    fn missed(&self, cause: Option<Cause>) {
         // What comes behind its end is none of the recording.
-        if !self.queue.is_closed() && self.queue.missed() {
-            let file = &self.file;
-            (self.tell)(&format!(
-                "this machine or its disk can't keep up: {file} lacks frames; the stream goes on"
-            ));
+        if self.queue.is_closed() {
+            return;
         }
+        self.queue.missed();
+        let Some(cause) = cause.filter(|cause| self.queue.is_news(*cause)) else {
+            return;
+        };
+        let (file, waits) = (&self.file, MOST >> 20);
+        (self.tell)(&match cause {
+            Cause::Disk => format!(
+                "frames are missing in {file}: the disk is slower than the stream, {waits} MiB wait for it; take a \
+                 faster disk or a lower --bitrate. The stream goes on"
+            ),
+            Cause::Processor => format!(
+                "frames are missing in {file}: the recorder got too little processor time, {waits} MiB waited for it; \
+                 take load off this machine. The stream goes on"
+            ),
+        });
     }
 }
 
@@ -64,6 +82,7 @@ impl Subscriber for Frames {
             captured: Instant(frame.header.captured),
             key: frame.header.is_key(),
             size: frame.configuration.map(|configuration| configuration.size),
+            fps: frame.configuration.map(|configuration| configuration.fps),
             bytes: Vec::new(),
         };
         self.open = Some((frame.header.frame, begun));
@@ -89,7 +108,7 @@ impl Subscriber for Frames {
             return Progress::Left(nothing);
         }
         if self.broken && !frame.key {
-            self.missed();
+            self.missed(None);
             return match self.queue.has_room() {
                 // With this a key frame is asked for.
                 true => Progress::Missed,
@@ -99,7 +118,7 @@ impl Subscriber for Frames {
         let bytes = u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX);
         self.broken = !self.queue.frame(frame);
         if self.broken {
-            self.missed();
+            self.missed(Some(Cause::Disk));
             return Progress::Left(nothing);
         }
         Progress::Left(Departure {
@@ -110,11 +129,13 @@ impl Subscriber for Frames {
         })
     }
 
-    fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, _: DropCause) {
+    fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
         self.open.take_if(|(open, _)| *open == frame);
         // Others were never encoded, or came before the recording.
         if self.begun && stage == Stage::FirstSent {
-            self.missed();
+            // What waits for a key frame is the consequence of something that was told.
+            let full = why == DropCause::SendBufferFull;
+            self.missed(full.then_some(Cause::Processor));
         }
     }
 
@@ -136,6 +157,7 @@ impl Subscriber for Frames {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, sync_channel};
     use std::time::Duration;
 
     use openuvr_proto::id::ConfigEpoch;
@@ -143,6 +165,7 @@ mod tests {
     use openuvr_proto::send::subscriber;
     use openuvr_proto::wire::video::{DrawingTimes, FrameHeader, SlicePlace};
 
+    use super::super::queue::Item;
     use super::*;
 
     const NOW: Instant = Instant(0);
@@ -185,13 +208,56 @@ mod tests {
         frames.end(NOW)
     }
 
-    #[test]
-    fn a_slow_disk_costs_frames_and_one_key_frame() {
-        let said = Arc::new(Mutex::new(Vec::new()));
+    type Said = Arc<Mutex<Vec<String>>>;
+
+    /// A recorder's end, what waits for its disk, and what it says.
+    fn frames() -> (Frames, (Arc<Queue>, Receiver<Item>), Said) {
+        let said = Said::default();
         let to = said.clone();
         let tell: Tell = Arc::new(move |words: &str| to.lock().unwrap().push(words.to_owned()));
         let (queue, items) = Queue::new();
-        let mut frames = Frames::new(queue.clone(), tell, "it".to_owned(), Arc::default());
+        let (over, drained) = (Arc::default(), sync_channel(1).0);
+        let frames = Frames::new(queue.clone(), tell, "it".to_owned(), over, drained);
+        (frames, (queue, items), said)
+    }
+
+    #[test]
+    fn the_cause_of_missing_frames_is_the_one_that_is_told() {
+        let (mut frames, (queue, _items), said) = frames();
+        give(&mut frames, 1, true);
+        // The host's hand-over was full, and what follows builds on that frame: nothing of it is the disk's doing.
+        for (frame, why) in [
+            (2, DropCause::SendBufferFull),
+            (3, DropCause::AwaitingKeyFrame),
+            (4, DropCause::AwaitingKeyFrame),
+        ] {
+            frames.dropped(NOW, FrameId(frame), Stage::FirstSent, why);
+        }
+        // Never encoded: none of the recording.
+        frames.dropped(NOW, FrameId(5), Stage::Converted, DropCause::Superseded);
+        assert_eq!(queue.all_missed(), 3);
+        let mut number = 6;
+        while matches!(give(&mut frames, number, number == 6), Progress::Left(l) if l.first.is_some())
+        {
+            number += 1;
+        }
+        let said = said.lock().unwrap();
+        let [processor, disk] = &said[..] else {
+            panic!("each cause once: {said:?}");
+        };
+        assert!(
+            processor.contains("processor time") && !processor.contains("disk"),
+            "{processor}"
+        );
+        assert!(
+            disk.contains("disk") && !disk.contains("processor"),
+            "{disk}"
+        );
+    }
+
+    #[test]
+    fn a_slow_disk_costs_frames_and_one_key_frame() {
+        let (mut frames, (queue, items), said) = frames();
         let left = |progress: &Progress| matches!(progress, Progress::Left(l) if l.first.is_some());
         let mut number = 1;
         while left(&give(&mut frames, number, number == 1)) {

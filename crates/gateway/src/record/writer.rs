@@ -76,7 +76,7 @@ impl Writer {
             }
             self.write();
         }
-        self.fragments.finish();
+        self.fragments.finish(self.shared.queue.closed_at());
         self.write();
         let is_file = self.file.metadata().is_ok_and(|meta| meta.is_file());
         if self.whole == 0 && self.made && is_file {
@@ -114,13 +114,13 @@ impl Writer {
     /// What is in the file stays playable, and the stream goes on.
     fn fail(&mut self, why: &std::io::Error) {
         self.failed = true;
-        self.shared.queue.close();
+        self.shared.queue.close(clock::now());
         // A part of a fragment is of no use.
         let _ = self.file.set_len(self.whole);
         let file = self.shared.file.display();
         (self.shared.tell)(&format!(
             "{file} ends here, it can't be written any more: {why}; the stream goes on"
         ));
-        self.shared.leave();
+        drop(self.shared.leave());
     }
 }

@@ -4,36 +4,43 @@ use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::time;
 use openuvr_runtime::clock;
 use openuvr_runtime::host::codec_of;
 use openuvr_runtime::sched::ThreadRole;
-use rtsp_types::{Request, Response, StatusCode, Version};
+use rtsp_types::{Method, Request, Response, StatusCode, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::description::{AUDIO, AUDIO_RATE, VIDEO, VIDEO_RATE};
 use super::outlet::{Outlet, UdpPair, Writer};
+use super::parameters::{ParameterSets, Watching};
+use super::places::Place;
 use super::reports::{Heard, parse};
 use super::requests::{Received, Requests};
-use super::session::{Act, MediaPorts, Session, TIMEOUT, TRACKS, Track};
-use super::stream::{Beginning, RtpStream, ntp};
+use super::session::{Act, Beginning, MediaPorts, Session, Streams, TIMEOUT, TRACKS, Track};
+use super::stream::{Origin, RtpStream};
 use super::subscriber::{Delivery, Slices};
 use super::transport::Transport;
 use super::{LOOK_EVERY, Served};
 
-/// Who has set up no track by then is no player.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A connection that has set up no track by then is no player's (a guess: players do so within a second).
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a player learns how the tracks' clocks belong together. Less often is usual (RFC 3550 section
 /// 6.2 has 5 s), but until the first report sound and picture don't fit.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// The encoder whose stream players take.
+const H264: &str = "x264";
 
 /// How the player is called at the host until it has said what it is.
 const UNNAMED: &str = "a video player";
@@ -43,12 +50,15 @@ struct Connection<'a> {
     served: &'a Served,
     from: SocketAddr,
     here: SocketAddr,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+    place: Place,
     writer: Writer,
     requests: Requests,
     session: Session,
     tracks: [Option<Arc<Delivery>>; 2],
     subscribed: Option<SubscriberId>,
+    /// Sound is wanted, since the newest PLAY.
+    hears: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
     /// Locked while a request is answered.
     answering: Arc<Mutex<()>>,
@@ -59,7 +69,12 @@ struct Connection<'a> {
 }
 
 /// Serves a player until it goes, is silent for too long, or the server ends.
-pub(super) fn serve(served: &Served, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+pub(super) fn serve(
+    served: &Served,
+    stream: Arc<TcpStream>,
+    from: SocketAddr,
+    place: Place,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     // Not inherited from the listener on every system.
     stream.set_nonblocking(false)?;
@@ -80,11 +95,13 @@ pub(super) fn serve(served: &Served, stream: TcpStream, from: SocketAddr) -> io:
         from,
         here,
         stream,
+        place,
         writer,
         requests: Requests::default(),
         session,
         tracks: [None, None],
         subscribed: None,
+        hears: Arc::default(),
         ended: Arc::new(AtomicBool::new(false)),
         answering: Arc::default(),
         software: UNNAMED.to_owned(),
@@ -132,7 +149,7 @@ impl Connection<'_> {
             }
             if playing && now >= self.report_at {
                 self.report_at = now + REPORT_EVERY;
-                self.send_reports();
+                self.send_reports(clock::now());
             }
         }
         Ok(())
@@ -147,7 +164,7 @@ impl Connection<'_> {
 
     /// Waits for anything from the player; whether some of it came by the connection.
     fn wait(&self) -> bool {
-        let mut polled = vec![PollFd::new(&self.stream, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(&*self.stream, PollFlags::IN)];
         for track in self.tracks.iter().flatten() {
             if let Outlet::Udp(pair) = &track.outlet {
                 polled.push(PollFd::new(&pair.rtcp, PollFlags::IN));
@@ -161,7 +178,7 @@ impl Connection<'_> {
     /// What came by the connection; whether it goes on.
     fn take_requests(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 4096];
-        let length = match self.stream.read(&mut bytes) {
+        let length = match (&*self.stream).read(&mut bytes) {
             Ok(0) => return Ok(false),
             Ok(length) => length,
             Err(e)
@@ -205,25 +222,29 @@ impl Connection<'_> {
                 .take(64)
                 .collect();
         }
-        let (tracks, writer) = (&mut self.tracks, &self.writer);
-        let (here, from) = (self.here, self.from);
-        let mut open =
-            |track: Track, transport: Transport| match open(track, transport, here, from, writer) {
-                Ok((delivery, ports)) => {
-                    tracks[track as usize] = Some(Arc::new(delivery));
-                    Some(ports)
-                }
-                Err(error) => {
-                    tracing::warn!(%from, %error, "no ports for a video player");
-                    None
-                }
-            };
-        let (mut response, act) = self.session.answer(request, &mut open);
+        let mut has = Has {
+            served: self.served,
+            tracks: &mut self.tracks,
+            writer: &self.writer,
+            here: self.here,
+            from: self.from,
+            plays_from: clock::now(),
+        };
+        let (mut response, act) = self.session.answer(request, &mut has);
+        let plays_from = has.plays_from;
         // Nothing of the stream stands in front of the answer.
         let answering = self.answering.clone();
         let _answering = answering.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = *request.method() != Method::Options && response.status().is_success();
+        if shown && !self.place.plays() {
+            tracing::warn!(from = %self.from, "a video player is refused: there are as many as this host serves");
+            response.set_status(StatusCode::ServiceUnavailable);
+            response.set_reason_phrase("as many players as this host serves are connected");
+            self.say(&response)?;
+            return Ok(false);
+        }
         if act == Act::Play
-            && let Err(why) = self.play()
+            && let Err(why) = self.play(plays_from)
         {
             tracing::warn!(from = %self.from, why, "a video player is refused");
             response.set_status(StatusCode::ServiceUnavailable);
@@ -235,6 +256,12 @@ impl Connection<'_> {
             self.pause();
         }
         self.say(&response)?;
+        if act == Act::Play {
+            // In front of the first packets: without a report players put each track's first packet at the same time,
+            // and move a track when they hear better.
+            self.report_at = Instant::now() + REPORT_EVERY;
+            self.send_reports(plays_from);
+        }
         Ok(act != Act::End)
     }
 
@@ -245,8 +272,8 @@ impl Connection<'_> {
         self.writer.put(bytes).map_err(gone)
     }
 
-    /// Subscribes; why not, in words for a line.
-    fn play(&mut self) -> Result<(), String> {
+    /// Subscribes, to what is captured from this moment on; why not, in words for a line.
+    fn play(&mut self, from: time::Instant) -> Result<(), String> {
         if self.subscribed.is_some() {
             return Ok(());
         }
@@ -255,8 +282,16 @@ impl Connection<'_> {
         }
         if let Some(sound) = &self.tracks[Track::Audio as usize] {
             let (sound, answering) = (sound.clone(), self.answering.clone());
+            // One of its own: a pause may be over before the listener of the time before has noticed it.
+            self.hears.store(false, Ordering::Relaxed);
+            self.hears = Arc::new(AtomicBool::new(true));
+            let hears = self.hears.clone();
             self.served.host.listen(Box::new(move |payload| {
-                if let Err(TryLockError::WouldBlock) = answering.try_lock() {
+                if !hears.load(Ordering::Relaxed) {
+                    return false;
+                }
+                let told = !matches!(answering.try_lock(), Err(TryLockError::WouldBlock));
+                if !told || payload.captured < from {
                     return true;
                 }
                 let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
@@ -266,19 +301,21 @@ impl Connection<'_> {
         let Some(video) = &self.tracks[Track::Video as usize] else {
             return Ok(());
         };
-        let Some(codec) = codec_of("x264") else {
+        let Some(codec) = codec_of(H264) else {
             return Err("this host makes no H.264".to_owned());
         };
         let title = format!("{} at {}", UNNAMED, self.from.ip().to_canonical());
         let request = SubscribeRequest {
             kind: SubscriberKind::VideoPlayer,
+            intake: Intake::Steady,
             codecs: 1 << codec,
             software: self.software.clone(),
             ..SubscribeRequest::new(Role::Observer, &title)
         };
         self.ended.store(false, Ordering::Relaxed);
         let (video, ended) = (video.clone(), self.ended.clone());
-        let slices = Slices::new(video, ended, self.answering.clone());
+        let watching = Watching::new(self.served.parameters.clone());
+        let slices = Slices::new(video, ended, watching, self.answering.clone());
         let subscribed = self.served.host.subscribe(request, Box::new(slices));
         let (id, _) = subscribed.map_err(|why| why.to_string())?;
         self.subscribed = Some(id);
@@ -286,6 +323,7 @@ impl Connection<'_> {
     }
 
     fn pause(&mut self) {
+        self.hears.store(false, Ordering::Relaxed);
         for track in self.tracks.iter().flatten() {
             track.closed.store(true, Ordering::Relaxed);
         }
@@ -326,7 +364,8 @@ impl Connection<'_> {
 
     fn rtcp(&mut self, bytes: &[u8]) {
         let mut heard = Vec::new();
-        parse(bytes, ntp(SystemTime::now()), |one| heard.push(one));
+        let now = self.served.wall.ntp(clock::now());
+        parse(bytes, now, |one| heard.push(one));
         if heard.is_empty() {
             return;
         }
@@ -359,14 +398,54 @@ impl Connection<'_> {
         }
     }
 
-    fn send_reports(&mut self) {
+    /// Tells how the tracks' clocks belong together at this moment.
+    fn send_reports(&mut self, now: time::Instant) {
+        let ntp = self.served.wall.ntp(now);
         for track in self.tracks.iter().flatten() {
-            let name = &self.served.setup.name;
-            let report = track.stream().report(clock::now(), SystemTime::now(), name);
+            let report = track.stream().report(now, ntp, &self.served.setup.name);
             if let Some(report) = report {
                 track.outlet.rtcp(&report);
             }
         }
+    }
+}
+
+/// What the session asks for.
+struct Has<'a> {
+    served: &'a Served,
+    tracks: &'a mut [Option<Arc<Delivery>>; 2],
+    writer: &'a Writer,
+    here: SocketAddr,
+    from: SocketAddr,
+    /// What was captured before is not sent.
+    plays_from: time::Instant,
+}
+
+impl Streams for Has<'_> {
+    fn parameters(&mut self) -> Option<ParameterSets> {
+        let codec = codec_of(H264)?;
+        self.served.parameters.sets(&*self.served.host, codec)
+    }
+
+    fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts> {
+        match open(track, transport, self.here, self.from, self.writer) {
+            Ok((delivery, ports)) => {
+                self.tracks[track as usize] = Some(Arc::new(delivery));
+                Some(ports)
+            }
+            Err(error) => {
+                tracing::warn!(from = %self.from, %error, "no ports for a video player");
+                None
+            }
+        }
+    }
+
+    fn beginning(&mut self, track: Track) -> Option<Beginning> {
+        let stream = self.tracks[track as usize].as_ref()?.stream();
+        Some(Beginning {
+            sequence: stream.sequence(),
+            time: stream.stamp(self.plays_from),
+        })
     }
 }
 
@@ -379,7 +458,7 @@ fn open(
     writer: &Writer,
 ) -> io::Result<(Delivery, MediaPorts)> {
     let [a, b, c, d, e, f, g, h, i, j] = random()?;
-    let from_where = Beginning {
+    let from_where = Origin {
         ssrc: u32::from_ne_bytes([a, b, c, d]),
         sequence: u16::from_ne_bytes([e, f]),
         offset: u32::from_ne_bytes([g, h, i, j]),
@@ -403,7 +482,6 @@ fn open(
     let ports = MediaPorts {
         server,
         ssrc: from_where.ssrc,
-        sequence: from_where.sequence,
     };
     let stream = RtpStream::new(payload_type, rate, from_where);
     Ok((Delivery::new(stream, outlet), ports))

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use sdp_types::{Attribute, Connection, Media, Origin, Session, Time};
 
+use super::parameters::ParameterSets;
+
 /// Payload types, of those that mean what the description says (RFC 3551 section 3).
 pub(super) const VIDEO: u8 = 96;
 pub(super) const AUDIO: u8 = 97;
@@ -14,17 +16,24 @@ pub(super) const AUDIO_RATE: u32 = 48_000;
 
 /// The description of a host called `name` at `address`.
 ///
-/// What a decoder must know of H.264 is not in it, since it may change with the picture's size: it stands in
-/// front of each key frame.
-pub(super) fn describe(name: &str, address: IpAddr, id: u64, sound: bool) -> Vec<u8> {
+/// `parameters` is what a decoder must know of H.264, if that is known. It may change with the picture's size, and stands
+/// in front of each key frame, too.
+pub(super) fn describe(
+    name: &str,
+    address: IpAddr,
+    id: u64,
+    parameters: Option<&ParameterSets>,
+    sound: bool,
+) -> Vec<u8> {
     let flag = |name: &str| Attribute::new(name);
     let value = |name: &str, value: &str| Attribute::with_value(name, value);
     let media = |kind: &str, payload: u8, attributes: Vec<Attribute>| Media {
         media: kind.to_owned(),
         port: 0,
         num_ports: None,
-        // With feedback, so that players say when they have lost a picture (RFC 4585).
-        proto: "RTP/AVPF".to_owned(),
+        // The profile without feedback: live555, which VLC plays by, reads no other line than this. The attributes of
+        // feedback (RFC 4585) tell those who know them all the same.
+        proto: "RTP/AVP".to_owned(),
         fmt: payload.to_string(),
         media_title: None,
         connections: Vec::new(),
@@ -32,12 +41,18 @@ pub(super) fn describe(name: &str, address: IpAddr, id: u64, sound: bool) -> Vec
         key: None,
         attributes,
     };
+    let mut format = format!("{VIDEO} packetization-mode=1");
+    if let Some(sets) = parameters {
+        // The order of RFC 6184 section 8.2.1's example.
+        let (level, sets) = (sets.profile_level_id(), sets.in_words());
+        format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
+    }
     let mut medias = vec![media(
         "video",
         VIDEO,
         vec![
             value("rtpmap", &format!("{VIDEO} H264/{VIDEO_RATE}")),
-            value("fmtp", &format!("{VIDEO} packetization-mode=1")),
+            value("fmtp", &format),
             value("rtcp-fb", &format!("{VIDEO} nack pli")),
             value("rtcp-fb", &format!("{VIDEO} ccm fir")),
             value("control", "video"),
@@ -95,7 +110,7 @@ mod tests {
     #[test]
     fn the_description_reads_back_with_both_tracks() {
         let address = "192.0.2.7".parse().unwrap();
-        let text = describe("a host\r\nm=evil", address, 7, true);
+        let text = describe("a host\r\nm=evil", address, 7, None, true);
         let read = Session::parse(&text).unwrap();
         assert_eq!(read.session_name, "a hostm=evil");
         let tracks: Vec<&str> = read.medias.iter().map(|media| &media.media[..]).collect();
@@ -104,11 +119,38 @@ mod tests {
         assert_eq!(map(0), Some("96 H264/90000"));
         assert_eq!(map(1), Some("97 opus/48000/2"));
         assert_eq!(
-            Session::parse(&describe("", address, 7, false))
+            Session::parse(&describe("", address, 7, None, false))
                 .unwrap()
                 .medias
                 .len(),
             1
         );
+    }
+
+    /// Parameter sets of x264 for 640x384, and a slice.
+    const KEY: &[u8] = &[
+        0, 0, 0, 1, 0x67, 0x42, 0xc0, 0x1e, 0xd9, 0, 0xa0, 0x18, 0x2a, 0x10, 0, 0, 0, 1, 0x68,
+        0xcb, 0x83, 0xcb, 0x20, 0, 0, 1, 0x65, 0x88, 0x84,
+    ];
+
+    #[test]
+    fn players_without_feedback_read_profile_and_parameter_sets() {
+        let sets = ParameterSets::of(KEY).unwrap();
+        let text = describe("h", "192.0.2.7".parse().unwrap(), 7, Some(&sets), true);
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        for line in [
+            // As live555 reads it: `sscanf(line, "m=%s %hu RTP/AVP %u", …)`.
+            "m=video 0 RTP/AVP 96",
+            "m=audio 0 RTP/AVP 97",
+            "a=rtcp-fb:96 nack pli",
+            "a=rtcp-fb:96 ccm fir",
+            "a=fmtp:96 packetization-mode=1;profile-level-id=42C01E;\
+             sprop-parameter-sets=Z0LAHtkAoBgqEA==,aMuDyyA=",
+        ] {
+            assert!(lines.contains(&line), "{line} is not in {text}");
+        }
+        assert_eq!(ParameterSets::of(&KEY[18..]), None);
+        assert_eq!(ParameterSets::of(&[0, 0, 1, 0x67, 0, 0, 1, 0x68]), None);
     }
 }

@@ -16,6 +16,8 @@
 mod connection;
 mod description;
 mod outlet;
+mod parameters;
+mod places;
 mod reports;
 mod requests;
 mod session;
@@ -23,31 +25,36 @@ mod stream;
 mod subscriber;
 mod token;
 mod transport;
+mod wall;
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_runtime::accepting::{self, Accepting};
+use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
+use self::parameters::Known;
+pub use self::parameters::ParameterSets;
+use self::places::Places;
 pub use self::reports::{Heard, parse as parse_reports};
 pub use self::requests::{NoRtsp, Received, Requests};
-pub use self::session::{Act, MediaPorts, Session, Track};
+pub use self::session::{Act, Beginning, MediaPorts, Session, Streams, Track};
 pub use self::token::{Token, TokenError};
 pub use self::transport::{Transport, choose as choose_transport};
+use self::wall::Wall;
 
 /// The port, if none is named: what RFC 2326's is for those who may not have 554.
 pub const PORT: u16 = 8554;
 
-/// Connections at a time, in all …
-const CONNECTIONS: usize = 16;
-/// … and from one address: a player and its recorder, twice.
-const OF_AN_ADDRESS: usize = 4;
+/// Connections whose threads have not ended, displaced ones among them; the next one waits for an end (a guess: all
+/// places of [`places`], and as many that are about to end).
+const THREADS: usize = 96;
 
 /// How often a thread that waits looks whether the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -94,8 +101,11 @@ struct Served {
     setup: RtspSetup,
     scheduler: Scheduler,
     stopping: AtomicBool,
-    /// How many connections each address has.
-    places: Mutex<HashMap<IpAddr, usize>>,
+    /// What is known of the stream's parameter sets.
+    parameters: Arc<Known>,
+    /// The time of day that players are told.
+    wall: Wall,
+    places: Places,
 }
 
 impl RtspServer {
@@ -118,7 +128,9 @@ impl RtspServer {
             setup,
             scheduler: scheduler.clone(),
             stopping: AtomicBool::new(false),
-            places: Mutex::default(),
+            parameters: Arc::default(),
+            wall: Wall::now(clock::now),
+            places: Places::default(),
         });
         let thread = {
             let served = served.clone();
@@ -154,11 +166,20 @@ impl Drop for RtspServer {
 /// Takes connections until the server ends; then waits for theirs.
 fn accept(listener: &TcpListener, served: &Arc<Served>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut accepting = Accepting::new("video players");
     while !served.stopping() {
         threads.retain(|thread| !thread.is_finished());
+        if threads.len() >= THREADS {
+            std::thread::sleep(accepting::PAUSE);
+            continue;
+        }
         match listener.accept() {
-            Ok((stream, from)) => threads.extend(begin(served, stream, from)),
-            Err(_) => wait_readable(listener, LOOK_EVERY),
+            Ok((stream, from)) => {
+                accepting.succeeded();
+                threads.extend(begin(served, stream, from));
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => wait_readable(listener, LOOK_EVERY),
+            Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
     for thread in threads {
@@ -166,19 +187,19 @@ fn accept(listener: &TcpListener, served: &Arc<Served>) {
     }
 }
 
-/// A thread for one connection; none if there is no place for it: it is closed then.
+/// A thread for one connection; none if the system gives none: it is closed then.
 fn begin(served: &Arc<Served>, stream: TcpStream, from: SocketAddr) -> Option<JoinHandle<()>> {
-    let place = served.place(from.ip())?;
+    let stream = Arc::new(stream);
+    let place = served.places.enter(from.ip(), stream.clone());
     let thread = {
         let served = served.clone();
         served
             .scheduler
             .clone()
             .spawn(ThreadRole::Background, "ouvr-rtsp-conn", move || {
-                if let Err(error) = connection::serve(&served, stream, from) {
+                if let Err(error) = connection::serve(&served, stream, from, place) {
                     tracing::debug!(%from, %error, "a video player's connection ended");
                 }
-                drop(place);
             })
     };
     match thread {
@@ -202,41 +223,5 @@ fn wait_readable(socket: &impl std::os::fd::AsFd, timeout: Duration) {
 impl Served {
     fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
-    }
-
-    /// A place for one more connection from an address, which is free again when it is dropped.
-    fn place(self: &Arc<Served>, from: IpAddr) -> Option<Place> {
-        let mut places = self.places();
-        let all: usize = places.values().sum();
-        let here = places.entry(from).or_default();
-        if all >= CONNECTIONS || *here >= OF_AN_ADDRESS {
-            return None;
-        }
-        *here += 1;
-        Some(Place {
-            served: self.clone(),
-            from,
-        })
-    }
-
-    fn places(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Place {
-    served: Arc<Served>,
-    from: IpAddr,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut places = self.served.places();
-        if let Some(here) = places.get_mut(&self.from) {
-            *here -= 1;
-            if *here == 0 {
-                places.remove(&self.from);
-            }
-        }
     }
 }

@@ -13,8 +13,10 @@ const SOCKET_BUFFER: usize = 1 << 20;
 /// Pairs of ports that are tried.
 const TRIES: usize = 32;
 
-/// Messages that wait for a connection: a frame and a half of 1080p at 20 Mb/s (guess), at 1.2 kB each.
-const WAITING: usize = 128;
+/// Messages that wait for a connection, of 1.2 kB at most: a quarter of a second of 40 Mb/s, so that a thread without a
+/// processor for as long costs neither pictures nor sound. Frames that find no room wait before (`Intake::Steady`), sound
+/// is lost.
+const WAITING: usize = 1024;
 
 /// A player that takes nothing for so long is gone.
 const STALLED: Duration = Duration::from_secs(10);

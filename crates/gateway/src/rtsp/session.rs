@@ -4,11 +4,12 @@
 use std::net::IpAddr;
 
 use rtsp_types::headers::{
-    CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, REQUIRE, RTP_INFO, SERVER, SESSION, TRANSPORT,
+    CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER, SESSION, TRANSPORT,
 };
 use rtsp_types::{Method, Request, Response, ResponseBuilder, StatusCode, Version};
 
 use super::description::describe;
+use super::parameters::ParameterSets;
 use super::token::Token;
 use super::transport::{Transport, choose};
 
@@ -62,8 +63,27 @@ pub struct MediaPorts {
     pub server: (u16, u16),
     /// The track's source.
     pub ssrc: u32,
-    /// The number of its first packet.
+}
+
+/// Where a track's packets go on (section 12.33).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beginning {
+    /// The number of the next packet.
     pub sequence: u16,
+    /// What RTP calls the moment from which on it is played.
+    pub time: u32,
+}
+
+/// What a session's answers need of its connection.
+pub trait Streams {
+    /// What a decoder must know of the picture; `None`: it can't be had now.
+    fn parameters(&mut self) -> Option<ParameterSets>;
+
+    /// Makes ready for a track; it may fail, and is asked once more if the player sets the track up again.
+    fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
+
+    /// Where a track that is set up would go on now.
+    fn beginning(&mut self, track: Track) -> Option<Beginning>;
 }
 
 /// What a connection's player has asked for until now.
@@ -109,14 +129,13 @@ impl Session {
         self.playing
     }
 
-    /// The answer to a request, and what to do then. `open` makes ready for a track; it may fail, and is
-    /// asked once more if the player sets the track up again.
+    /// The answer to a request, and what to do then.
     pub fn answer(
         &mut self,
         request: &Request<Vec<u8>>,
-        open: &mut dyn FnMut(Track, Transport) -> Option<MediaPorts>,
+        streams: &mut dyn Streams,
     ) -> (Response<Vec<u8>>, Act) {
-        let (answer, act) = self.decide(request, open);
+        let (answer, act) = self.decide(request, streams);
         let response = match answer {
             Ok((builder, body)) => builder.build(body),
             Err(status) => refusal(status).build(Vec::new()),
@@ -132,7 +151,7 @@ impl Session {
     fn decide(
         &mut self,
         request: &Request<Vec<u8>>,
-        open: &mut dyn FnMut(Track, Transport) -> Option<MediaPorts>,
+        streams: &mut dyn Streams,
     ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
         let plain = |builder| (Ok((builder, Vec::new())), Act::Nothing);
         let refused = |status| (Err(status), Act::Nothing);
@@ -157,14 +176,17 @@ impl Session {
             return refused(StatusCode::SessionNotFound);
         }
         match (request.method(), set_up) {
-            (Method::Describe, _) => self.description(request),
-            (Method::Setup, _) => match self.set_up(request, &path, open) {
+            (Method::Describe, _) => self.description(request, streams),
+            (Method::Setup, _) => match self.set_up(request, &path, streams) {
                 Ok(builder) => plain(builder),
                 Err(status) => refused(status),
             },
             (Method::Play, true) => {
                 self.playing = true;
-                let builder = self.ok().header(RTP_INFO, self.beginnings(request));
+                let beginnings = self.beginnings(request, streams);
+                let builder = self.ok().header(RTP_INFO, beginnings);
+                // There is nothing but now, whatever was asked for (section 10.5 wants to hear the range).
+                let builder = builder.header(RANGE, "npt=now-");
                 (Ok((builder, Vec::new())), Act::Play)
             }
             (Method::Pause, true) => {
@@ -200,6 +222,7 @@ impl Session {
     fn description(
         &self,
         request: &Request<Vec<u8>>,
+        streams: &mut dyn Streams,
     ) -> (Result<(ResponseBuilder, Vec<u8>), StatusCode>, Act) {
         let Some(url) = request.request_uri() else {
             return (Err(StatusCode::BadRequest), Act::Nothing);
@@ -208,7 +231,14 @@ impl Session {
         let builder = ok()
             .header(CONTENT_TYPE, "application/sdp")
             .header(CONTENT_BASE, base);
-        let body = describe(&self.name, self.address, self.number, self.sound);
+        let (parameters, number) = (streams.parameters(), self.number);
+        let body = describe(
+            &self.name,
+            self.address,
+            number,
+            parameters.as_ref(),
+            self.sound,
+        );
         (Ok((builder, body)), Act::Nothing)
     }
 
@@ -216,7 +246,7 @@ impl Session {
         &mut self,
         request: &Request<Vec<u8>>,
         path: &str,
-        open: &mut dyn FnMut(Track, Transport) -> Option<MediaPorts>,
+        streams: &mut dyn Streams,
     ) -> Result<ResponseBuilder, StatusCode> {
         if self.playing {
             return Err(StatusCode::MethodNotValidInThisState);
@@ -231,7 +261,9 @@ impl Session {
         if other.is_some_and(|(other, _)| shares_channel(other, transport)) {
             return Err(StatusCode::UnsupportedTransport);
         }
-        let ports = open(track, transport).ok_or(StatusCode::ServiceUnavailable)?;
+        let ports = streams
+            .open(track, transport)
+            .ok_or(StatusCode::ServiceUnavailable)?;
         self.tracks[track as usize] = Some((transport, ports));
         Ok(self
             .ok()
@@ -243,13 +275,15 @@ impl Session {
         ok().header(SESSION, format!("{};timeout={TIMEOUT}", self.id))
     }
 
-    /// By which number each track begins (section 12.33).
-    fn beginnings(&self, request: &Request<Vec<u8>>) -> String {
+    /// By which number and time each track begins (section 12.33).
+    fn beginnings(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
         let url = request.request_uri().map_or("", |url| url.as_str());
         let url = url.trim_end_matches('/');
         let set_up = TRACKS.into_iter().filter_map(|track| {
-            let (_, ports) = self.tracks[track as usize]?;
-            Some(format!("url={url}/{};seq={}", track.name(), ports.sequence))
+            self.tracks[track as usize]?;
+            let name = track.name();
+            let Beginning { sequence, time } = streams.beginning(track)?;
+            Some(format!("url={url}/{name};seq={sequence};rtptime={time}"))
         });
         set_up.collect::<Vec<_>>().join(",")
     }
@@ -285,8 +319,33 @@ mod tests {
     const PORTS: MediaPorts = MediaPorts {
         server: (7000, 7001),
         ssrc: 0xabcd,
-        sequence: 77,
     };
+
+    /// What a connection has: `None` if there are no ports.
+    struct Has(Option<MediaPorts>);
+
+    impl Streams for Has {
+        fn parameters(&mut self) -> Option<ParameterSets> {
+            ParameterSets::of(&[0, 0, 1, 0x67, 0x42, 0xc0, 0x1e, 1, 0, 0, 1, 0x68, 1])
+        }
+
+        fn open(&mut self, _: Track, _: Transport) -> Option<MediaPorts> {
+            self.0
+        }
+
+        fn beginning(&mut self, track: Track) -> Option<Beginning> {
+            Some(match track {
+                Track::Video => Beginning {
+                    sequence: 77,
+                    time: 90_000,
+                },
+                Track::Audio => Beginning {
+                    sequence: 88,
+                    time: 48_000,
+                },
+            })
+        }
+    }
 
     fn session() -> Session {
         let token = "secret-token".parse().unwrap();
@@ -300,7 +359,7 @@ mod tests {
         let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request: {lines}");
         };
-        let (response, act) = session.answer(&request, &mut |_, _| Some(PORTS));
+        let (response, act) = session.answer(&request, &mut Has(Some(PORTS)));
         let mut text = Vec::new();
         response.write(&mut text).unwrap();
         (
@@ -334,6 +393,7 @@ mod tests {
             text.contains("m=video") && text.contains("m=audio"),
             "{text}"
         );
+        assert!(text.contains("profile-level-id=42C01E;sprop"), "{text}");
         let (status, text, _) = ask(&mut session, &line("SETUP", "secret-token/video", UDP));
         assert!(
             status == 200 && text.contains("server_port=7000-7001"),
@@ -344,12 +404,18 @@ mod tests {
             "{text}"
         );
         let named = "Session: 000000000000BEEF\n";
-        let (status, text, act) = ask(&mut session, &line("PLAY", "secret-token/", named));
-        assert_eq!((status, act, session.is_playing()), (200, Act::Play, true));
-        assert!(
-            text.contains("url=rtsp://h:8554/secret-token/video;seq=77"),
-            "{text}"
+        let (status, _, _) = ask(&mut session, &line("SETUP", "secret-token/audio", UDP));
+        assert_eq!(status, 200);
+        let from_the_start = format!("{named}Range: npt=0.000-\n");
+        let (status, text, act) = ask(
+            &mut session,
+            &line("PLAY", "secret-token/", &from_the_start),
         );
+        assert_eq!((status, act, session.is_playing()), (200, Act::Play, true));
+        let told = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000,\
+                    url=rtsp://h:8554/secret-token/audio;seq=88;rtptime=48000\r\n";
+        assert!(text.contains(told), "{text}");
+        assert!(text.contains("Range: npt=now-\r\n"), "{text}");
         let (_, _, act) = ask(&mut session, &line("PAUSE", "secret-token", named));
         assert_eq!((act, session.is_playing()), (Act::Pause, false));
         let (_, _, act) = ask(&mut session, &line("TEARDOWN", "secret-token", named));
@@ -420,7 +486,7 @@ mod tests {
         let Ok(Some(Received::Request(request))) = requests.poll() else {
             panic!("no request");
         };
-        let (response, _) = session.answer(&request, &mut |_, _| None);
+        let (response, _) = session.answer(&request, &mut Has(None));
         assert_eq!(response.status(), StatusCode::ServiceUnavailable);
         assert_eq!(session.transport(Track::Video), None);
     }

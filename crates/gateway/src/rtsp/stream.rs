@@ -1,15 +1,10 @@
 //! The packets of one track: RTP (RFC 3550 section 5.1) and sender reports (section 6.4.1).
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use openuvr_proto::time::Instant;
 use rtcp_types::{
     Compound, RtcpPacketWriter, RtcpPacketWriterExt as _, Sdes, SdesChunk, SdesItem, SenderReport,
 };
 use rtp_types::RtpPacketBuilder;
-
-/// From the beginning of NTP's time, 1900, to that of Unix (RFC 5905 section 6), in seconds.
-const NTP_EPOCH: u64 = 2_208_988_800;
 
 /// What makes a track's packets, one behind the other.
 #[derive(Debug)]
@@ -27,14 +22,14 @@ pub(super) struct RtpStream {
 
 /// Where a track's numbers begin.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beginning {
+pub(super) struct Origin {
     pub(super) ssrc: u32,
     pub(super) sequence: u16,
     pub(super) offset: u32,
 }
 
 impl RtpStream {
-    pub(super) fn new(payload_type: u8, rate: u32, from: Beginning) -> RtpStream {
+    pub(super) fn new(payload_type: u8, rate: u32, from: Origin) -> RtpStream {
         RtpStream {
             payload_type,
             rate,
@@ -68,8 +63,13 @@ impl RtpStream {
         bytes
     }
 
+    /// The number of the next packet.
+    pub(super) fn sequence(&self) -> u16 {
+        self.sequence
+    }
+
     /// What RTP calls a moment of our clock.
-    fn stamp(&self, at: Instant) -> u32 {
+    pub(super) fn stamp(&self, at: Instant) -> u32 {
         let ticks = i128::from(at.0) * i128::from(self.rate) / 1_000_000_000;
         #[expect(
             clippy::cast_possible_truncation,
@@ -80,13 +80,11 @@ impl RtpStream {
         self.offset.wrapping_add(ticks)
     }
 
-    /// A sender report with the name that joins a session's tracks, once something was sent.
-    pub(super) fn report(&self, now: Instant, wall: SystemTime, name: &str) -> Option<Vec<u8>> {
-        if self.packets == 0 {
-            return None;
-        }
+    /// A sender report with the name that joins a session's tracks; `ntp` is the time of day at that moment. Before the
+    /// first packet as well: a player that hears it first puts both tracks where they belong from the start.
+    pub(super) fn report(&self, now: Instant, ntp: u64, name: &str) -> Option<Vec<u8>> {
         let report = SenderReport::builder(self.ssrc)
-            .ntp_timestamp(ntp(wall))
+            .ntp_timestamp(ntp)
             .rtp_timestamp(self.stamp(now))
             .packet_count(self.packets)
             .octet_count(self.octets);
@@ -106,13 +104,6 @@ pub(super) fn bytes_of(packet: &impl RtcpPacketWriter) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A time of day as NTP's 32.32 bits.
-pub(super) fn ntp(wall: SystemTime) -> u64 {
-    let since = wall.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let fraction = (u64::from(since.subsec_nanos()) << 32) / 1_000_000_000;
-    ((since.as_secs() + NTP_EPOCH) << 32) | fraction
-}
-
 #[cfg(test)]
 mod tests {
     use rtcp_types::{Packet, RtcpPacketParser as _};
@@ -120,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    const FROM: Beginning = Beginning {
+    const FROM: Origin = Origin {
         ssrc: 7,
         sequence: 65_535,
         offset: u32::MAX - 44_999,
@@ -148,18 +139,20 @@ mod tests {
     #[test]
     fn a_report_joins_both_clocks() {
         let mut stream = RtpStream::new(96, 90_000, FROM);
-        let wall = UNIX_EPOCH + Duration::from_millis(1_500);
-        assert!(
-            stream.report(Instant(0), wall, "host").is_none(),
-            "nothing was sent"
+        let nothing = stream.report(Instant(0), 3, "host").unwrap();
+        assert_eq!(
+            SenderReport::parse(&nothing[..28]).unwrap().packet_count(),
+            0
         );
         stream.packet(Instant(0), true, b"four");
-        let bytes = stream.report(Instant(500_000_000), wall, "host").unwrap();
+        let bytes = stream
+            .report(Instant(500_000_000), 7 << 32 | 1 << 31, "host")
+            .unwrap();
         let mut packets = Compound::parse(&bytes).unwrap();
         let Some(Ok(Packet::Sr(report))) = packets.next() else {
             panic!("no sender report");
         };
-        assert_eq!(report.ntp_timestamp(), (NTP_EPOCH + 1) << 32 | 1 << 31);
+        assert_eq!(report.ntp_timestamp(), 7 << 32 | 1 << 31);
         assert_eq!(report.rtp_timestamp(), 0);
         assert_eq!((report.packet_count(), report.octet_count()), (1, 4));
         let Some(Ok(Packet::Sdes(names))) = packets.next() else {

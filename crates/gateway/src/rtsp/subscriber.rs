@@ -12,6 +12,7 @@ use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_runtime::clock;
 
 use super::outlet::{Outlet, Sent};
+use super::parameters::Watching;
 use super::stream::RtpStream;
 use crate::packetise::payloads;
 
@@ -66,6 +67,7 @@ pub(super) struct Slices {
     video: Arc<Delivery>,
     /// The host has ended it.
     ended: Arc<AtomicBool>,
+    watching: Watching,
     /// Locked until the player was told that it plays: what comes before that ffmpeg throws away.
     answering: Arc<Mutex<()>>,
     open: Option<Open>,
@@ -75,6 +77,8 @@ pub(super) struct Slices {
 struct Open {
     frame: FrameId,
     captured: Instant,
+    /// It stands for itself.
+    key: bool,
     departure: Departure,
     gone: bool,
 }
@@ -83,11 +87,13 @@ impl Slices {
     pub(super) fn new(
         video: Arc<Delivery>,
         ended: Arc<AtomicBool>,
+        watching: Watching,
         answering: Arc<Mutex<()>>,
     ) -> Slices {
         Slices {
             video,
             ended,
+            watching,
             answering,
             open: None,
         }
@@ -102,6 +108,7 @@ impl Subscriber for Slices {
         self.open = Some(Open {
             frame: frame.header.frame,
             captured: Instant(frame.header.captured),
+            key: frame.header.is_key(),
             departure: Departure::default(),
             gone: false,
         });
@@ -109,6 +116,9 @@ impl Subscriber for Slices {
 
     fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
         let Some(open) = &mut self.open else { return };
+        if open.key && slice.place.index == 0 {
+            self.watching.note(slice.bytes);
+        }
         let ends = slice.place.index + 1 == slice.place.count;
         let left = &mut open.departure;
         payloads(slice.bytes, |payload, last| {

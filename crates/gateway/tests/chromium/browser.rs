@@ -1,7 +1,7 @@
 //! A real Chromium without a window, driven as the benches drive it: what fails ends the test.
 
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use serde_json::Value;
 
@@ -22,7 +22,24 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts it with an empty profile in `folder`.
     pub(crate) fn start(program: &str, folder: &Path) -> Browser {
-        let mut child = protocol::command(program, folder)
+        Browser::spawn(protocol::command(program, folder))
+    }
+
+    /// The same with more arguments, of which those that come last count.
+    pub(crate) fn start_with(program: &str, folder: &Path, more: &str) -> Browser {
+        let arguments = format!("--headless=new {more}");
+        Browser::spawn(protocol::command_with(program, folder, &arguments))
+    }
+
+    /// The same with a window that fills a display.
+    pub(crate) fn shown(program: &str, folder: &Path, display: &str) -> Browser {
+        let mut command = protocol::command_with(program, folder, "--kiosk");
+        command.env("DISPLAY", display).env("LANG", "C.UTF-8");
+        Browser::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Browser {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -49,6 +66,16 @@ impl Browser {
     /// The value of a script's last expression; of a promise what it brings.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Value {
         self.tools.run(tab, script).unwrap()
+    }
+
+    /// The value of an expression, without the person's leave that scripts of tests have; `None`: no page is there yet.
+    pub(crate) fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
+        let params = serde_json::json!({ "expression": expression, "returnByValue": true });
+        let done = self
+            .tools
+            .call(Some(tab), "Runtime.evaluate", &params)
+            .ok()?;
+        Some(done["result"]["value"].clone())
     }
 
     /// Waits until a script's value is true. A page that is not there yet is waited for, too.

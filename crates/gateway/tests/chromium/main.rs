@@ -4,15 +4,20 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod browser;
+mod firefox;
 mod ledger;
 mod lossy;
+mod page;
 #[path = "../rtsp/player.rs"]
 mod player;
+mod real_keys;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;
 mod virtual_reality;
 mod world;
+#[path = "../../../media/tests/xvfb/mod.rs"]
+mod xvfb;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,10 +38,14 @@ const BARCODE: &str = include_str!("barcode.js");
 /// One browser at a time: each takes more than a core until its page is there.
 static TURN: Mutex<()> = Mutex::new(());
 
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A browser, if there is one, and its turn.
 #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = turn();
     match browser::program() {
         Some(program) => Some((Browser::start(program, &rig.folder.0), turn)),
         None => {
@@ -151,7 +160,7 @@ fn the_mouse_points_clicks_and_turns_its_wheel() {
         let button = Button::LEFT;
         assert_eq!(next_press(&rig), InputEvent::Button { button, pressed });
     }
-    mouse("mouseWheel", json!({ "deltaX": 0, "deltaY": -100 }));
+    mouse("mouseWheel", json!({ "deltaX": 0, "deltaY": -120 }));
     assert_eq!(next_press(&rig), InputEvent::Wheel { dx: 0, dy: 120 });
 }
 

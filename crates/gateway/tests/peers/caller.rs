@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
-use super::support::{PIN, Rig, TIMEOUT};
+use super::support::{PIN, Rig, TIMEOUT, connect_from};
 
 pub(crate) type Secure = StreamOwned<ClientConnection, TcpStream>;
 
@@ -39,6 +39,8 @@ pub(crate) struct Caller {
     pub(crate) gateway: SocketAddr,
     /// Where it takes media.
     pub(crate) here: IpAddr,
+    /// Where its connections come from, if that is to be another address of the loopback network.
+    pub(crate) from: Option<[u8; 4]>,
     config: Arc<ClientConfig>,
     key: EcdsaKeyPair,
     pub(crate) cookie: String,
@@ -53,7 +55,7 @@ impl Caller {
     /// One that reaches the page at `gateway`, from `here`.
     pub(crate) fn elsewhere(rig: &Rig, gateway: SocketAddr, here: IpAddr) -> Caller {
         let mut roots = RootCertStore::empty();
-        let pem = std::fs::read(rig.folder.0.join("host/web.pem")).unwrap();
+        let pem = std::fs::read(rig.folder.0.join("host/web-authority.pem")).unwrap();
         roots
             .add(CertificateDer::from_pem_slice(&pem).unwrap())
             .unwrap();
@@ -65,6 +67,7 @@ impl Caller {
         Caller {
             gateway,
             here,
+            from: None,
             config: Arc::new(config),
             key: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
             cookie: String::new(),
@@ -85,7 +88,10 @@ impl Caller {
     }
 
     pub(crate) fn secure(&self) -> Secure {
-        let stream = TcpStream::connect(self.gateway).unwrap();
+        let stream = match self.from {
+            Some(from) => connect_from(from, self.gateway),
+            None => TcpStream::connect(self.gateway).unwrap(),
+        };
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         let name = "openuvr.local".try_into().unwrap();

@@ -47,6 +47,39 @@ fn another_sites_page_gets_nothing() {
 }
 
 #[test]
+fn sums_do_not_fall_when_a_browser_leaves() {
+    let rig = Rig::new("sums", SIZE);
+    let caller = Caller::known(&rig);
+    let mut remote = Remote::connected(&caller, "");
+    plays_on(&mut remote);
+    let names = ["sent_datagrams_total", "sent_bytes_total"];
+    let before = names.map(|name| figure(&caller, name));
+    assert!(before[0] > 30 && before[1] > before[0], "{before:?}");
+    drop(remote);
+    super::support::eventually("it has left", || {
+        (figure(&caller, "connections") == 0).then_some(())
+    });
+    let after = names.map(|name| figure(&caller, name));
+    assert!(
+        after[0] >= before[0] && after[1] >= before[1],
+        "{before:?} {after:?}"
+    );
+    let figures = caller.ask("GET /metrics", &[], "").body;
+    for name in [
+        "unsent_datagrams_total",
+        "lost_events_total",
+        "sent_bytes_total",
+    ] {
+        let line = format!("# TYPE openuvr_web_{name} counter");
+        assert!(figures.contains(&line), "{figures}");
+    }
+    // And a browser that comes afterwards is counted with it.
+    let mut again = Remote::connected(&caller, "");
+    plays_on(&mut again);
+    assert!(figure(&caller, names[1]) > after[1]);
+}
+
+#[test]
 fn garbage_on_every_port_harms_no_connection() {
     let rig = Rig::new("garbage", SIZE);
     let caller = Caller::known(&rig);

@@ -7,8 +7,10 @@ mod hostile;
 mod login;
 mod media;
 mod play;
+mod proxy;
 mod remote;
 mod session;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 mod translated;

@@ -193,6 +193,9 @@ fn who_came_by_one_family_gets_media_by_the_other() {
     assert_eq!(caller.log_in(PIN).status, 200);
     let mut remote = offered(&caller);
     let (v4, v6) = (format!("127.0.0.1 {port} host"), format!("::1 {port} host"));
-    assert_eq!(candidates(&remote), [v4, v6]);
+    // A browser that came by a loopback address is told of this machine's other addresses, too, if it has some.
+    let mut told = candidates(&remote);
+    told.retain(|candidate| candidate.ends_with(" host"));
+    assert_eq!(told, [v4, v6]);
     packets_come(&mut remote);
 }

@@ -1,4 +1,4 @@
-//! What ffmpeg and ffprobe say of a file. They are strict here: anything that they complain about fails the test.
+//! What ffmpeg and ffprobe say of a file. They are strict here: anything that they warn of fails the test.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ pub(crate) fn is_there() -> bool {
 
 fn output(program: &str, words: &[&str]) -> Vec<u8> {
     let out = Command::new(program)
-        .args(["-v", "error"])
+        .args(["-v", "warning"])
         .args(words)
         .stdin(Stdio::null())
         .output()
@@ -62,6 +62,14 @@ pub(crate) fn entries(file: &Path, track: &str, what: &str) -> Vec<f64> {
     let lines = text.lines().map(|line| line.trim_end_matches(','));
     let lines = lines.filter(|line| !line.is_empty());
     lines.map(|line| line.parse().unwrap()).collect()
+}
+
+/// How long the file says that it is, in seconds.
+pub(crate) fn duration(file: &Path) -> f64 {
+    let file = file.to_str().unwrap();
+    let words = ["-show_entries", "format=duration", "-of", "csv=p=0", file];
+    let text = String::from_utf8(output("ffprobe", &words)).unwrap();
+    text.trim().parse().unwrap()
 }
 
 /// The sound, of one channel.

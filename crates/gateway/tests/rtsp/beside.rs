@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::FrameId;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::time;
 use openuvr_proto::trace::{DropCause, Stage};
@@ -49,7 +50,11 @@ impl Subscriber for Writer {
 
 /// Writes down what `host` encodes from now on.
 pub(crate) fn write_down(host: &HostRuntime) -> Units {
-    write_down_as(host, SubscribeRequest::new(Role::Observer, "a writer"))
+    let request = SubscribeRequest {
+        intake: Intake::Complete,
+        ..SubscribeRequest::new(Role::Observer, "a writer")
+    };
+    write_down_as(host, request)
 }
 
 /// The same as somebody else.

@@ -2,6 +2,8 @@
 
 use std::net::TcpStream;
 
+use crate::support::connect_from;
+
 use crate::Players;
 use crate::player::{Player, VIDEO};
 
@@ -51,30 +53,54 @@ fn garbage_is_answered_once_and_the_connection_closed() {
 }
 
 #[test]
-fn one_address_has_four_places_and_gets_them_back() {
+fn one_network_has_four_players_and_gets_their_places_back() {
     let players = Players::new("rtsp-crowd");
     let address = players.server.address();
+    let accept = "Accept: application/sdp\r\n";
     let mut four: Vec<Player> = (0..4)
-        .map(|_| Player::connect(address, "rtsp://h/"))
+        .map(|_| Player::connect(address, &players.url()))
         .collect();
     for player in &mut four {
-        assert_eq!(player.ask("OPTIONS", "", "").0, 200);
+        assert_eq!(player.ask("DESCRIBE", "", accept).0, 200);
+        // Again: it has its place.
+        assert_eq!(player.ask("DESCRIBE", "", accept).0, 200);
     }
-    let mut fifth = Player::connect(address, "rtsp://h/");
+    let mut fifth = Player::connect(address, &players.url());
+    assert_eq!(fifth.ask("OPTIONS", "", "").0, 200);
+    let (status, text) = fifth.ask("DESCRIBE", "", accept);
+    assert_eq!(status, 503, "{text}");
     assert!(fifth.rest().is_empty());
     drop(four);
     // The places are free when their threads have ended.
-    let mut next = std::iter::from_fn(|| {
-        let mut player = Player::connect(address, "rtsp://h/");
-        player.write(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nConnection: close\r\n\r\n");
-        player.write(b"not RTSP\r\n\r\n");
-        Some(player.rest())
+    crate::support::eventually("a place is free", || {
+        let mut player = Player::connect(address, &players.url());
+        (player.ask("DESCRIBE", "", accept).0 == 200).then_some(())
     });
-    assert!(
-        next.by_ref()
-            .take(2000)
-            .any(|rest| rest.starts_with(b"RTSP/1.0 200"))
-    );
+}
+
+/// Connections from these networks that say nothing, so many from each.
+fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize) -> Vec<TcpStream> {
+    let there = players.server.address();
+    let from = networks.flat_map(|network| std::iter::repeat_n(network, each));
+    from.map(|network| connect_from([127, 0, 0, network], there))
+        .collect()
+}
+
+#[test]
+fn four_networks_that_hold_all_places_keep_no_player_out() {
+    let players = Players::new("rtsp-four");
+    // As many as there are places, and more: of each network some say nothing, and some that they are there.
+    let mut held = strangers(&players, 2..=5, 16);
+    let mut player = Player::that_plays(players.server.address(), &players.url());
+    player.packet();
+    // One that plays is not displaced.
+    held.extend(strangers(&players, 2..=5, 16));
+    for _ in 0..100 {
+        player.packet();
+    }
+    let mut other = Player::that_plays(players.server.address(), &players.url());
+    other.packet();
+    drop(held);
 }
 
 #[test]

@@ -7,13 +7,19 @@ mod ffmpeg;
 mod gstreamer;
 mod hostile;
 mod interleaved;
+mod live555;
 mod player;
 mod retina;
+mod still;
+mod stops;
 #[path = "../support/mod.rs"]
 mod support;
 
 use openuvr_gateway::rtsp::{RtspServer, RtspSetup};
+use openuvr_media::capture::Capture;
+use openuvr_media::capture::pattern::Pattern;
 use openuvr_proto::units::Size;
+use openuvr_runtime::host::config::Config;
 
 use self::support::Rig;
 
@@ -30,7 +36,13 @@ struct Players {
 
 impl Players {
     fn new(name: &str) -> Players {
-        let rig = Rig::with(name, SIZE, |config| config.sound = "tone:440".to_owned());
+        Players::showing(name, Box::new(Pattern::open(SIZE, 60.0).unwrap()))
+    }
+
+    /// The same with other pictures.
+    fn showing(name: &str, capture: Box<dyn Capture>) -> Players {
+        let sound = |config: &mut Config| config.sound = "tone:440".to_owned();
+        let rig = Rig::showing(name, capture, Vec::new(), sound);
         let setup = RtspSetup {
             bind: ([127, 0, 0, 1], 0).into(),
             token: TOKEN.parse().unwrap(),

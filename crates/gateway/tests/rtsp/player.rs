@@ -18,8 +18,8 @@ pub(crate) struct Player {
     url: String,
     number: u32,
     session: Option<String>,
-    /// It was told that it plays.
-    plays: bool,
+    /// What it was told when it was to play.
+    plays: Option<String>,
 }
 
 impl Player {
@@ -32,7 +32,7 @@ impl Player {
             url: url.to_owned(),
             number: 0,
             session: None,
-            plays: false,
+            plays: None,
         }
     }
 
@@ -50,8 +50,12 @@ impl Player {
         }
         let (status, text) = player.ask("PLAY", "/", "Range: npt=0.000-\r\n");
         assert_eq!(status, 200, "{text}");
-        player.plays = true;
+        player.plays = Some(text);
         player
+    }
+
+    pub(crate) fn answer_to_play(&self) -> &str {
+        self.plays.as_deref().unwrap()
     }
 
     /// Asks, and waits for the answer: its number, and all of it. Packets before it are let pass.
@@ -66,7 +70,10 @@ impl Player {
         loop {
             self.more();
             if self.bytes[0] == b'$' {
-                assert!(self.plays, "a packet in front of the first answer to PLAY");
+                assert!(
+                    self.plays.is_some(),
+                    "a packet in front of the first answer to PLAY"
+                );
                 self.packet();
                 continue;
             }

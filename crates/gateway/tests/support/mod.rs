@@ -6,7 +6,12 @@
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+#[path = "../../../runtime/tests/support/real_time_loops.rs"]
+pub(crate) mod real_time_loops;
+
+pub(crate) mod vlc;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -26,6 +31,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
 use openuvr_runtime::sched::Scheduler;
+use openuvr_runtime::trust_store::DeviceStore;
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,6 +44,12 @@ const MOST: usize = 65_536;
 
 /// The PIN of the window that is open at first.
 pub(crate) const PIN: &str = "314159";
+
+/// The address of a reverse proxy that the gateway believes.
+pub(crate) const PROXY: &str = "127.0.0.77";
+
+/// The origin under which that serves the page.
+pub(crate) const ORIGIN: &str = "https://play.example.org";
 
 /// A folder that goes when it is dropped.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -203,8 +215,11 @@ impl Rig {
             lease,
             addresses: addresses.to_vec(),
             bind: (web, 0).into(),
+            devices: DeviceStore::open(&dir).unwrap(),
             certificate: Certificate::Own(dir),
             name: "the test".to_owned(),
+            origins: vec![ORIGIN.parse().unwrap()],
+            proxies: vec![PROXY.parse().unwrap()],
         };
         let gateway = Gateway::start(setup, host.clone(), &scheduler).unwrap();
         Rig {
@@ -234,6 +249,15 @@ impl Rig {
     pub(crate) fn input(&self) -> InputEvent {
         self.received.recv_timeout(TIMEOUT).expect("input")
     }
+}
+
+/// A connection from this address of the loopback network.
+pub(crate) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    connect(&socket, &to).unwrap();
+    TcpStream::from(socket)
 }
 
 /// Looks again and again until there is something.

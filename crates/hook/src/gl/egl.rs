@@ -11,12 +11,14 @@ use std::ptr::null_mut;
 use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
+use super::glx;
+use super::known::Known;
 use super::readers::{self, Api, Current, Outcome, Window, shows};
-use super::surfaces::Surfaces;
 use super::{hooks, in_place_of};
 use crate::process::guarded;
 use crate::real::{self, NextFunction};
 use crate::windows::Place;
+use crate::x_display;
 
 type Display = *mut c_void;
 type Surface = *mut c_void;
@@ -28,7 +30,11 @@ type Boolean = c_uint;
 const FALSE: Boolean = 0;
 const DRAW: c_int = 0x3059;
 
-hooks! { HOOKED [11]:
+/// `EGL_KHR_platform_x11`, `EGL_EXT_platform_xcb`.
+const PLATFORM_X11: c_uint = 0x31D5;
+const PLATFORM_XCB: c_uint = 0x31DC;
+
+hooks! { HOOKED [14]:
     /// Shows a picture.
     SWAP_BUFFERS eglSwapBuffers(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| shows(&Shown { display, surface }, || {
@@ -56,6 +62,35 @@ hooks! { HOOKED [11]:
         otherwise null_mut(), |real| {
             // SAFETY: the name is the caller's.
             unsafe { in_place_of(real(name), name) }
+        };
+    /// Finds a display.
+    GET_DISPLAY eglGetDisplay(native: *mut c_void) -> Display,
+        otherwise null_mut(), |real| {
+            // SAFETY: the argument is the caller's.
+            let display = unsafe { real(native) };
+            // What it is a display of is not said: of those that Xlib has opened the name is known.
+            guarded(|| found(display, glx::display_name(native.addr())));
+            display
+        };
+    /// Finds a display of a platform (EGL 1.5).
+    GET_PLATFORM_DISPLAY eglGetPlatformDisplay(
+        platform: c_uint, native: *mut c_void, attributes: *const isize
+    ) -> Display,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let display = unsafe { real(platform, native, attributes) };
+            guarded(|| found_on(display, platform, native));
+            display
+        };
+    /// The same (`EGL_EXT_platform_base`).
+    GET_PLATFORM_DISPLAY_EXT eglGetPlatformDisplayEXT(
+        platform: c_uint, native: *mut c_void, attributes: *const c_int
+    ) -> Display,
+        otherwise null_mut(), |real| {
+            // SAFETY: the arguments are the caller's.
+            let display = unsafe { real(platform, native, attributes) };
+            guarded(|| found_on(display, platform, native));
+            display
         };
     /// Makes a surface of a window.
     CREATE_SURFACE eglCreateWindowSurface(
@@ -157,11 +192,11 @@ impl Window for Shown {
         Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
     }
 
-    /// EGL does not say which X display it draws on; a game has one.
+    /// One that was not found through these functions is that of the environment, as EGL's default is.
     fn place(&self) -> Option<Place> {
         Some(Place {
-            window: SURFACES.window(&self.surface.addr())?,
-            display: env::var("DISPLAY").ok()?,
+            window: SURFACES.of(&self.surface.addr())?,
+            display: (DISPLAYS.of(&self.display.addr())).or_else(|| env::var("DISPLAY").ok())?,
         })
     }
 
@@ -226,13 +261,38 @@ fn destroyed(which: impl Fn(&readers::Context) -> bool) {
     }
 }
 
-/// The surfaces of windows, by their address.
-static SURFACES: Surfaces<usize> = Surfaces::new();
+/// A display was found; `name` is that of the X display, if it is on one that is known.
+fn found(display: Display, name: Option<String>) {
+    if let (false, Some(name)) = (display.is_null(), name) {
+        DISPLAYS.made(display.addr(), name);
+    }
+}
+
+/// A display of a platform was found on `native`, which is null for the default one.
+fn found_on(display: Display, platform: c_uint, native: *mut c_void) {
+    if display.is_null() || native.is_null() {
+        return;
+    }
+    let name = match platform {
+        // SAFETY: by what the platform's extension says of it; the function has taken it.
+        PLATFORM_X11 => unsafe { x_display::of_xlib(native) },
+        // SAFETY: the same.
+        PLATFORM_XCB => unsafe { x_display::of_xcb(native) },
+        _ => None,
+    };
+    found(display, name);
+}
+
+/// The names of the X displays that displays of EGL are on, by their address.
+static DISPLAYS: Known<usize, String> = Known::new();
+
+/// The windows of surfaces, by their address.
+static SURFACES: Known<usize, u32> = Known::new();
 
 /// On systems other than X11 a window is a pointer, which no X window is as large as.
 fn drawn_in(surface: Surface, window: usize) {
-    if !surface.is_null() {
-        SURFACES.made(surface.addr(), window as u64);
+    if let (false, Ok(window)) = (surface.is_null(), u32::try_from(window)) {
+        SURFACES.made(surface.addr(), window);
     }
 }
 

@@ -14,19 +14,20 @@ use std::ptr::null_mut;
 use openuvr_media::capture::gl::Sharing;
 use openuvr_proto::units::Size;
 
+use super::known::Known;
 use super::readers::{self, Api, Current, Outcome, Window, shows};
-use super::surfaces::Surfaces;
 use super::{hooks, in_place_of};
 use crate::process::guarded;
 use crate::real::{self, NextFunction};
 use crate::windows::Place;
+use crate::x_display;
 
 type Display = *mut c_void;
 type Drawable = c_ulong;
 type Context = *mut c_void;
 type Config = *mut c_void;
 
-hooks! { HOOKED [12]:
+hooks! { HOOKED [13]:
     /// Shows a picture.
     SWAP_BUFFERS glXSwapBuffers(display: Display, drawable: Drawable) -> (),
         otherwise (), |real| shows(&Shown { display, drawable }, || {
@@ -104,7 +105,11 @@ hooks! { HOOKED [12]:
         otherwise 0, |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| SURFACES.made((display.addr(), surface), window));
+            guarded(|| {
+                if let Ok(window) = u32::try_from(window) {
+                    SURFACES.made((display.addr(), surface), window);
+                }
+            });
             surface
         };
     /// Ends a surface.
@@ -113,6 +118,14 @@ hooks! { HOOKED [12]:
             guarded(|| SURFACES.unmade(&(display.addr(), surface)));
             // SAFETY: the arguments are the caller's.
             unsafe { real(display, surface) }
+        };
+    /// Opens a connection.
+    OPEN_DISPLAY XOpenDisplay(name: *const c_char) -> Display,
+        otherwise null_mut(), |real| {
+            // SAFETY: the argument is the caller's.
+            let display = unsafe { real(name) };
+            guarded(|| opened(display));
+            display
         };
     /// Ends a connection, and with it all contexts on it.
     CLOSE_DISPLAY XCloseDisplay(display: Display) -> c_int,
@@ -169,17 +182,12 @@ impl Window for Shown {
     }
 
     fn place(&self) -> Option<Place> {
-        type Name = unsafe extern "C" fn(Display) -> *const c_char;
-        static NAME: NextFunction = NextFunction::new(c"XDisplayString");
-        // SAFETY: that is its type.
-        let name: Name = unsafe { NAME.function() }?;
-        // SAFETY: the display is the caller's. The answer stays while it is open.
-        let name = unsafe { CStr::from_ptr(name(self.display)) };
         // GLX 1.2 draws in windows themselves.
-        let window = SURFACES.window(&(self.display.addr(), self.drawable));
+        let window = SURFACES.of(&(self.display.addr(), self.drawable));
         let window = window.or_else(|| u32::try_from(self.drawable).ok())?;
         Some(Place {
-            display: name.to_str().ok()?.to_owned(),
+            // SAFETY: the display is the caller's.
+            display: unsafe { x_display::of_xlib(self.display) }?,
             window,
         })
     }
@@ -249,6 +257,22 @@ fn destroyed(context: Context) {
     }
 }
 
+/// A connection was opened.
+fn opened(display: Display) {
+    if display.is_null() {
+        return;
+    }
+    // SAFETY: it was opened just now.
+    if let Some(name) = unsafe { x_display::of_xlib(display) } {
+        DISPLAYS.made(display.addr(), name);
+    }
+}
+
+/// The name of the X display of a connection of Xlib, if it is one that is open.
+pub(super) fn display_name(display: usize) -> Option<String> {
+    DISPLAYS.of(&display)
+}
+
 /// A connection is about to be closed. Which displays of EGL are on it is not known: what their
 /// contexts have may go with it.
 fn closed(display: Display) {
@@ -258,7 +282,11 @@ fn closed(display: Display) {
         readers.give_up(|of| of.api == Api::Egl);
     }
     SURFACES.forget(|(on, _)| *on == display.addr());
+    DISPLAYS.unmade(&display.addr());
 }
 
-/// The surfaces of `glXCreateWindow`, by their connection and name.
-static SURFACES: Surfaces<(usize, Drawable)> = Surfaces::new();
+/// The windows of surfaces of `glXCreateWindow`, by their connection and name.
+static SURFACES: Known<(usize, Drawable), u32> = Known::new();
+
+/// The names of the displays of connections, by their address.
+static DISPLAYS: Known<usize, String> = Known::new();

@@ -3,8 +3,8 @@
 
 pub(crate) mod egl;
 pub(crate) mod glx;
+mod known;
 mod readers;
-mod surfaces;
 
 use std::ffi::{CStr, c_char, c_void};
 

@@ -14,6 +14,8 @@ use super::instance::{INSTANCES, Instance, Window, typed};
 use super::loader::{self, key};
 use super::present;
 use crate::stream::{guarded, stream};
+use crate::windows::Place;
+use crate::x_display;
 
 type Result = vk::Result;
 type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
@@ -246,13 +248,18 @@ macro_rules! surface {
 }
 
 surface!(create_xcb_surface, xcb, XcbSurfaceCreateInfoKHR, |info| {
-    Window::X11(info.window)
+    // The application's connection, from which the function has made a surface.
+    on_display(x_display::of_xcb(info.connection.cast()), info.window)
 });
 surface!(
     create_xlib_surface,
     xlib,
     XlibSurfaceCreateInfoKHR,
-    |info| u32::try_from(info.window).map_or(Window::Other, Window::X11)
+    |info| {
+        // The same.
+        let display = x_display::of_xlib(info.dpy.cast());
+        u32::try_from(info.window).map_or(Window::Other, |window| on_display(display, window))
+    }
 );
 surface!(
     create_wayland_surface,
@@ -260,6 +267,14 @@ surface!(
     WaylandSurfaceCreateInfoKHR,
     |_| Window::Wayland
 );
+
+/// A window of the X display of this name, or of the environment's.
+fn on_display(name: Option<String>, window: u32) -> Window {
+    let display = name.or_else(|| std::env::var("DISPLAY").ok());
+    display.map_or(Window::Other, |display| {
+        Window::X11(Place { display, window })
+    })
+}
 
 unsafe extern "system" fn destroy_surface(
     instance: vk::Instance,

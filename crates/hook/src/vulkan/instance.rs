@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use ash::vk;
 
 use super::registry::Registry;
+use crate::windows::Place;
 
 pub(super) static INSTANCES: Registry<Instance> = Registry::new();
 
@@ -28,10 +29,10 @@ pub(super) struct Surfaces {
 }
 
 /// Where a surface is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Window {
-    /// A window of an X server, by its number there.
-    X11(u32),
+    /// A window of an X server.
+    X11(Place),
     /// A window of a Wayland compositor, which tells nobody where it lies.
     Wayland,
     /// A display without windows, or a kind of surface that this layer does not know.
@@ -84,7 +85,10 @@ impl Instance {
     }
 
     pub(super) fn window(&self, surface: vk::SurfaceKHR) -> Window {
-        self.windows().get(&surface).map_or(Window::Other, |w| *w)
+        self.windows()
+            .get(&surface)
+            .cloned()
+            .unwrap_or(Window::Other)
     }
 
     fn windows(&self) -> std::sync::MutexGuard<'_, HashMap<vk::SurfaceKHR, Window>> {

@@ -142,11 +142,8 @@ fn key(instance: &Arc<Instance>, surface: vk::SurfaceKHR) -> Key {
 
 /// Where the person's input has to go.
 fn place(swapchain: &Swapchain) -> Option<Place> {
-    match swapchain.window {
-        Window::X11(window) => Some(Place {
-            display: std::env::var("DISPLAY").ok()?,
-            window,
-        }),
+    match &swapchain.window {
+        Window::X11(place) => Some(place.clone()),
         Window::Wayland | Window::Other => None,
     }
 }

@@ -4,6 +4,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::StreamOffer;
 
 use super::clock::Clock;
+use super::wakeups::Wakeups;
 use super::{tone, two_views};
 use crate::link::Impairment;
 use crate::schedule::ImpairmentSchedule;
@@ -23,6 +24,10 @@ pub struct Device {
     pub up: ImpairmentSchedule,
     /// Its clock.
     pub clock: Clock,
+    /// When its threads run.
+    pub wakeups: Wakeups,
+    /// Whether its kernel stamps what arrives.
+    pub stamps: bool,
     /// Whether it plays sound.
     pub hears: bool,
     /// Whether it shows two views.
@@ -39,6 +44,8 @@ impl Device {
             take_over: false,
             down: ImpairmentSchedule::default(),
             up: ImpairmentSchedule::default(),
+            wakeups: Wakeups::default(),
+            stamps: true,
             hears: false,
             sees_both: false,
             clock: Clock {

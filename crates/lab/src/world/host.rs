@@ -79,6 +79,7 @@ impl World {
                     });
                 }
                 HostEvent::ReleaseInput => self.released.push(self.now),
+                HostEvent::KeyRepeat(may) => self.repeats.push((may, self.now)),
                 HostEvent::KeyFrameWanted {
                     session,
                     view,
@@ -244,6 +245,9 @@ impl World {
                 codes_parts: false,
                 macroblocks: MACROBLOCKS,
             });
+        }
+        while let Some(decision) = view.rendition.poll_decision() {
+            self.decisions.push((self.now, decision));
         }
         let _ = view.rendition.new_target();
         let Some((plan, _)) = view.rendition.begin(self.now, None) else {

@@ -11,6 +11,7 @@ use openuvr_proto::host::Wakeup;
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
+use openuvr_proto::recv::Seen;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity};
@@ -23,6 +24,7 @@ use super::clock::Clock;
 use super::device::Device;
 use super::tone::{AUDIO, Heard};
 use super::view::View;
+use super::wakeups::Wakeups;
 use crate::link::LinkModel;
 
 /// A frame that came to an end at a client; moments of the world's clock.
@@ -55,6 +57,8 @@ pub struct Machine {
     /// Its session's name.
     pub session: SessionId,
     clock: Clock,
+    wakeups: Wakeups,
+    stamps: bool,
     control: ClientSession,
     playout: Playout,
     pub(super) down: LinkModel,
@@ -85,6 +89,8 @@ impl Machine {
         Machine {
             session: established.session,
             clock: device.clock,
+            wakeups: device.wakeups.clone(),
+            stamps: device.stamps,
             control: ClientSession::new(device.clock.show(now), established, offer),
             playout: Playout::new(established),
             down,
@@ -129,15 +135,14 @@ impl Machine {
         self.send_up(now);
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    /// When it has something to do next, and runs.
+    pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
         let own = control.into_iter().chain(self.playout.media.next_timeout());
-        let links = self
-            .down
-            .next_timeout()
-            .into_iter()
-            .chain(self.up.next_timeout());
-        own.map(|at| self.clock.world(at)).chain(links).min()
+        let due = own
+            .map(|at| self.clock.world(at))
+            .chain(self.down.next_timeout());
+        due.min().map(|at| self.wakeups.runs_at(at.max(now)))
     }
 
     pub(super) fn wakeup(&self) -> Option<(Instant, Wakeup)> {
@@ -146,11 +151,18 @@ impl Machine {
 
     /// Does what is due at `now`; whether there was anything.
     pub(super) fn turn(&mut self, now: Instant, views: &[View]) -> bool {
+        if !self.wakeups.runs(now) {
+            return false;
+        }
         let mine = self.clock.show(now);
         let mut busy = false;
-        while let Some(datagram) = self.down.poll(now) {
+        while let Some((arrived, datagram)) = self.down.poll_arrival(now) {
             busy = true;
-            self.take(now, mine, &datagram, views);
+            let arrived = match self.stamps {
+                true => self.clock.show(arrived),
+                false => mine,
+            };
+            self.take((now, mine, arrived), &datagram, views);
         }
         self.control.handle_timeout(mine);
         self.hand_out(now, mine, views);
@@ -160,9 +172,16 @@ impl Machine {
         busy | self.send_up(now)
     }
 
-    fn take(&mut self, now: Instant, mine: Instant, datagram: &[u8], views: &[View]) {
+    /// Takes a datagram at `now`, at which its clock shows `mine`, that `arrived` by its clock.
+    fn take(
+        &mut self,
+        (now, mine, arrived): (Instant, Instant, Instant),
+        datagram: &[u8],
+        views: &[View],
+    ) {
+        let seen = Seen { now: mine, arrived };
         let taken = match plane_of(datagram) {
-            Ok(Plane::Media) => self.playout.media.handle_datagram(mine, datagram),
+            Ok(Plane::Media) => self.playout.media.handle_arrival(seen, datagram),
             _ => self
                 .control
                 .handle_datagram(mine, PathId::default(), datagram),

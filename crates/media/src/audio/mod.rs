@@ -58,6 +58,12 @@ pub trait AudioCapture: Send {
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError>;
 
+    /// The device that is captured since this was asked last, if it is another than before: it follows the
+    /// system's default.
+    fn poll_device(&mut self) -> Option<String> {
+        None
+    }
+
     /// What was counted since it was opened.
     fn counters(&self) -> CaptureCounters {
         CaptureCounters::default()

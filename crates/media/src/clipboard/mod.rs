@@ -6,6 +6,7 @@
 //!
 //! Specs: ICCCM 2.0, sections 2.1 to 2.7 (selections, INCR); XFIXES 1.0 (`SelectSelectionInput`).
 
+mod compound;
 mod offer;
 mod read;
 
@@ -85,14 +86,21 @@ impl std::fmt::Debug for ClipboardEvent {
 x11rb::atom_manager! {
     /// The names that are used here, as this server numbers them.
     Atoms: AtomsCookie {
+        ATOM_PAIR,
         CLIPBOARD,
+        COMPOUND_TEXT,
         INCR,
+        MULTIPLE,
         STRING,
         TARGETS,
         TEXT,
         TIMESTAMP,
         UTF8_STRING,
         UTF8_MIME: b"text/plain;charset=utf-8",
+        // As Java names it.
+        UTF8_MIME_UPPER: b"text/plain;charset=UTF-8",
+        // In no charset that is named: UTF-8 or Latin-1.
+        PLAIN_MIME: b"text/plain",
         OPENUVR_CLIPBOARD,
     }
 }

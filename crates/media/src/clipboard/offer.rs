@@ -21,6 +21,9 @@ const PART: usize = 128 * 1024;
 /// Programs that take a text in parts at once; one more is refused (guess).
 const MOST_TRANSFERS: usize = 16;
 
+/// Kinds of content that a program asks for at once (MULTIPLE); those beyond are not looked at (guess).
+const MOST_AT_ONCE: u32 = 32;
+
 /// One that does not take its next part for so long is given up (guess).
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -77,7 +80,10 @@ impl Offers {
             x11rb::NONE => request.target,
             property => property,
         };
-        let given = self.give(conn, atoms, request, property)?;
+        let given = match request.target == atoms.MULTIPLE {
+            true => self.give_several(conn, atoms, request.requestor, property)?,
+            false => self.give(conn, atoms, (request.requestor, request.target), property)?,
+        };
         let notify = SelectionNotifyEvent {
             response_type: SELECTION_NOTIFY_EVENT,
             sequence: 0,
@@ -91,22 +97,50 @@ impl Offers {
         Ok(())
     }
 
+    /// Puts each kind of content into the property beside which it is named (ICCCM, section 2.6.2), and says
+    /// there which are none; whether it could be read what is asked for.
+    fn give_several(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        to: Window,
+        property: Atom,
+    ) -> Result<bool, ReplyError> {
+        let asked = conn.get_property(false, to, property, atoms.ATOM_PAIR, 0, 2 * MOST_AT_ONCE)?;
+        let asked: Vec<Atom> = match asked.reply() {
+            Ok(asked) => asked.value32().into_iter().flatten().collect(),
+            // The window is gone.
+            Err(ReplyError::X11Error(_)) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let mut given = Vec::new();
+        for pair in asked.chunks_exact(2) {
+            let (target, into) = (pair[0], pair[1]);
+            let can = target != atoms.MULTIPLE && into != x11rb::NONE;
+            let gave = can && self.give(conn, atoms, (to, target), into)?;
+            given.extend([target, if gave { into } else { x11rb::NONE }]);
+        }
+        conn.change_property32(PropMode::REPLACE, to, property, atoms.ATOM_PAIR, &given)?;
+        Ok(!given.is_empty())
+    }
+
     /// Puts what is asked for into the property; whether there is any.
     fn give(
         &mut self,
         conn: &RustConnection,
         atoms: &Atoms,
-        request: &SelectionRequestEvent,
+        (to, target): (Window, Atom),
         property: Atom,
     ) -> Result<bool, ReplyError> {
         let Some(text) = self.text.clone() else {
             return Ok(false);
         };
-        let (to, target) = (request.requestor, request.target);
-        let utf8 = [atoms.UTF8_STRING, atoms.TEXT, atoms.UTF8_MIME];
+        let mime = [atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER, atoms.PLAIN_MIME];
+        let utf8 = [atoms.UTF8_STRING, atoms.TEXT];
         let (kind, bytes): (Atom, Arc<[u8]>) = if target == atoms.TARGETS {
-            let mut targets = vec![atoms.TARGETS, atoms.TIMESTAMP];
+            let mut targets = vec![atoms.TARGETS, atoms.MULTIPLE, atoms.TIMESTAMP];
             targets.extend(utf8);
+            targets.extend(mime);
             targets.extend(latin1(&text).map(|_| atoms.STRING));
             let mode = PropMode::REPLACE;
             conn.change_property32(mode, to, property, AtomEnum::ATOM, &targets)?;
@@ -120,8 +154,8 @@ impl Offers {
                 Some(bytes) => (atoms.STRING, bytes.into()),
                 None => return Ok(false),
             }
-        } else if target == atoms.UTF8_MIME {
-            (atoms.UTF8_MIME, text.as_bytes().into())
+        } else if mime.contains(&target) {
+            (target, text.as_bytes().into())
         } else if utf8.contains(&target) {
             (atoms.UTF8_STRING, text.as_bytes().into())
         } else {

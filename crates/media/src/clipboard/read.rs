@@ -11,7 +11,7 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window};
 use x11rb::rust_connection::RustConnection;
 
-use super::{Atoms, Unread};
+use super::{Atoms, Unread, compound};
 use crate::clock;
 
 /// An owner that says nothing for so long is given up (guess: one that is busy starting something).
@@ -107,7 +107,16 @@ impl Reading {
         let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MOST_TARGETS)?;
         let list = list.reply()?;
         let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
-        let wanted = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.STRING, atoms.TEXT];
+        // What says which characters it can have comes first; what can have few last.
+        let wanted = [
+            atoms.UTF8_STRING,
+            atoms.UTF8_MIME,
+            atoms.UTF8_MIME_UPPER,
+            atoms.COMPOUND_TEXT,
+            atoms.PLAIN_MIME,
+            atoms.STRING,
+            atoms.TEXT,
+        ];
         Ok(wanted.into_iter().find(|target| has.contains(target)))
     }
 
@@ -181,10 +190,20 @@ impl Reading {
 }
 
 /// The text in `bytes` of a type: STRING is Latin-1, and what else programs give as text is read if it is
-/// ASCII.
+/// ASCII. `text/plain` names no character set: what is not UTF-8 is Latin-1, in which everything is text, so
+/// that it is nothing with bytes that texts do not have.
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, Unread> {
-    let text = if kind == atoms.UTF8_STRING || kind == atoms.UTF8_MIME {
+    let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
+    let text = if utf8.contains(&kind) {
         String::from_utf8(bytes).map_err(|_| Unread::NotText)?
+    } else if kind == atoms.PLAIN_MIME {
+        match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(e) if e.as_bytes().contains(&0) => return Err(Unread::NotText),
+            Err(e) => e.into_bytes().into_iter().map(char::from).collect(),
+        }
+    } else if kind == atoms.COMPOUND_TEXT {
+        compound::decoded(&bytes).ok_or(Unread::NotText)?
     } else if kind == atoms.STRING || (bytes.is_ascii() && !bytes.contains(&0x1b)) {
         bytes.into_iter().map(char::from).collect()
     } else {

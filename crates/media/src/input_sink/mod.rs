@@ -26,6 +26,14 @@ pub trait InputSink: Send {
     /// [`InputError`] if the display is gone.
     fn release_all(&mut self) -> Result<(), InputError>;
 
+    /// Keys that are down may repeat by themselves, or not from now on.
+    ///
+    /// # Errors
+    /// [`InputError`] if the display is gone.
+    fn let_repeat(&mut self, _may: bool) -> Result<(), InputError> {
+        Ok(())
+    }
+
     /// Where the picture lies on the display: absolute pointer places are relative to it.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
 

@@ -79,6 +79,27 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
+/// The key that does what a keypad's key does without NumLock, by that key's symbol (`keysymdef.h`), whatever
+/// NumLock is. `Some(None)`: no other key does it. `None`: it is no such symbol.
+#[must_use]
+pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
+    let code = match symbol {
+        0xff95 => 102,               // XK_KP_Home
+        0xff96 => 105,               // XK_KP_Left
+        0xff97 => 103,               // XK_KP_Up
+        0xff98 => 106,               // XK_KP_Right
+        0xff99 => 108,               // XK_KP_Down
+        0xff9a => 104,               // XK_KP_Prior
+        0xff9b => 109,               // XK_KP_Next
+        0xff9c => 107,               // XK_KP_End
+        0xff9d => return Some(None), // XK_KP_Begin
+        0xff9e => 110,               // XK_KP_Insert
+        0xff9f => 111,               // XK_KP_Delete
+        _ => return None,
+    };
+    Some(Some(KeyCode(code)))
+}
+
 /// Names that other key code files (`xfree86`) give to keys of [`KEYS`].
 const XKB_ALIASES: &[(&str, u16)] = &[
     ("BRK", 119),

@@ -21,6 +21,11 @@ pub trait ReAimer {
     /// Whether it is to be taken unasked, before those behind it in the table.
     fn is_fast(&self) -> bool;
 
+    /// What makes the pixels, as its driver calls it.
+    fn renderer(&self) -> &str {
+        "the processor"
+    }
+
     /// Takes a picture that was not there before, packed BGRX. After it comes the choice of the pose, so what
     /// costs time and needs none is done here.
     ///
@@ -119,7 +124,7 @@ pub struct Opened {
     pub re_aimer: Box<dyn ReAimer>,
     /// What it is.
     pub with: DrawWith,
-    /// Why it is another than was asked for by name, in one line.
+    /// Why it is another than was asked for by name, or not what a person expects of it, in one line.
     pub trouble: Option<String>,
 }
 
@@ -133,17 +138,31 @@ pub fn open(with: DrawWith, on: &mut dyn Presenter) -> Opened {
         let name = backend.with.name();
         match (backend.open)(on) {
             Ok(re_aimer) if with == backend.with || re_aimer.is_fast() => {
+                let renderer = re_aimer.renderer().to_owned();
+                tracing::info!("pictures of eyes are drawn with {name}: {renderer}");
+                let slow = !re_aimer.is_fast() && backend.with != DrawWith::Software;
                 return Opened {
+                    trouble: slow.then(|| {
+                        format!(
+                            "{name} draws pictures of eyes with the processor here ({renderer}): software is faster"
+                        )
+                    }),
                     re_aimer,
                     with: backend.with,
-                    trouble: None,
                 };
             }
-            Ok(_) => tracing::debug!("pictures of eyes: {name} would be slower here"),
+            Ok(re_aimer) => tracing::info!(
+                "pictures of eyes are not drawn with {name}, which uses the processor here: {}",
+                re_aimer.renderer()
+            ),
             Err(why) if with == DrawWith::Auto => {
                 tracing::info!("pictures of eyes are not drawn with {name}: {why}");
             }
-            Err(why) => trouble = Some(format!("{name} can't draw pictures of eyes here: {why}")),
+            Err(why) => {
+                trouble = Some(format!(
+                    "{name} can't draw pictures of eyes here: {why}; in software"
+                ))
+            }
         }
     }
     Opened {

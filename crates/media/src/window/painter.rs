@@ -4,7 +4,7 @@
 //! Presenter and input source own one painter each; the resources of the picture itself belong to
 //! the server and are shared by their ids. A picture of the window's size is one `ShmPutImage`;
 //! any other goes into a pixmap and is scaled by the server (X Render), which may have a GPU where
-//! we have none.
+//! we have none. So does each picture for a screen of 8, 15, 16 or 30 bits: the server converts it.
 
 use std::sync::Arc;
 
@@ -28,11 +28,18 @@ pub(crate) struct Painter {
     stage: Arc<Stage>,
     gc: xproto::Gcontext,
     target: render::Picture,
-    opaque: render::Pictformat,
+    copies: Copies,
     argb: render::Pictformat,
     scaled: Option<Scaled>,
     pointer: Option<(Arc<CursorShape>, render::Picture)>,
     panel: Option<(Arc<Panel>, render::Picture)>,
+}
+
+/// What the server's own copies of pictures are like.
+struct Copies {
+    gc: xproto::Gcontext,
+    depth: u8,
+    format: render::Pictformat,
 }
 
 /// The server's own copy of the newest picture, to scale from.
@@ -67,19 +74,40 @@ impl Painter {
             .find(|format| is_argb(format))
             .map(|format| format.id)
             .ok_or_else(|| missing("the standard ARGB32 format of RENDER"))?;
+        let stored = |format: &&xproto::Format| format.depth == 24 && format.bits_per_pixel == 32;
+        let rgb = (formats.formats.iter())
+            .find(|format| is_rgb(format))
+            .filter(|_| {
+                conn.setup()
+                    .pixmap_formats
+                    .iter()
+                    .any(|format| stored(&format))
+            })
+            .map(|format| format.id);
         let made: Result<_, ReplyOrIdError> = (|| {
             let (gc, target) = (conn.generate_id()?, conn.generate_id()?);
             let quiet = xproto::CreateGCAux::new().graphics_exposures(0);
             conn.create_gc(gc, stage.window, &quiet)?;
             conn.render_create_picture(target, stage.window, opaque, &Default::default())?;
-            Ok((gc, target))
+            let copies = match stage.takes_ours {
+                true => Some(Copies {
+                    gc,
+                    depth: stage.depth,
+                    format: opaque,
+                }),
+                false => {
+                    (rgb.map(|format| Copies::of_24_bits(conn, stage.root, format))).transpose()?
+                }
+            };
+            Ok((gc, target, copies))
         })();
-        let (gc, target) = made.map_err(|cause| stage.gone(&cause))?;
+        let (gc, target, copies) = made.map_err(|cause| stage.gone(&cause))?;
+        let copies = copies.ok_or_else(|| missing("the standard RGB24 format of RENDER"))?;
         Ok(Painter {
             stage,
             gc,
             target,
-            opaque,
+            copies,
             argb,
             scaled: None,
             pointer: None,
@@ -121,7 +149,7 @@ impl Painter {
             return Ok(0);
         };
         let stage = Arc::clone(&self.stage);
-        let reads = match placement.is_unscaled() {
+        let reads = match placement.is_unscaled() && stage.takes_ours {
             true => self.copy(conn, (segment, shown.size), placement, area, announce),
             false => self.scale(conn, (segment, shown), placement, area, announce),
         };
@@ -229,7 +257,7 @@ impl Painter {
             let format = u8::from(xproto::ImageFormat::Z_PIXMAP);
             conn.shm_put_image(
                 scaled.pixmap,
-                self.gc,
+                self.copies.gc,
                 w,
                 h,
                 0,
@@ -238,7 +266,7 @@ impl Painter {
                 h,
                 0,
                 0,
-                self.stage.depth,
+                self.copies.depth,
                 format,
                 announce,
                 segment,
@@ -277,10 +305,10 @@ impl Painter {
         let (pixmap, picture) = (conn.generate_id()?, conn.generate_id()?);
         let size = placement.picture;
         let (w, h) = (size16(size.width), size16(size.height));
-        conn.create_pixmap(self.stage.depth, pixmap, self.stage.window, w, h)?;
+        conn.create_pixmap(self.copies.depth, pixmap, self.stage.window, w, h)?;
         // Without padding, the outermost row and column would be mixed with black.
         let padded = render::CreatePictureAux::new().repeat(render::Repeat::PAD);
-        conn.render_create_picture(picture, pixmap, self.opaque, &padded)?;
+        conn.render_create_picture(picture, pixmap, self.copies.format, &padded)?;
         let step = |from: u32, to: i32| fixed(i64::from(from), i64::from(to));
         conn.render_set_picture_transform(
             picture,
@@ -376,6 +404,22 @@ impl Painter {
     }
 }
 
+impl Copies {
+    /// Those of our own pixels, which the window's are not.
+    fn of_24_bits(
+        conn: &RustConnection,
+        root: xproto::Window,
+        format: render::Pictformat,
+    ) -> Result<Copies, ReplyOrIdError> {
+        let depth = 24;
+        let (like, gc) = (conn.generate_id()?, conn.generate_id()?);
+        conn.create_pixmap(depth, like, root, 1, 1)?;
+        conn.create_gc(gc, like, &Default::default())?;
+        conn.free_pixmap(like)?;
+        Ok(Copies { gc, depth, format })
+    }
+}
+
 impl Stage {
     /// The one line for a server that stopped answering.
     pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> WindowError {
@@ -400,6 +444,17 @@ impl Stage {
         );
         Ok(())
     }
+}
+
+/// The standard format of our pictures: 24 bits without alpha (Render protocol, section 7).
+fn is_rgb(format: &render::Pictforminfo) -> bool {
+    let direct = format.direct;
+    format.type_ == render::PictType::DIRECT
+        && format.depth == 24
+        && direct.alpha_mask == 0
+        && (direct.red_shift, direct.red_mask) == (16, 0xff)
+        && (direct.green_shift, direct.green_mask) == (8, 0xff)
+        && (direct.blue_shift, direct.blue_mask) == (0, 0xff)
 }
 
 /// The standard 32-bit format with premultiplied alpha (Render protocol, section 7).

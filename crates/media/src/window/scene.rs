@@ -22,6 +22,8 @@ pub(crate) struct Stage {
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
+    /// Whether it stores pixels as our pictures do.
+    pub(crate) takes_ours: bool,
     /// Whether what OpenGL has drawn is no longer what the scene says.
     stale: AtomicBool,
     scene: Mutex<Scene>,
@@ -111,7 +113,7 @@ impl Stage {
     pub(crate) fn new(
         display: String,
         window: xproto::Window,
-        screen: &xproto::Screen,
+        (screen, takes_ours): (&xproto::Screen, bool),
         size: Size,
         observer: bool,
         following: Option<Following>,
@@ -122,6 +124,7 @@ impl Stage {
             root: screen.root,
             visual: screen.root_visual,
             depth: screen.root_depth,
+            takes_ours,
             stale: AtomicBool::new(false),
             scene: Mutex::new(Scene {
                 observer,

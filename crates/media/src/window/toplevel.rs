@@ -226,6 +226,7 @@ fn events() -> EventMask {
         | EventMask::ENTER_WINDOW
         | EventMask::LEAVE_WINDOW
         | EventMask::FOCUS_CHANGE
+        | EventMask::KEYMAP_STATE
         | EventMask::EXPOSURE
         | EventMask::STRUCTURE_NOTIFY
 }

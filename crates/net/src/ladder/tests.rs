@@ -117,6 +117,18 @@ fn batches_go_both_ways_over_raw_ethernet_whole_and_in_order() {
 }
 
 #[test]
+fn packet_sockets_and_rings_say_when_frames_came_in() {
+    in_a_cable("raw Ethernet", "", || {
+        for (port, at_host, at_client) in PAIRS {
+            let host = Ladder::host(any(port), Some(at_host)).unwrap();
+            let client = Ladder::client(Some(at_client)).unwrap();
+            let to = over_cable(THERE, port);
+            crate::arrival::check_stamps(&host, |bytes| client.send(to, bytes, 600).unwrap());
+        }
+    });
+}
+
+#[test]
 fn a_flood_on_one_transport_does_not_drown_another() {
     in_new_network("raw Ethernet", "ip link set lo up", || {
         let host = Ladder::host("0.0.0.0:0".parse().unwrap(), None).unwrap();

@@ -1,6 +1,6 @@
 //! The interfaces of this machine (getifaddrs(3)).
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -77,6 +77,11 @@ pub(crate) fn mac_of(interface: u32) -> io::Result<Mac> {
         }
     })?;
     Ok(found)
+}
+
+/// The index of the interface of this name; 0 if there is none.
+pub(crate) fn index_of(name: &str) -> u32 {
+    CString::new(name).map_or(0, |name| index(&name))
 }
 
 fn index(name: &CStr) -> u32 {

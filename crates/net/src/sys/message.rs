@@ -7,6 +7,8 @@
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use crate::arrival::WallStamp;
+
 /// Where a datagram leaves from and how it is cut, if that is to be said.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wishes {
@@ -17,7 +19,7 @@ pub(crate) struct Wishes {
 }
 
 /// Room for the control messages that we send or ask for (a u16 or an int, 24 bytes; an
-/// in6_pktinfo, 40 bytes), aligned for a cmsghdr.
+/// in6_pktinfo, 40 bytes; a timespec, 32 bytes), aligned for a cmsghdr.
 #[repr(C, align(8))]
 pub(super) struct Control([u8; 96]);
 
@@ -98,6 +100,8 @@ pub(super) struct ReceivedControl {
     pub(super) segment: Option<usize>,
     /// The address of ours that it was sent to.
     pub(super) to: Option<IpAddr>,
+    /// When it came in.
+    pub(super) stamp: Option<WallStamp>,
 }
 
 /// Reads the control messages of a header that recvmsg or recvmmsg has filled.
@@ -107,8 +111,9 @@ pub(super) struct ReceivedControl {
 /// alive.
 pub(super) unsafe fn told(header: &libc::msghdr) -> ReceivedControl {
     let mut told = ReceivedControl::default();
-    // SAFETY: the caller promises valid control messages; an int follows the header of UDP_GRO, and
-    // the structures named below those of the two PKTINFOs (ip(7), ipv6(7)).
+    // SAFETY: the caller promises valid control messages; an int follows the header of UDP_GRO, a
+    // timespec that of SCM_TIMESTAMPNS (socket(7)), and the structures named below those of the two PKTINFOs
+    // (ip(7), ipv6(7)).
     unsafe {
         let mut cmsg = libc::CMSG_FIRSTHDR(header);
         while !cmsg.is_null() {
@@ -117,6 +122,10 @@ pub(super) unsafe fn told(header: &libc::msghdr) -> ReceivedControl {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     let size = data.cast::<i32>().read_unaligned();
                     told.segment = usize::try_from(size).ok().filter(|size| *size > 0);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let at = data.cast::<libc::timespec>().read_unaligned();
+                    told.stamp = Some(WallStamp::new(at.tv_sec, at.tv_nsec));
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info = data.cast::<libc::in_pktinfo>().read_unaligned();

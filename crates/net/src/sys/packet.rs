@@ -7,8 +7,9 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::message::iovec;
+use super::message::{Control, iovec, told};
 use super::socket::{MAX_BATCH, set};
+use crate::arrival::WallStamp;
 use crate::ether::{ETHER_TYPE, MAGIC, Mac, PREFIX, Station};
 
 /// Since Linux 4.20; not in libc.
@@ -134,6 +135,8 @@ pub(crate) struct Frame {
     pub(crate) mac: Mac,
     /// Bytes in its slot.
     pub(crate) len: usize,
+    /// When it came in, if the socket stamps arrivals.
+    pub(crate) stamp: Option<WallStamp>,
 }
 
 /// Takes what is there without waiting: payload `i` into `bytes[i * slot..][..slot]`, the end of a
@@ -146,6 +149,7 @@ pub(crate) fn receive_many(
 ) -> io::Result<usize> {
     // SAFETY: all-zero is valid for plain C structures.
     let mut names: [libc::sockaddr_ll; MAX_BATCH] = unsafe { zeroed() };
+    let mut controls = [const { Control::new() }; MAX_BATCH];
     // SAFETY: as above.
     let mut parts: [libc::iovec; MAX_BATCH] = unsafe { zeroed() };
     // SAFETY: as above.
@@ -161,10 +165,12 @@ pub(crate) fn receive_many(
         header.msg_namelen = LEN_OF_NAME;
         header.msg_iov = &raw mut parts[i];
         header.msg_iovlen = 1;
+        header.msg_control = controls[i].as_mut_ptr();
+        header.msg_controllen = Control::LEN as _;
         count += 1;
     }
-    // SAFETY: the first `count` headers point to their own name and slot, which are writable for
-    // the lengths given and outlive the call.
+    // SAFETY: the first `count` headers point to their own name, control buffer and slot, which are
+    // writable for the lengths given and outlive the call.
     let n = unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -177,10 +183,13 @@ pub(crate) fn receive_many(
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     for i in 0..n {
         let (interface, mac) = sender(&names[i]);
+        // SAFETY: the kernel has filled this header, and its control buffer is in `controls`.
+        let told = unsafe { told(&headers[i].msg_hdr) };
         frames[i] = Frame {
             interface,
             mac,
             len: headers[i].msg_len as usize,
+            stamp: told.stamp,
         };
     }
     Ok(n)

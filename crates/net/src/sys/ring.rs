@@ -20,6 +20,7 @@ use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
 use super::packet::{LEN_OF_NAME, name_of, sender};
 use super::socket::{self, MAX_BATCH, set};
 use crate::MAX_DATAGRAM;
+use crate::arrival::WallStamp;
 use crate::ether::{Mac, PREFIX, Station};
 
 /// Bytes of a slot: a power of two, so that slots fill blocks without gaps. On the way in the kernel
@@ -172,8 +173,8 @@ impl Rings {
     }
 
     /// Shows what has arrived, at most `most` frames, and gives their slots back: the interface that
-    /// a frame came in by, its sender, and its payload, the end of a longer one cut off.
-    pub(crate) fn take(&self, most: usize, mut see: impl FnMut(u32, Mac, &[u8])) {
+    /// a frame came in by, its sender, when it came in, and its payload, the end of a longer one cut off.
+    pub(crate) fn take(&self, most: usize, mut see: impl FnMut(u32, Mac, WallStamp, &[u8])) {
         let mut next = lock(&self.receiving);
         for _ in 0..most {
             let slot = self.arriving(*next);
@@ -181,9 +182,9 @@ impl Rings {
                 break;
             }
             // SAFETY: the slot is ours, and goes back only below.
-            let (name, payload) = unsafe { (slot.name(), slot.payload()) };
+            let (name, stamp, payload) = unsafe { (slot.name(), slot.stamp(), slot.payload()) };
             let (interface, mac) = sender(&name);
-            see(interface, mac, payload);
+            see(interface, mac, stamp, payload);
             slot.status()
                 .store(libc::TP_STATUS_KERNEL, Ordering::Release);
             *next = (*next + 1) % RECEIVING;
@@ -262,6 +263,16 @@ impl<'a> Slot<'a> {
     unsafe fn name(&self) -> sockaddr_ll {
         // SAFETY: the kernel has put it there, aligned.
         unsafe { self.start.add(BEHIND).cast().read() }
+    }
+
+    /// When the frame came in: where its socket asks for no stamps, when the kernel put it here.
+    ///
+    /// # Safety
+    /// The slot is ours, of the ring that receives.
+    unsafe fn stamp(&self) -> WallStamp {
+        // SAFETY: the header is the kernel's, whole and aligned.
+        let header = unsafe { self.start.cast::<tpacket2_hdr>().read() };
+        WallStamp::new(header.tp_sec.into(), header.tp_nsec.into())
     }
 
     /// What the frame carries.

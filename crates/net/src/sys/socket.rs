@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::message::{Control, Name, Wishes, address_in, iovec, told};
+use crate::arrival::WallStamp;
 
 /// The most datagrams that [`send_many`] and [`receive_many`] move in one call, and the most
 /// segments of one [`send_segmented`]: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since).
@@ -32,6 +33,8 @@ pub(crate) struct Message {
     pub(crate) len: usize,
     /// The datagrams that the kernel joined are this long each, but the last.
     pub(crate) segment: Option<usize>,
+    /// When it came in, if the socket [stamps arrivals](stamp_arrivals).
+    pub(crate) stamp: Option<WallStamp>,
     /// It did not fit into its slot.
     pub(crate) truncated: bool,
 }
@@ -99,6 +102,14 @@ pub(crate) fn read(socket: impl AsFd, level: i32, option: i32) -> io::Result<i32
         Ok(value)
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+/// Has the kernel stamp what comes in (socket(7), `SO_TIMESTAMPNS`). A kernel that does not is warned of:
+/// late wake-ups of the receiver then look like delays of the link. `who` is for the warning.
+pub(crate) fn stamp_arrivals(socket: impl AsFd, who: &str) {
+    if let Err(error) = set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1) {
+        tracing::warn!("{who}: the kernel stamps no arrivals: {error}");
     }
 }
 
@@ -248,6 +259,7 @@ pub(crate) fn receive_many(
             to: told.to,
             len: headers[i].msg_len as usize,
             segment: told.segment,
+            stamp: told.stamp,
             truncated: headers[i].msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         };
     }

@@ -103,6 +103,38 @@ fn offloads_move_a_large_batch_in_one_call() {
     }
 }
 
+/// With all control messages that a socket can get: joined datagrams, our address, the stamp.
+#[test]
+fn a_late_reader_learns_when_datagrams_came_in() {
+    let dialled = |options: Options| Options {
+        dialled: true,
+        ..options
+    };
+    for options in [
+        Options::default(),
+        Options::PLAIN,
+        dialled(Options::default()),
+    ] {
+        for bound in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
+            let link = open(bound, &options);
+            let mut to = address(&link);
+            if to.ip().is_unspecified() {
+                to.set_ip(if bound == "[::]:0" {
+                    std::net::Ipv6Addr::LOCALHOST.into()
+                } else {
+                    std::net::Ipv4Addr::LOCALHOST.into()
+                });
+            }
+            let sender = open(
+                &format!("{}:0", to.ip()).replace("::1:", "[::1]:"),
+                &options,
+            );
+            let send = |bytes: &[u8]| sender.send(path_of(to), bytes, 600).unwrap();
+            crate::arrival::check_stamps(&link, send);
+        }
+    }
+}
+
 #[test]
 fn what_is_sent_is_marked_as_interactive_video() {
     for host in HOSTS {

@@ -68,6 +68,11 @@ export interface Past {
   why: string | null;
 }
 
+/** The end of what a session's programs have written. */
+export interface Log {
+  text: string;
+}
+
 export interface Ticket {
   url: string;
   native: string | null;
@@ -92,12 +97,19 @@ export interface Load {
   servers: Server[];
   trouble: string | null;
   problems: string[];
+  draining: boolean;
 }
 
 export interface User {
   name: string;
   operator: boolean;
   sessions: number | null;
+  disabled: boolean;
+}
+
+export interface MadeUser {
+  name: string;
+  password: string;
 }
 
 /** An answer that says no, or none at all: then the status is 0. */

@@ -25,6 +25,8 @@ function picture(of: Application): HTMLElement {
   image.src = of.picture;
   image.alt = "";
   image.loading = "lazy";
+  // Icons are square, and shown whole.
+  image.addEventListener("load", () => image.classList.toggle("icon", image.naturalWidth === image.naturalHeight));
   // What the portal takes for a picture by its first bytes may be none.
   image.addEventListener("error", () => image.replaceWith(letter));
   return image;

@@ -4,7 +4,7 @@ import { showApplications } from "./applications";
 import { ask, carry, Refusal, type Elsewhere, type Me, type Session } from "./api";
 import { attempt, byId, problem } from "./dom";
 import { showHistory } from "./history";
-import { showOperator } from "./operator";
+import { forgetOperator, prepareOperator, showOperator } from "./operator";
 import { showProvider, tellEnded } from "./provider";
 import { lines } from "./sessions";
 
@@ -37,6 +37,7 @@ function leave(): void {
   events = undefined;
   document.querySelector("header")!.hidden = true;
   for (const of of VIEWS) byId(of).hidden = true;
+  forgetOperator();
   byId("login").hidden = false;
   byId("name").focus();
   void showProvider().catch(() => undefined);
@@ -130,6 +131,7 @@ byId("logout").addEventListener("click", () => {
   });
 });
 
+prepareOperator();
 for (const of of VIEWS) byId(`tab-${of}`).addEventListener("click", () => show(of));
 
 setInterval(() => {

@@ -1,7 +1,7 @@
-// What operators see: servers, everybody's sessions, accounts.
+// What operators see and change: servers, everybody's sessions, accounts.
 
-import { ask, type Load, type OperatorSession, type Server, type User } from "./api";
-import { byId, make } from "./dom";
+import { ask, type Load, type MadeUser, type OperatorSession, type Server, type User } from "./api";
+import { attempt, button, byId, make } from "./dom";
 import { figures } from "./figures";
 import { lines } from "./sessions";
 
@@ -17,8 +17,67 @@ export async function showOperator(): Promise<void> {
   byId("trouble").hidden = wrong.length === 0;
   byId("servers").replaceChildren(...load.servers.map(server));
   byId("everybody").replaceChildren(...lines(sessions, true, figures));
-  const names = users.map((of) => of.name + (of.operator ? " (operator)" : ""));
-  byId("accounts").textContent = names.join(", ");
+  draining = load.draining;
+  byId("drain").textContent = draining ? "Take new sessions again" : "Take no new sessions";
+  // What an operator types meanwhile stays.
+  if (!byId("accounts").contains(document.activeElement)) byId("accounts").replaceChildren(...users.map(account));
+}
+
+let draining = false;
+
+/** The operator's buttons and forms that are there from the start. */
+export function prepareOperator(): void {
+  byId("drain").addEventListener("click", () => {
+    void attempt(async () => {
+      await ask("PUT", "/api/operator/draining", { draining: !draining });
+      await showOperator();
+    });
+  });
+  byId<HTMLFormElement>("add").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const [name, most] = [byId<HTMLInputElement>("add-name"), byId<HTMLInputElement>("add-sessions")];
+    void attempt(async () => {
+      const new_ = { name: name.value.trim(), operator: false, sessions: number(most.value) };
+      const made = await ask<MadeUser>("POST", "/api/operator/users", new_);
+      byId("made").textContent = `${made.name} may log in with the password ${made.password}, which is shown this once.`;
+      byId("made").hidden = false;
+      name.value = most.value = "";
+      await showOperator();
+    });
+  });
+}
+
+/** Forgets what only the one who was logged in may know. */
+export function forgetOperator(): void {
+  byId("made").textContent = "";
+  byId("made").hidden = true;
+}
+
+function number(text: string): number | null {
+  return text === "" ? null : Number(text);
+}
+
+/** An account's line: its limit, which is set when it was typed, and whether it may log in. */
+function account(of: User): HTMLElement {
+  const set = async (change: Partial<User>) => {
+    const { operator, sessions, disabled } = { ...of, ...change };
+    await ask("PUT", `/api/operator/users/${of.name}`, { operator, sessions, disabled });
+    (document.activeElement as HTMLElement | null)?.blur();
+    await showOperator();
+  };
+  const most = make("input");
+  most.type = "number";
+  most.min = "0";
+  most.max = "1000";
+  most.placeholder = "as usual";
+  most.value = of.sessions === null ? "" : String(of.sessions);
+  most.addEventListener("change", () => void attempt(() => set({ sessions: number(most.value) })));
+  const words = [of.operator ? "operator" : "", of.disabled ? "disabled" : ""].filter((word) => word !== "");
+  const what = make("div", "what", make("strong", "", of.name), make("span", "", words.join(" · ")));
+  const toggle = button(of.disabled ? "Enable" : "Disable", () => set({ disabled: !of.disabled }));
+  const line = make("li", "", what, make("label", "inline", "Sessions ", most), toggle);
+  line.dataset["account"] = of.name;
+  return line;
 }
 
 function server(of: Server): HTMLElement {

@@ -1,7 +1,10 @@
 // Sessions as a list: how each does, and what can be done with it.
 
-import { ask, type Session, type Ticket } from "./api";
+import { ask, type Log, type Session, type Ticket } from "./api";
 import { button, make, span } from "./dom";
+
+/** The logs that are shown, by the session: lists are made anew with each piece of news. */
+const logs = new Map<string, string>();
 
 /** How a session does, in words. */
 export function state(of: Session): string {
@@ -36,6 +39,8 @@ export function lines<S extends Session>(sessions: S[], all: boolean, more?: (of
     const said = more?.(of);
     if (said) what.append(said);
     const line = make("li", "", what, buttons(of, all));
+    const log = logs.get(of.id);
+    if (log !== undefined) line.append(make("pre", "log", log));
     line.dataset["state"] = of.state;
     line.dataset["id"] = of.id;
     return line;
@@ -58,6 +63,7 @@ function buttons(of: Session, all: boolean): HTMLElement {
   }
   if (of.own || all) {
     const over = of.state === "ended" || of.state === "lost";
+    if (over) row.append(button(logs.has(of.id) ? "Hide log" : "Log", () => log(of, row)));
     row.append(button(over ? "Dismiss" : "Stop", () => ask("DELETE", `/api/sessions/${of.id}`)));
   }
   return row;
@@ -79,6 +85,22 @@ async function open(of: Session, watch: boolean): Promise<void> {
     tab?.close();
     throw why;
   }
+}
+
+/** Shows the last lines that a session's programs wrote, or hides them. */
+async function log(of: Session, row: HTMLElement): Promise<void> {
+  const [line, shown] = [row.closest("li"), row.closest("li")?.querySelector(".log")];
+  const pressed = [...row.querySelectorAll("button")].find((of) => of.textContent?.endsWith("og"));
+  if (logs.delete(of.id)) {
+    shown?.remove();
+    if (pressed) pressed.textContent = "Log";
+    return;
+  }
+  const { text } = await ask<Log>("GET", `/api/sessions/${of.id}/log`);
+  const words = text.trimEnd() || "Its programs have written nothing, or where it ran no log is kept.";
+  logs.set(of.id, words);
+  line?.append(make("pre", "log", words));
+  if (pressed) pressed.textContent = "Hide log";
 }
 
 /** Shows a link that the native client opens, and what a terminal is told instead. */

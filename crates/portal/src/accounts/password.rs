@@ -1,10 +1,10 @@
 //! Passwords: Argon2id with the parameters of RFC 9106's second choice, as the library has them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use argon2::Argon2;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+use argon2::password_hash::phc::{Output, PasswordHash, Salt};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use aws_lc_rs::rand;
 use tokio::sync::Semaphore;
 
 use super::Secret;
@@ -18,6 +18,9 @@ const MAX_PASSWORD: usize = 1024;
 /// Hashes that are computed at a time: each takes 19 MiB, and a processor for some ten milliseconds.
 const AT_A_TIME: usize = 2;
 
+/// Bytes of a salt (RFC 9106, section 3.1).
+const SALT: usize = 16;
+
 /// Why there is no hash.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasswordError {
@@ -27,15 +30,72 @@ pub(crate) enum PasswordError {
     /// The library or the system failed.
     #[error("the password can't be hashed: {0}")]
     Hash(argon2::password_hash::Error),
+    /// The portal ends.
+    #[error("the password can't be hashed: the portal ends")]
+    Ends,
+}
+
+impl From<argon2::password_hash::Error> for PasswordError {
+    fn from(why: argon2::password_hash::Error) -> PasswordError {
+        PasswordError::Hash(why)
+    }
 }
 
 /// What is kept of a password.
 pub(crate) fn hash(password: &str) -> Result<String, PasswordError> {
+    hash_in(password, &mut Vec::new())
+}
+
+fn hash_in(password: &str, memory: &mut Vec<Block>) -> Result<String, PasswordError> {
     if password.chars().count() < MIN_PASSWORD || password.len() > MAX_PASSWORD {
         return Err(PasswordError::Length);
     }
-    let hash = Argon2::default().hash_password(password.as_bytes());
-    Ok(hash.map_err(PasswordError::Hash)?.to_string())
+    let mut salt = [0; SALT];
+    let random = rand::fill(&mut salt);
+    random.map_err(|_| argon2::password_hash::Error::RngFailure)?;
+    let (algorithm, version) = (Algorithm::default(), Version::default());
+    let params = Params::default();
+    let mut output = [0; Params::DEFAULT_OUTPUT_LEN];
+    let argon2 = Argon2::new(algorithm, version, params.clone());
+    let computed = compute(&argon2, password.as_bytes(), &salt, &mut output, memory);
+    computed.map_err(argon2::password_hash::Error::from)?;
+    let hash = PasswordHash {
+        algorithm: algorithm.ident(),
+        version: Some(version.into()),
+        params: (&params).try_into()?,
+        salt: Some(Salt::new(&salt).map_err(argon2::password_hash::Error::from)?),
+        hash: Some(Output::new(&output).map_err(argon2::password_hash::Error::from)?),
+    };
+    Ok(hash.to_string())
+}
+
+/// Whether it is the password of this hash, in the PHC string format; none: that is no hash.
+fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> {
+    let hash = PasswordHash::new(hash).ok()?;
+    let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
+    let version = Version::try_from(hash.version?).ok()?;
+    let argon2 = Argon2::new(algorithm, version, Params::try_from(&hash).ok()?);
+    let (salt, expected) = (hash.salt?, hash.hash?);
+    let mut output = vec![0; expected.len()];
+    compute(&argon2, password.as_bytes(), &salt, &mut output, memory).ok()?;
+    // In constant time, as the library says.
+    Some(Output::new(&output).ok()? == expected)
+}
+
+/// In memory that is kept for the next one: a new block of 19 MiB for each hash stays with the allocator, for every
+/// thread that ever had one.
+fn compute(
+    argon2: &Argon2<'_>,
+    password: &[u8],
+    salt: &[u8],
+    output: &mut [u8],
+    memory: &mut Vec<Block>,
+) -> argon2::Result<()> {
+    let blocks = argon2.params().block_count();
+    if memory.len() < blocks {
+        memory.resize(blocks, Block::new());
+    }
+    argon2.hash_password_into_with_memory(password, salt, output, &mut memory[..blocks])
 }
 
 /// One that nobody guesses, for people who get their first one: 80 bits, without letters that look alike.
@@ -48,9 +108,11 @@ pub(crate) fn random_password() -> String {
         .collect()
 }
 
-/// Compares passwords, a few at a time.
+/// Hashes passwords, a few at a time, in memory that it keeps.
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
+    /// As many as there are turns, once they were needed.
+    memory: Arc<Mutex<Vec<Vec<Block>>>>,
     /// What is compared with where there is no such account, so that it takes as long.
     nobody: String,
 }
@@ -59,25 +121,47 @@ impl Passwords {
     pub(crate) fn new() -> Result<Passwords, PasswordError> {
         Ok(Passwords {
             turns: Arc::new(Semaphore::new(AT_A_TIME)),
+            memory: Arc::default(),
             nobody: hash(&random_password())?,
         })
     }
 
     /// Whether the password is that of this hash. Without a hash it takes as long, and is wrong.
     pub(crate) async fn verify(&self, password: String, hash: Option<String>) -> bool {
-        let Ok(_turn) = Arc::clone(&self.turns).acquire_owned().await else {
-            return false;
-        };
-        let known = hash.as_ref().is_some_and(|hash| !hash.is_empty());
         let hash = hash.filter(|hash| !hash.is_empty());
+        let known = hash.is_some();
         let hash = hash.unwrap_or_else(|| self.nobody.clone());
-        let verified = tokio::task::spawn_blocking(move || {
-            let short = &password.as_bytes()[..password.len().min(MAX_PASSWORD)];
-            let parsed = PasswordHash::new(&hash);
-            parsed.is_ok_and(|hash| Argon2::default().verify_password(short, &hash).is_ok())
-                && password.len() <= MAX_PASSWORD
+        let verified = self.in_turn(move |memory| {
+            let fits = password.len() <= MAX_PASSWORD;
+            let right = matches(if fits { &password } else { "" }, &hash, memory);
+            right.unwrap_or(false) && fits
         });
         verified.await.unwrap_or(false) && known
+    }
+
+    /// What is kept of a password, as [`hash`] makes it.
+    pub(crate) async fn hash(&self, password: String) -> Result<String, PasswordError> {
+        let hashed = self.in_turn(move |memory| hash_in(&password, memory));
+        hashed.await.unwrap_or(Err(PasswordError::Ends))
+    }
+
+    /// Computes beside the runtime's threads. The turn is the computation's: it lasts also if nobody waits for its
+    /// end any more.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        compute: impl FnOnce(&mut Vec<Block>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.memory);
+        let computed = tokio::task::spawn_blocking(move || {
+            let lock = || all.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut memory = lock().pop().unwrap_or_default();
+            let computed = compute(&mut memory);
+            lock().push(memory);
+            drop(turn);
+            computed
+        });
+        computed.await.ok()
     }
 }
 
@@ -98,6 +182,46 @@ mod tests {
         assert!(!verify("correct horse", None).await);
         assert!(!verify("", Some("")).await);
         assert!(!verify(&"x".repeat(5000), Some(&hash)).await);
+    }
+
+    #[tokio::test]
+    async fn memory_is_taken_twice_and_kept() {
+        let passwords = Arc::new(Passwords::new().unwrap());
+        let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
+        let all: Vec<_> = (0..8)
+            .map(|_| {
+                let (passwords, hash) = (Arc::clone(&passwords), hash.clone());
+                let right = async move {
+                    let given = "correct horse".to_owned();
+                    passwords.verify(given, Some(hash)).await
+                };
+                tokio::spawn(right)
+            })
+            .collect();
+        for right in all {
+            assert!(right.await.unwrap());
+        }
+        let memory = passwords.memory.lock().unwrap();
+        assert!(memory.len() <= AT_A_TIME, "{}", memory.len());
+        let blocks = Params::default().block_count();
+        assert!(memory.iter().all(|of| of.len() == blocks));
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_library() {
+        use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+        let hash = hash("correct horse").unwrap();
+        let library = Argon2::default();
+        assert!(
+            library
+                .verify_password(b"correct horse", hash.as_str())
+                .is_ok()
+        );
+        let theirs = library.hash_password(b"correct horse").unwrap().to_string();
+        let matched = |password| matches(password, &theirs, &mut Vec::new());
+        assert_eq!(matched("correct horse"), Some(true));
+        assert_eq!(matched("correct horsf"), Some(false));
+        assert_eq!(matches("correct horse", "no hash", &mut Vec::new()), None);
     }
 
     #[test]

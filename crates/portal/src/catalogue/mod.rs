@@ -2,6 +2,7 @@
 //! and left out; the others stay.
 
 mod application;
+mod icon;
 mod picture;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use tracing::{info, warn};
 
 pub(crate) use self::application::{Application, Door};
+use self::icon::Icons;
 pub(crate) use self::picture::Picture;
 
 /// The longest file, in bytes, and the most applications; guesses, far beyond what a page can show.
@@ -96,7 +98,16 @@ fn open(file: &Path) -> Applications {
         Err(why) => return none(why.to_string()),
     };
     let folder = file.parent().unwrap_or(Path::new("."));
-    read(&text, folder).unwrap_or_else(none)
+    let mut found = read(&text, folder).unwrap_or_else(none);
+    let icons = Icons::of_this_machine();
+    for application in &mut found.all {
+        if application.picture.is_none() {
+            let program = application.command.first();
+            let icon = program.and_then(|program| icons.of(program));
+            Arc::make_mut(application).picture = icon;
+        }
+    }
+    found
 }
 
 /// Reads the file's text; pictures are in `folder`.

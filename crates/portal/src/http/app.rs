@@ -1,9 +1,11 @@
 //! What all requests share.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::counts::Counts;
-use crate::accounts::{Limiter, Passwords};
+use super::health::Health;
+use super::streams::Streams;
+use crate::accounts::{Devices, Passwords, Tries};
 use crate::catalogue::Catalogue;
 use crate::oidc::Provider;
 use crate::sessions::{Sessions, Tickets};
@@ -16,7 +18,8 @@ pub(crate) struct App {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) passwords: Passwords,
-    pub(crate) limiter: Mutex<Limiter>,
+    pub(crate) tries: Arc<Tries>,
+    pub(crate) devices: Devices,
     /// By whom people may log in beside passwords.
     pub(crate) provider: Option<Provider>,
     /// Browsers reach it by HTTPS.
@@ -25,4 +28,6 @@ pub(crate) struct App {
     pub(crate) behind_proxy: bool,
     pub(crate) metrics_token: Option<String>,
     pub(crate) counts: Counts,
+    pub(crate) health: Health,
+    pub(crate) streams: Arc<Streams>,
 }

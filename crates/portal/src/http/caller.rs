@@ -14,7 +14,7 @@ use crate::accounts::Secret;
 use crate::store::{Login, User};
 
 /// What requests that change something carry beside the cookie.
-const CSRF: &str = "x-openuvr-csrf";
+pub(super) const CSRF: &str = "x-openuvr-csrf";
 
 /// A person who has logged in.
 pub(crate) struct Caller {
@@ -53,6 +53,9 @@ impl FromRequestParts<Arc<App>> for Caller {
                 return Err(Refusal::new(StatusCode::FORBIDDEN, why));
             }
         }
+        if let Some(peer) = parts.extensions.get::<Peer>() {
+            peer.place.known();
+        }
         Ok(Caller {
             user,
             csrf,
@@ -81,7 +84,7 @@ impl FromRequestParts<Arc<App>> for From {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<From, Refusal> {
-        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+        let peer = parts.extensions.get::<Peer>().map(|peer| peer.at.ip());
         let peer = peer.unwrap_or(IpAddr::from([0; 4]));
         // The last one is what the proxy itself has seen; those before it anybody can write.
         let said = parts.headers.get_all("x-forwarded-for").iter().next_back();

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
-use futures_util::stream::{self, Stream};
+use futures_util::stream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::app::App;
 use super::caller::Caller;
+use super::refusal::{Problem, Refusal};
+use super::streams::Stream;
 use super::view::SessionView;
 use crate::store::User;
 
@@ -29,6 +32,8 @@ struct Watcher {
     changes: watch::Receiver<u64>,
     told: Option<String>,
     check: Instant,
+    /// Counted for as long as it is open.
+    _stream: Stream,
 }
 
 /// The person's sessions and those that others share, as an event `sessions` whose data is the list of
@@ -37,13 +42,19 @@ struct Watcher {
     get, path = "/api/events", security(("cookie" = [])),
     responses(
         (status = 200, description = "events named `sessions`", body = String, content_type = "text/event-stream"),
-        (status = 401),
+        (status = 401, body = Problem),
+        (status = 429, description = "the log-in has as many streams as it may have", body = Problem),
     ),
 )]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+) -> Result<Sse<impl futures_util::Stream<Item = Result<Event, Infallible>>>, Refusal> {
+    let stream = app.streams.open(&caller.token);
+    let stream = stream.ok_or_else(|| {
+        let why = "this log-in is open too often: close another page of it";
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(10)
+    })?;
     let watcher = Watcher {
         changes: app.sessions.changes(),
         app,
@@ -51,8 +62,9 @@ pub(super) async fn events(
         token: caller.token,
         told: None,
         check: Instant::now() + LOGGED_IN,
+        _stream: stream,
     };
-    Sse::new(stream::unfold(watcher, next)).keep_alive(KeepAlive::default())
+    Ok(Sse::new(stream::unfold(watcher, next)).keep_alive(KeepAlive::default()))
 }
 
 /// The next event; none if the log-in is over.

@@ -28,11 +28,9 @@ pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: N
 /// 200 while people can log in and start sessions; 503 with what is wrong otherwise.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
-    if app.store.check().await.is_err() {
-        wrong.push("the database does not answer");
-    }
+    wrong.extend(app.health.database_trouble(&app.store).await);
     if app.sessions.engine_trouble().is_some() {
-        wrong.push("the engine does not answer");
+        wrong.push("the engine does not answer".to_owned());
     }
     match wrong.as_slice() {
         [] => (StatusCode::OK, "ok\n").into_response(),
@@ -114,7 +112,7 @@ async fn text(app: &App) -> String {
         "openuvr_portal_database_up",
         "gauge",
         "Whether the database answers.",
-        &up(app.store.check().await.is_ok()),
+        &up(app.health.database_trouble(&app.store).await.is_none()),
     );
     if let Ok(servers) = app.sessions.servers().await {
         let each = |value: fn(&crate::launch::Server) -> Option<f64>| -> Vec<(String, f64)> {

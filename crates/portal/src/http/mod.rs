@@ -2,15 +2,19 @@
 
 mod api;
 mod app;
+mod body;
 mod caller;
 mod counts;
 mod events;
 mod headers;
+mod health;
 mod metrics;
 mod pages;
 mod refusal;
+mod room;
 mod router;
 mod server;
+mod streams;
 mod view;
 
 pub(crate) use self::app::App;

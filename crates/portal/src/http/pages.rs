@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::refusal::Refusal;
 
 /// Path, type, content.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 4] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -22,6 +22,11 @@ const FILES: [(&str, &str, &str); 3] = [
         "/page.css",
         "text/css; charset=utf-8",
         include_str!("../../page/dist/page.css"),
+    ),
+    (
+        "/icon.svg",
+        "image/svg+xml",
+        include_str!("../../page/dist/icon.svg"),
     ),
 ];
 

@@ -42,6 +42,11 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, format!("there is no such {what}"))
     }
 
+    /// The line for the person.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
     pub(crate) fn wait(mut self, seconds: u64) -> Refusal {
         self.wait = Some(seconds);
         self
@@ -99,6 +104,9 @@ impl From<Refused> for Refusal {
         let status = match why {
             Refused::NoApplication | Refused::NotYours => StatusCode::NOT_FOUND,
             Refused::Over => StatusCode::GONE,
+            Refused::Draining => {
+                return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why.to_string()).wait(300);
+            }
             Refused::TooMany(_) | Refused::Twice(_) => StatusCode::CONFLICT,
             Refused::Launch(why) => return why.into(),
             Refused::Store(why) => return why.into(),

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
@@ -13,15 +12,13 @@ use utoipa_axum::routes;
 
 use super::api::{applications, login, oidc, operator, sessions};
 use super::app::App;
-use super::{events, headers, metrics, pages};
-
-/// The longest body of a request, in bytes: a log-in is the longest.
-const MAX_BODY: usize = 16 * 1024;
+use super::caller::{CSRF, cookie_name};
+use super::{body, events, headers, metrics, pages};
 
 /// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let (router, api) = routes();
-    let description = Arc::new(describe(api));
+    let description = Arc::new(describe(api, app.secure));
     router
         .route(
             "/api/openapi.json",
@@ -30,7 +27,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(metrics::health))
         .route("/metrics", get(metrics::metrics))
         .fallback(pages::page)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(body::whole))
         .layer(middleware::map_response(headers::add))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&app),
@@ -58,11 +55,13 @@ fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(events::events))
         .routes(routes!(operator::sessions))
         .routes(routes!(operator::servers))
-        .routes(routes!(operator::users))
+        .routes(routes!(operator::users, operator::add_user))
+        .routes(routes!(operator::set_user))
+        .routes(routes!(operator::drain))
         .split_for_parts()
 }
 
-fn describe(api: OpenApi) -> OpenApi {
+fn describe(api: OpenApi, secure: bool) -> OpenApi {
     let info = InfoBuilder::new()
         .title("OpenUVR portal")
         .version(env!("CARGO_PKG_VERSION"))
@@ -71,11 +70,12 @@ fn describe(api: OpenApi) -> OpenApi {
              gave as `csrf` in the header `x-openuvr-csrf`.",
         ))
         .build();
-    let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new("openuvr")));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new(cookie_name(secure)));
+    let csrf = ApiKey::Header(ApiKeyValue::new(CSRF));
     let mut described = OpenApiBuilder::from(api).info(info).build();
-    described
-        .components
-        .get_or_insert_default()
-        .add_security_scheme("cookie", cookie);
+    let components = described.components.get_or_insert_default();
+    for (name, key) in [("cookie", cookie), ("csrf", csrf)] {
+        components.add_security_scheme(name, SecurityScheme::ApiKey(key));
+    }
     described
 }

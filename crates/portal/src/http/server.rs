@@ -4,15 +4,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
@@ -21,8 +21,24 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tracing::{debug, warn};
 
+use super::room::{Place, Room};
+
 /// Connections at a time; a page that is open holds two.
 const CONNECTIONS: usize = 4096;
+
+/// Connections of one network at a time; a guess: a class of 60 behind one address, whose browsers open six each, and
+/// some more.
+const OF_NETWORK: usize = 512;
+
+/// Descriptors that are left for all else: the database, sessions, the engine; a guess.
+const OTHERS: usize = 256;
+
+/// How long what was sent may stay without an answer of the other end's system, in milliseconds (RFC 5482); a guess.
+/// That also ends connections whose other end reads nothing, and those of machines that are gone.
+const UNREAD: u32 = 30_000;
+
+/// How often it is said that places are short.
+const SAID: Duration = Duration::from_secs(60);
 
 /// How long a connection may take for its handshake, or for the head of a request; a guess.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,9 +46,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long nobody is answered when the system has no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The other end of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct Peer(pub(super) SocketAddr);
+/// The other end of a connection, and its place.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) at: SocketAddr,
+    pub(super) place: Arc<Place>,
+}
 
 /// The certificate's files.
 pub(crate) struct TlsFiles {
@@ -58,17 +77,32 @@ pub(crate) enum ServerError {
 pub(crate) struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
+    room: Arc<Room>,
 }
 
 impl Server {
+    /// Listens. `descriptors` are those that the process may have. `behind_proxy`: all connections are those of a
+    /// proxy, which looks after networks itself.
     pub(crate) async fn bind(
         at: SocketAddr,
         tls: Option<&TlsFiles>,
+        descriptors: usize,
+        behind_proxy: bool,
     ) -> Result<Server, ServerError> {
         let tls = tls.map(acceptor).transpose()?;
         let bound = TcpListener::bind(at).await;
         let listener = bound.map_err(|why| ServerError::Bind(at, why))?;
-        Ok(Server { listener, tls })
+        let all = CONNECTIONS.min(descriptors.saturating_sub(OTHERS).max(OTHERS));
+        let each = match behind_proxy {
+            true => all,
+            false => OF_NETWORK.min(all / 2),
+        };
+        let room = Room::new(all, each);
+        Ok(Server {
+            listener,
+            tls,
+            room,
+        })
     }
 
     /// Where it listens, with the port that the system has chosen.
@@ -78,33 +112,54 @@ impl Server {
 
     /// Answers for as long as it is polled.
     pub(crate) async fn serve(self, router: Router) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut said: Option<Instant> = None;
+        let mut say = |what: &str| {
+            if said.is_none_or(|at| at.elapsed() >= SAID) {
+                warn!("{what}");
+                said = Some(Instant::now());
+            }
+        };
         loop {
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(why) => {
-                    warn!("no connection can be taken: {why}");
+                    say(&format!("no connection can be taken: {why}"));
                     sleep(PAUSE).await;
                     continue;
                 }
             };
-            let router = router.clone().layer(Extension(Peer(peer)));
+            let Some(place) = self.room.enter(peer.ip().into()) else {
+                say(&format!("{peer} gets no place: all are taken"));
+                continue;
+            };
+            if let Err(why) = set_tcp_user_timeout(&stream, UNREAD) {
+                debug!(%peer, "it may read as slowly as it likes: {why}");
+            }
+            let place = Arc::new(place);
+            let router = router.clone().layer(Extension(Peer {
+                at: peer,
+                place: Arc::clone(&place),
+            }));
             let tls = self.tls.clone();
             tokio::spawn(async move {
-                let _place = place;
-                match tls {
-                    None => answer(stream, router).await,
-                    Some(tls) => match timeout(PATIENCE, tls.accept(stream)).await {
-                        Ok(Ok(stream)) => answer(stream, router).await,
-                        Ok(Err(why)) => debug!(%peer, "no TLS: {why}"),
-                        Err(_) => debug!(%peer, "no TLS in time"),
-                    },
+                tokio::select! {
+                    () = place.taken() => debug!(%peer, "its place is another's"),
+                    () = connection(stream, tls, router) => {}
                 }
             });
         }
+    }
+}
+
+/// Answers one connection to its end.
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
+    let Some(tls) = tls else {
+        return answer(stream, router).await;
+    };
+    match timeout(PATIENCE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => answer(stream, router).await,
+        Ok(Err(why)) => debug!("no TLS: {why}"),
+        Err(_) => debug!("no TLS in time"),
     }
 }
 

@@ -50,6 +50,11 @@ pub(crate) enum Refused {
         "you play {0} already, or it is not known how your last session of it ended: stop that one first, so that no two write your saves"
     )]
     Twice(String),
+    /// An operator lets the portal run empty.
+    #[error(
+        "no new sessions are started at present: the operator prepares maintenance. What runs goes on"
+    )]
+    Draining,
     /// The id is another's.
     #[error("there is no such session")]
     NotYours,
@@ -72,6 +77,7 @@ pub(crate) struct Sessions {
     tickets: Arc<Tickets>,
     limits: Limits,
     saves: std::path::PathBuf,
+    ice_file: Option<std::path::PathBuf>,
     registry: Registry,
     /// Starts of one portal come one after the other: of two at once both would find room under the limit.
     starts: tokio::sync::Mutex<()>,
@@ -85,6 +91,7 @@ impl Sessions {
         tickets: Arc<Tickets>,
         limits: Limits,
         saves: std::path::PathBuf,
+        ice_file: Option<std::path::PathBuf>,
     ) -> Sessions {
         Sessions {
             launcher,
@@ -93,6 +100,7 @@ impl Sessions {
             tickets,
             limits,
             saves,
+            ice_file,
             registry: Registry::default(),
             starts: tokio::sync::Mutex::default(),
         }
@@ -115,6 +123,9 @@ impl Sessions {
                 true => Ok(()),
                 false => Err(Refused::NotYours),
             };
+        }
+        if self.store.is_draining().await? {
+            return Err(Refused::Draining);
         }
         let own = self.registry.of_user(&user.name);
         let active = own.iter().filter(|of| !of.observed.phase.is_final());
@@ -171,6 +182,7 @@ impl Sessions {
                 application,
                 &self.tickets.public(),
                 saves.as_deref(),
+                self.ice_file.as_deref(),
             ),
             environment: application.environment.clone(),
             gpus: application.gpus,
@@ -194,6 +206,18 @@ impl Sessions {
             self.registry.forget(session);
         }
         Ok(())
+    }
+
+    /// Ends those of a person who may have none any more.
+    pub(crate) async fn stop_all_of(&self, user: &str) {
+        for seen in self.registry.of_user(user) {
+            let session = seen.observed.session;
+            if !seen.observed.phase.is_final()
+                && let Err(why) = self.stop(session).await
+            {
+                warn!(%session, user, "not stopped: {why}");
+            }
+        }
     }
 
     /// Ends all, and waits until they have ended, or until they have had their time.

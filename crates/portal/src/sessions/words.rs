@@ -12,6 +12,7 @@ pub(super) fn of(
     application: &Application,
     key: &str,
     saves: Option<&Path>,
+    ice: Option<&Path>,
 ) -> Vec<String> {
     // A value that begins with a hyphen, as a key may, is none of its own without `=`.
     let mut words = vec![
@@ -28,6 +29,9 @@ pub(super) fn of(
     }
     if let Some(saves) = saves {
         words.push(format!("--save={}", saves.display()));
+    }
+    if let Some(file) = ice {
+        words.push(format!("--set=web-ice-file={}", file.display()));
     }
     if let Some(user) = &application.application_user {
         words.push(format!("--application-user={user}"));

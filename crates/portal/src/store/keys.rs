@@ -1,6 +1,9 @@
-//! Secrets that all portals of one database share.
+//! Secrets and settings that all portals of one database share.
 
 use super::{Store, StoreError};
+
+/// The setting that is there while new sessions are refused.
+const DRAINING: &str = "draining";
 
 impl Store {
     /// The secret of this name: the one that is kept, or else `new`, which is kept from now on. Of two portals that
@@ -13,5 +16,25 @@ impl Store {
             .await?;
         let kept = sqlx::query_scalar("SELECT value FROM keys WHERE name = $1");
         Ok(kept.bind(name).fetch_one(&self.pool).await?)
+    }
+
+    /// Whether new sessions are refused, since an operator wants the portal to run empty.
+    pub(crate) async fn is_draining(&self) -> Result<bool, StoreError> {
+        let kept = sqlx::query_scalar("SELECT value FROM keys WHERE name = $1");
+        let kept: Option<String> = kept.bind(DRAINING).fetch_optional(&self.pool).await?;
+        Ok(kept.is_some())
+    }
+
+    /// Refuses new sessions from now on, or takes them again.
+    pub(crate) async fn drain(&self, draining: bool) -> Result<(), StoreError> {
+        let change = match draining {
+            true => "INSERT INTO keys (name, value) VALUES ($1, 'yes') ON CONFLICT DO NOTHING",
+            false => "DELETE FROM keys WHERE name = $1",
+        };
+        sqlx::query(change)
+            .bind(DRAINING)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
     }
 }

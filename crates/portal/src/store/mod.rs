@@ -5,21 +5,23 @@
 //! both.
 
 mod attempts;
+mod file;
 mod history;
 mod keys;
 mod logins;
 mod schema;
 mod users;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{AnyPool, Executor as _};
+use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
 
+use self::file::DatabaseFile;
 pub(crate) use self::history::{Noted, Past};
 pub(crate) use self::logins::Login;
-pub(crate) use self::users::{MAX_NAME, User};
+pub(crate) use self::users::{Account, MAX_NAME, User};
 
 /// How long a request waits for the database before it says so. Longer than SQLite lets one writer wait for
 /// another, which is 5 s.
@@ -34,6 +36,26 @@ pub(crate) enum StoreError {
     /// It can't be opened.
     #[error("the database {at} can't be opened: {why}")]
     Open { at: String, why: sqlx::Error },
+    /// The file or its folder is not to be used.
+    #[error("the database can't be opened: {}: {why}", path.display())]
+    Unusable { path: PathBuf, why: String },
+    /// The file is there, and has nothing in it.
+    #[error(
+        "the database {} is empty: restore a copy of it, or remove it to begin without accounts",
+        .0.display()
+    )]
+    Empty(PathBuf),
+    /// The file holds something else, or is broken.
+    #[error(
+        "the database {at} is damaged ({why}): restore a copy of it, or move it away to begin without accounts"
+    )]
+    Damaged { at: String, why: String },
+    /// The file was deleted, or another took its place.
+    #[error(
+        "the database {} was deleted or replaced: what is written now is lost. Put it back, and start the portal anew",
+        .0.display()
+    )]
+    Gone(PathBuf),
     /// It was made by a newer program.
     #[error("the database has version {0}, and this program knows {known}: install the newer one", known = schema::VERSION)]
     Newer(i64),
@@ -58,10 +80,22 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
+impl StoreError {
+    /// What everybody may know of it.
+    pub(crate) fn for_all(&self) -> &'static str {
+        match self {
+            StoreError::Gone(_) => "the database's file was deleted or replaced",
+            _ => "the database does not answer",
+        }
+    }
+}
+
 /// The database. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Store {
     pool: AnyPool,
+    /// Where it is a file.
+    file: Option<DatabaseFile>,
 }
 
 /// Where it is.
@@ -90,22 +124,37 @@ impl Store {
                     .to_owned(),
             ),
         };
-        let failed = |why| StoreError::Open {
-            at: at.clone(),
-            why,
+        let failed = |why: sqlx::Error| match is_damage(&why) {
+            Some(why) => StoreError::Damaged {
+                at: at.clone(),
+                why,
+            },
+            None => StoreError::Open {
+                at: at.clone(),
+                why,
+            },
         };
         let options: AnyConnectOptions = url.parse().map_err(failed)?;
-        let sqlite = matches!(place, Place::File(_));
+        let file = match place {
+            Place::File(path) => Some(DatabaseFile::prepare(path)?),
+            Place::Url(_) => None,
+        };
+        let sqlite = file.is_some();
+        if sqlite {
+            // A pool tries again what can't succeed, until its patience is over, and does not say what failed.
+            let mut first = AnyConnection::connect_with(&options)
+                .await
+                .map_err(failed)?;
+            first.execute(PRAGMAS).await.map_err(failed)?;
+            first.close().await.map_err(failed)?;
+        }
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {
-                        // Readers don't wait for a writer, and what was answered stays after a loss of power.
-                        let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                                       PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000";
-                        connection.execute(pragmas).await?;
+                        connection.execute(PRAGMAS).await?;
                     }
                     Ok(())
                 })
@@ -113,17 +162,41 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(failed)?;
-        schema::migrate(&pool, sqlite).await?;
-        Ok(Store { pool })
+        let migrated = schema::migrate(&pool, sqlite).await;
+        migrated.map_err(|why| match why {
+            StoreError::Failed(why) => failed(why),
+            why => why,
+        })?;
+        Ok(Store { pool, file })
     }
 
-    /// Whether it answers.
+    /// Whether it takes what is written, and is still the one that was opened.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
-        sqlx::query("SELECT count(*) FROM users")
-            .execute(&self.pool)
-            .await?;
+        self.file.as_ref().map_or(Ok(()), DatabaseFile::check)?;
+        // A full disk, a lock and a file system that has become read-only let reads pass.
+        sqlx::query(
+            "INSERT INTO keys (name, value) VALUES ('checked', $1)
+             ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        )
+        .bind(now().to_string())
+        .execute(&self.pool)
+        .await?;
         Ok(())
     }
+}
+
+/// What each connection to SQLite is told: readers don't wait for a writer, and what was answered stays after a loss
+/// of power.
+const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+                       PRAGMA foreign_keys = ON";
+
+/// What SQLite says of a file that it can't read: SQLITE_CORRUPT (11) with its kinds, and SQLITE_NOTADB (26).
+fn is_damage(why: &sqlx::Error) -> Option<String> {
+    let sqlx::Error::Database(database) = why else {
+        return None;
+    };
+    let code: u32 = database.code()?.parse().ok()?;
+    matches!(code & 0xff, 11 | 26).then(|| database.message().to_owned())
 }
 
 /// Seconds since 1970 by the clock of the world.

@@ -5,7 +5,7 @@ use sqlx::AnyPool;
 use super::StoreError;
 
 /// What each version adds. A version that was released is never changed; a new one is added behind it.
-const STEPS: [&[&str]; 3] = [
+const STEPS: [&[&str]; 4] = [
     &[
         "CREATE TABLE users (
         name TEXT PRIMARY KEY,
@@ -43,6 +43,7 @@ const STEPS: [&[&str]; 3] = [
         created BIGINT NOT NULL)",
     ],
     &["ALTER TABLE history ADD COLUMN log TEXT"],
+    &["ALTER TABLE users ADD COLUMN disabled BIGINT NOT NULL DEFAULT 0"],
 ];
 
 /// The version of this program's tables.

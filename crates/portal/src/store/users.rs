@@ -21,6 +21,13 @@ pub(crate) struct User {
     pub(crate) sessions: Option<u32>,
 }
 
+/// An account, and whether it is disabled: then nobody can log in to it, and it has no sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Account {
+    pub(crate) user: User,
+    pub(crate) disabled: bool,
+}
+
 impl Store {
     /// Adds an account. `subject`: who it is at a provider, as [`crate::oidc::key`] makes it.
     pub(crate) async fn add_user(
@@ -47,20 +54,21 @@ impl Store {
         }
     }
 
-    /// The account of this name.
+    /// The account of this name, unless it is disabled.
     pub(crate) async fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
-        let row =
-            sqlx::query("SELECT name, password, operator, sessions FROM users WHERE name = $1")
-                .bind(name)
-                .fetch_optional(&self.pool)
-                .await?;
+        let row = sqlx::query(
+            "SELECT name, password, operator, sessions FROM users WHERE name = $1 AND disabled = 0",
+        )
+        .bind(name)
+        .fetch_optional(&self.pool)
+        .await?;
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// The account of this person of a provider.
+    /// The account of this person of a provider, unless it is disabled.
     pub(crate) async fn user_of(&self, subject: &str) -> Result<Option<User>, StoreError> {
         let row =
-            sqlx::query("SELECT name, password, operator, sessions FROM users WHERE subject = $1")
+            sqlx::query("SELECT name, password, operator, sessions FROM users WHERE subject = $1 AND disabled = 0")
                 .bind(subject)
                 .fetch_optional(&self.pool)
                 .await?;
@@ -90,13 +98,43 @@ impl Store {
         Ok(())
     }
 
-    /// All accounts, by name.
-    pub(crate) async fn users(&self) -> Result<Vec<User>, StoreError> {
-        let rows =
-            sqlx::query("SELECT name, password, operator, sessions FROM users ORDER BY name")
-                .fetch_all(&self.pool)
+    /// What an account may do, and whether it is disabled, which ends its log-ins; whether there is such an account.
+    pub(crate) async fn set_account(&self, account: &Account) -> Result<bool, StoreError> {
+        let Account { user, disabled } = account;
+        let mut transaction = self.pool.begin().await?;
+        let changed = sqlx::query(
+            "UPDATE users SET operator = $2, sessions = $3, disabled = $4 WHERE name = $1",
+        )
+        .bind(&user.name)
+        .bind(i64::from(user.operator))
+        .bind(user.sessions.map(i64::from))
+        .bind(i64::from(*disabled))
+        .execute(&mut *transaction)
+        .await?;
+        if *disabled {
+            sqlx::query("DELETE FROM logins WHERE user_name = $1")
+                .bind(&user.name)
+                .execute(&mut *transaction)
                 .await?;
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        }
+        transaction.commit().await?;
+        Ok(changed.rows_affected() > 0)
+    }
+
+    /// All accounts, by name.
+    pub(crate) async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
+        let all = "SELECT name, password, operator, sessions, disabled FROM users ORDER BY name";
+        let rows = sqlx::query(all).fetch_all(&self.pool).await?;
+        let account = |row: &AnyRow| {
+            Ok(Account {
+                user: read(row)?,
+                disabled: row.try_get::<i64, _>("disabled")? != 0,
+            })
+        };
+        Ok(rows
+            .iter()
+            .map(account)
+            .collect::<Result<_, sqlx::Error>>()?)
     }
 
     /// Gives an account another password, and ends its log-ins; whether there is one.

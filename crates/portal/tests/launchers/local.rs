@@ -33,6 +33,7 @@ impl Engine for Machine {
             places: 2,
             gpus: 1,
             queue: 1,
+            environment: Vec::new(),
         };
         Arc::new(Local::open(config).unwrap())
     }

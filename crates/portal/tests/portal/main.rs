@@ -3,9 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod attacks;
+mod crowd;
+mod database;
+mod generated;
 mod killed;
 mod login;
 mod oidc;
+mod operator;
 mod page_types;
 mod postgres;
 mod provider;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::support::Place;
 
 /// A type of the page, and the schema that it stands for.
-const TYPES: [(&str, &str); 11] = [
+const TYPES: [(&str, &str); 13] = [
     ("Me", "Me"),
     ("Ways", "Ways"),
     ("Elsewhere", "Elsewhere"),
@@ -19,6 +19,8 @@ const TYPES: [(&str, &str); 11] = [
     ("Ticket", "TicketView"),
     ("Server", "ServerView"),
     ("User", "UserView"),
+    ("MadeUser", "MadeUser"),
+    ("Load", "Load"),
 ];
 
 /// The fields of each interface, and whether one may be null.

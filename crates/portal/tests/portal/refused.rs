@@ -1,7 +1,5 @@
 //! What the portal says when something is not as it should be.
 
-use std::fs;
-
 use super::support::{Place, id, wait};
 
 fn refusal(place: &Place, words: &[&str]) -> String {
@@ -35,20 +33,6 @@ fn two_portals_do_not_share_a_folder() {
     let _portal = place.start();
     let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
     assert!(said.contains("another portal works in"), "{said}");
-}
-
-#[test]
-fn a_database_that_is_none_or_newer_is_named() {
-    let place = in_a_file();
-    let file = place.path("data/portal.sqlite");
-    fs::create_dir_all(place.path("data")).unwrap();
-    fs::write(
-        &file,
-        "this is no database, and longer than a header of one".repeat(100),
-    )
-    .unwrap();
-    let said = refusal(&place, &["--listen", "127.0.0.1:0"]);
-    assert!(said.contains("database"), "{said}");
 }
 
 #[test]

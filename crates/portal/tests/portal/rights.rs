@@ -67,6 +67,24 @@ fn table() -> Vec<Line> {
         ("GET", "/api/operator/sessions", None, [401, 403, 403, 200]),
         ("GET", "/api/operator/servers", None, [401, 403, 403, 200]),
         ("GET", "/api/operator/users", None, [401, 403, 403, 200]),
+        (
+            "POST",
+            "/api/operator/users",
+            Some(json!({"name": "no name"})),
+            [401, 403, 403, 422],
+        ),
+        (
+            "PUT",
+            "/api/operator/users/nobody",
+            Some(json!({"operator": false, "sessions": null, "disabled": false})),
+            [401, 403, 403, 404],
+        ),
+        (
+            "PUT",
+            "/api/operator/draining",
+            Some(json!({"draining": false})),
+            [401, 403, 403, 204],
+        ),
         ("GET", "/metrics", None, [401, 403, 403, 200]),
         ("GET", "/api/login", None, [200, 200, 200, 200]),
         // There is no provider here; with one: `oidc.rs`.
@@ -119,10 +137,20 @@ fn each_route_allows_what_it_should_to_each_role() {
             methods.map(|method| (method.to_uppercase(), path.clone()))
         })
         .collect();
+    // A generator of clients names its functions by them.
+    let ids = (api["paths"].as_object().unwrap().values()).flat_map(|of| of.as_object().unwrap());
+    let mut ids: Vec<&str> = ids
+        .map(|(_, of)| of["operationId"].as_str().unwrap())
+        .collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "an id stands for two operations: {ids:?}");
     let plain = |path: &str| {
         path.replace("{own}", "{id}")
             .replace("{shared}", "{id}")
             .replace("/bare/", "/{name}/")
+            .replace("/users/nobody", "/users/{name}")
     };
     let tested: BTreeSet<(String, String)> = (table().iter())
         .map(|(method, path, ..)| ((*method).to_owned(), plain(path)))

@@ -230,9 +230,13 @@ impl Portal {
     }
 
     pub(crate) fn log_in(&self, name: &str) -> Person {
+        self.log_in_with(&json!({"name": name, "password": PASSWORD}))
+    }
+
+    /// The same with another password.
+    pub(crate) fn log_in_with(&self, login: &Value) -> Person {
         let mut person = self.nobody();
-        let body = json!({"name": name, "password": PASSWORD});
-        let answer = person.ask("POST", "/api/login", Some(&body)).unwrap();
+        let answer = person.ask("POST", "/api/login", Some(login)).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
         let cookie = answer.header("set-cookie").unwrap();
         person.cookie = Some(cookie.split(';').next().unwrap().to_owned());

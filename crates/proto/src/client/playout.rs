@@ -215,13 +215,18 @@ fn age(
     };
     let since = |at: PeerInstant| {
         let mine = session.clock().to_mine(at, now)?;
-        Some(submitted.since(mine.at))
+        Some((submitted.since(mine.at), mine.bound))
     };
     let sampled = end.pose.and_then(|echo| session.pose_sampled(echo.pose));
+    let predicted = end.times.predicted.and_then(since);
+    let begun = end.times.begun.and_then(since);
     DisplayLatency {
         imu_to_display: sampled.map(|at| submitted.since(at)),
-        predict_to_display: end.times.predicted.and_then(since),
-        render_to_display: end.times.begun.and_then(since),
+        predict_to_display: predicted.map(|(span, _)| span),
+        render_to_display: begun.map(|(span, _)| span),
+        bound: (predicted.into_iter().chain(begun))
+            .map(|(_, bound)| bound)
+            .max(),
     }
 }
 

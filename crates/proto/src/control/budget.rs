@@ -17,7 +17,8 @@ const SPAN: Duration = Duration::from_secs(1);
 const ASKING: usize = 64;
 
 /// The work of one kind.
-pub(crate) struct Budget<K> {
+#[derive(Debug)]
+pub struct Budget<K> {
     /// Works within [`SPAN`] for all together.
     all: usize,
     /// … and for one at most, also when nobody else asks.
@@ -29,7 +30,9 @@ pub(crate) struct Budget<K> {
 }
 
 impl<K: PartialEq + Copy> Budget<K> {
-    pub(crate) const fn new(all: usize, each: usize) -> Budget<K> {
+    /// So many works within a second for all together, and for one of those who ask.
+    #[must_use]
+    pub const fn new(all: usize, each: usize) -> Budget<K> {
         Budget {
             all,
             each,
@@ -39,7 +42,7 @@ impl<K: PartialEq + Copy> Budget<K> {
     }
 
     /// Whether work may be done for `who` at `now`; if so it counts as done.
-    pub(crate) fn may(&mut self, now: Instant, who: K) -> bool {
+    pub fn may(&mut self, now: Instant, who: K) -> bool {
         self.done.retain(|(at, _)| now < *at + SPAN);
         self.note(now, who);
         let share = (self.all / self.asking.len().max(1)).clamp(1, self.each);

@@ -154,8 +154,8 @@ pub enum HandshakeError {
     WrongPin,
     /// The host has no pairing window open.
     #[error(
-        "the host is not pairing now: type p and Enter where `openuvr host` runs, or start it with \
-         --pair, and try again"
+        "the host is not pairing now: run `openuvr devices pair` there, or type p and Enter where `openuvr host` runs, \
+         and try again with the PIN that it shows"
     )]
     PairingClosed,
     /// The PIN was shown to whoever answers, and nobody said whether it is right.

@@ -1,6 +1,6 @@
 //! OpenUVRCP, the control plane: pairing, negotiation, clocks.
 
-pub(crate) mod budget;
+pub mod budget;
 pub mod clipboard;
 pub mod clock;
 pub mod cookie;

@@ -28,6 +28,11 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The length of one side's SPAKE2 message in bytes: a side mark and a compressed Edwards point.
 pub(super) const SPAKE_MESSAGE: usize = 33;
 
+/// Digits of a PIN.
+const SHORTEST: usize = 4;
+/// See [`SHORTEST`].
+const LONGEST: usize = 12;
+
 /// A PIN: 4 to 12 decimal digits. Overwritten when dropped; `Debug` doesn't show it, [`fmt::Display`]
 /// does (the host has to show it to a person).
 #[derive(Clone, PartialEq, Eq)]
@@ -50,16 +55,21 @@ impl Pin {
         }
     }
 
-    /// The PIN that a person typed; spaces around it don't matter.
+    /// The PIN that a person typed or pasted; blanks don't matter, wherever they are.
     ///
     /// # Errors
     /// [`BadPin`] unless it is 4 to 12 ASCII digits.
     pub fn parse(text: &str) -> Result<Pin, BadPin> {
-        let digits = text.trim();
-        if (4..=12).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit()) {
-            Ok(Pin(digits.to_owned()))
-        } else {
-            Err(BadPin)
+        let mut pin = Pin(String::with_capacity(LONGEST));
+        for digit in text.chars().filter(|c| !c.is_whitespace()) {
+            if !digit.is_ascii_digit() || pin.0.len() == LONGEST {
+                return Err(BadPin);
+            }
+            pin.0.push(digit);
+        }
+        match pin.0.len() < SHORTEST {
+            true => Err(BadPin),
+            false => Ok(pin),
         }
     }
 
@@ -239,7 +249,18 @@ mod tests {
         for good in ["1234", "000000", " 123456789012\n"] {
             assert_eq!(Pin::parse(good).unwrap().to_string(), good.trim());
         }
-        for bad in ["", "123", "1234567890123", "12 34", "12a4", "-1234", "١٢٣٤"] {
+        for (pasted, digits) in [("123 456", "123456"), ("1\u{a0}2\t3\n4", "1234")] {
+            assert_eq!(Pin::parse(pasted).unwrap().to_string(), digits);
+        }
+        for bad in [
+            "",
+            "1 2 3",
+            "1234567890123",
+            "12-34",
+            "12a4",
+            "-1234",
+            "١٢٣٤",
+        ] {
             assert_eq!(Pin::parse(bad), Err(BadPin), "{bad:?}");
         }
         assert_eq!(format!("{:?}", Pin::parse("1234").unwrap()), "Pin(..)");

@@ -26,6 +26,10 @@ const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_millis(600);
 const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 
+/// A peer whose keys are down is asked when nothing was heard of it for so long: half of what a host
+/// waits before it stops their repeat, so that one answer may be lost.
+const HOLDING_PING_EVERY: Duration = Duration::from_millis(50);
+
 /// A peer that is silent for this long is gone: ten pings.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
@@ -47,6 +51,10 @@ pub enum Wakeup {
     Silence,
     /// When a silent peer's keys are to be released.
     ReleaseInput,
+    /// When a silent peer's keys may not repeat any more.
+    StopRepeat,
+    /// When the keys that are down are to be said again.
+    HeldAgain,
     /// When the newest frame's number is to be sent again.
     Beacon,
     /// When a frame was not reported on in time.
@@ -96,6 +104,9 @@ pub(crate) struct ControlPlane {
     incoming: Incoming,
     pub(crate) clock: ClockMap,
     next_ping: Instant,
+    last_ping: Instant,
+    /// Keys of the peer are down: it is asked sooner when it is silent.
+    peer_holds: bool,
     pings: u32,
     last_sent: Instant,
     last_heard: Instant,
@@ -119,6 +130,8 @@ impl ControlPlane {
             incoming: Incoming::default(),
             clock: ClockMap::default(),
             next_ping: now,
+            last_ping: now,
+            peer_holds: false,
             pings: 0,
             last_sent: now,
             last_heard: now,
@@ -257,8 +270,9 @@ impl ControlPlane {
 
     /// Replaces what is in `out` by the next sealed datagram; whether there was one.
     pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
-        if now >= self.next_ping {
+        if now >= self.ping_at() {
             self.pings += 1;
+            self.last_ping = now;
             self.next_ping = now
                 + match self.silence(now) {
                     _ if self.pings < FIRST_PINGS => FIRST_PING_EVERY,
@@ -296,6 +310,19 @@ impl ControlPlane {
         self.last_sent = now;
     }
 
+    /// Whether keys of the peer are down.
+    pub(crate) fn peer_holds(&mut self, holds: bool) {
+        self.peer_holds = holds;
+    }
+
+    fn ping_at(&self) -> Instant {
+        if !self.peer_holds {
+            return self.next_ping;
+        }
+        let silent = self.last_heard.max(self.last_ping) + HOLDING_PING_EVERY;
+        self.next_ping.min(silent)
+    }
+
     /// The shortest round trip seen lately; 20 ms before the first (guess).
     pub(crate) fn round_trip(&self) -> Duration {
         self.clock.round_trip().unwrap_or(Duration::from_millis(20))
@@ -323,6 +350,10 @@ impl ControlPlane {
         now.since(self.last_sent)
     }
 
+    pub(crate) fn last_sent(&self) -> Instant {
+        self.last_sent
+    }
+
     /// How long no ping of ours has been answered: unlike [`ControlPlane::silence`], both
     /// directions count.
     pub(crate) fn unanswered(&self, now: Instant) -> Duration {
@@ -344,7 +375,7 @@ impl ControlPlane {
         let waiting = (!self.waiting.is_empty()).then_some((Instant(i64::MIN), Wakeup::Transmit));
         let resend = self.outgoing.next_timeout().map(|at| (at, Wakeup::Resend));
         let silence = Some((self.last_heard + SILENCE, Wakeup::Silence));
-        let ping = Some((self.next_ping, Wakeup::Ping));
+        let ping = Some((self.ping_at(), Wakeup::Ping));
         earlier(earlier(waiting, resend), earlier(silence, ping))
     }
 }

@@ -71,6 +71,9 @@ pub enum HostEvent {
     },
     /// The player is gone or silent: release what it held.
     ReleaseInput,
+    /// Whether keys that are down may repeat. They may not while the player is silent: the release of a tap
+    /// may be on its way.
+    KeyRepeat(bool),
     /// Somebody's picture is broken.
     KeyFrameWanted {
         /// Whose.

@@ -1,11 +1,14 @@
 //! What a host keeps of each subscriber, whatever kind it is.
 
+use super::REPEAT_WITHIN;
 use super::event::Ending;
 use super::views::Views;
 use crate::control::clock::ClockMap;
 use crate::controller::{Controlled, Controllers};
 use crate::display::{Display, PlayersDisplay, Refresh};
 use crate::id::{PoseId, SubscriberId};
+use crate::input::event::InputEvent;
+use crate::input::pressed::Pressed;
 use crate::ledger::SentFrame;
 use crate::pose::{Pose, Posed};
 use crate::send::loss::LossMeter;
@@ -22,6 +25,10 @@ pub(super) struct Member {
     pub(super) loss: LossMeter,
     /// Whether it did something as the player since everything was released.
     pub(super) holds_input: bool,
+    /// The keys and buttons that are down.
+    pressed: Pressed,
+    /// Whether they may repeat.
+    repeats: bool,
     /// The newest pose since it became the player.
     pub(super) posed: Option<Posed>,
     /// What it holds, as it said last.
@@ -39,6 +46,8 @@ impl Member {
             views: Views::new(id, reports),
             loss: LossMeter::default(),
             holds_input: false,
+            pressed: Pressed::default(),
+            repeats: true,
             posed: None,
             controlled: None,
             display: None,
@@ -95,9 +104,37 @@ impl Member {
         }
     }
 
+    /// It did this as the player.
+    pub(super) fn did(&mut self, event: &InputEvent) {
+        self.holds_input = true;
+        self.pressed.note(event);
+    }
+
+    /// Everything that it holds is released.
+    pub(super) fn released(&mut self) {
+        self.holds_input = false;
+        self.pressed = Pressed::default();
+    }
+
+    /// Whether keys or buttons of it are down.
+    pub(super) fn holds_keys(&self) -> bool {
+        !self.pressed.held().is_empty()
+    }
+
+    /// Whether its keys may repeat now that it was heard last at `heard`, if that is news.
+    pub(super) fn poll_repeats(&mut self, now: Instant, heard: Instant) -> Option<bool> {
+        let may = !self.holds_keys() || now.since(heard) < REPEAT_WITHIN;
+        (std::mem::replace(&mut self.repeats, may) != may).then_some(may)
+    }
+
+    /// When they may not repeat any more, if nothing is heard until then.
+    pub(super) fn repeats_until(&self, heard: Instant) -> Option<Instant> {
+        (self.repeats && self.holds_keys()).then(|| heard + REPEAT_WITHIN)
+    }
+
     /// It is the player no more.
     pub(super) fn displaced(&mut self) {
-        self.holds_input = false;
+        self.released();
         self.posed = None;
         self.controlled = None;
     }

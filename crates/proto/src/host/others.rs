@@ -4,6 +4,8 @@
 //! For roles, input, poses and the ledger they are like sessions. How its client is heard, and that what
 //! it says arrives once and in order, is its gateway's business.
 
+use std::collections::VecDeque;
+
 use super::member::Member;
 use super::request::SubscribeRequest;
 use super::roles::Grant;
@@ -243,21 +245,20 @@ impl Host {
     ) -> Result<InputSeq, InputRefused> {
         let plays = self.roles.player() == Some(id);
         let busy = self.inputs_waiting >= MAX_WAITING;
+        if plays && busy {
+            self.heard_from(now, id);
+            return Err(InputRefused::Busy);
+        }
         let Some(other) = self.other(id) else {
             return Err(InputRefused::NotPlayer);
         };
-        if plays && busy {
-            other.heard = now;
-            return Err(InputRefused::Busy);
-        }
         // Also one that is refused for good has a number: a gateway in another process counts along, and hears of
         // a change of roles later.
         other.input = InputSeq(other.input.0.wrapping_add(1).max(1));
         if !plays {
             return Err(InputRefused::NotPlayer);
         }
-        other.heard = now;
-        other.member.holds_input = true;
+        other.member.did(&event);
         let arrived = Arrived {
             seq: other.input,
             event,
@@ -269,6 +270,7 @@ impl Host {
             arrived,
             received: now,
         });
+        self.heard_from(now, id);
         Ok(arrived.seq)
     }
 
@@ -282,8 +284,8 @@ impl Host {
         sampled: PeerInstant,
     ) {
         let plays = self.roles.player() == Some(id);
+        self.heard_from(now, id);
         if let Some(other) = self.other(id).filter(|_| plays) {
-            other.heard = now;
             other.member.pose(now, pose, sampled, &other.clock);
         }
     }
@@ -297,8 +299,8 @@ impl Host {
         sampled: PeerInstant,
     ) {
         let plays = self.roles.player() == Some(id);
+        self.heard_from(now, id);
         if let Some(other) = self.other(id).filter(|_| plays) {
-            other.heard = now;
             let before = other.member.controlled.map_or(0, |before| before.number);
             let held = (before.wrapping_add(1), controller::in_place(states));
             other.member.controls(now, held, sampled, &other.clock);
@@ -307,24 +309,30 @@ impl Host {
 
     /// What its display is like; what has an older number changes nothing.
     pub fn shows_on(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
+        self.heard_from(now, id);
         if let Some(other) = self.other(id) {
-            other.heard = now;
             other.member.shows_on(now, display, &other.clock);
         }
     }
 
-    /// Its client was heard from, whatever it said: a player that is silent for 1.5 s holds no key any
-    /// more. Input, poses and feedback say so themselves.
-    pub fn heard_from(&mut self, now: Instant, id: SubscriberId) {
-        if let Some(other) = self.other(id) {
-            other.heard = now;
-        }
+    /// Its client was heard from, whatever it said: no key repeats of a player that is silent for 100 ms,
+    /// and one that is silent for 1.5 s holds none any more. Input, poses and feedback say so themselves.
+    /// Whether that is an event to be polled: its keys may repeat again.
+    pub fn heard_from(&mut self, now: Instant, id: SubscriberId) -> bool {
+        let here = |other: &&mut Other| other.member.id == id && !other.member.is_over();
+        let Some(other) = self.others.iter_mut().find(here) else {
+            return false;
+        };
+        let events = self.events.len();
+        other.heard = now;
+        other.tell_repeats(now, &mut self.events);
+        self.events.len() > events
     }
 
     /// What it says of a frame, or of clocks. What else it says the rendition wants to hear.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
+        self.heard_from(now, id);
         let Some(other) = self.other(id) else { return };
-        other.heard = now;
         match *feedback {
             Feedback::Frame(report) => {
                 other.member.reported(now, &report, &other.clock);
@@ -410,8 +418,16 @@ impl Other {
         holds.then(|| self.heard + RELEASE_AFTER)
     }
 
+    /// Whether its keys may repeat, if that has changed, behind what was heard of it.
+    pub(super) fn tell_repeats(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
+        let repeats = self.member.poll_repeats(now, self.heard);
+        events.extend(repeats.map(HostEvent::KeyRepeat));
+    }
+
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let release = self.release_at().map(|at| (at, Wakeup::ReleaseInput));
+        let repeat = self.member.repeats_until(self.heard);
+        let release = earlier(release, repeat.map(|at| (at, Wakeup::StopRepeat)));
         let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
         earlier(release, unreported)

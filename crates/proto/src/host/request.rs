@@ -2,6 +2,7 @@
 
 use crate::control::identity::PublicKey;
 use crate::control::negotiate::{Role, Wishes};
+use crate::send::intake::Intake;
 
 /// What kind of program a subscriber is: for figures, nothing follows from it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,6 +57,8 @@ pub struct SubscribeRequest {
     pub name: String,
     /// The program or the protocol, for logs.
     pub software: String,
+    /// How it takes frames, and how many may wait for it.
+    pub intake: Intake,
     /// What it wants of the video while it plays.
     pub wishes: Wishes,
     /// Whether it says of each frame that left for it what became of it
@@ -68,7 +71,8 @@ pub struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
-    /// One that wants this role if nobody has it, takes any codec, has no wishes, and does not report.
+    /// One that wants this role if nobody has it, takes any codec and the newest frames, has no wishes, and does not
+    /// report.
     #[must_use]
     pub fn new(role: Role, name: &str) -> SubscribeRequest {
         SubscribeRequest {
@@ -78,6 +82,7 @@ impl SubscribeRequest {
             kind: SubscriberKind::Other,
             name: name.to_owned(),
             software: String::new(),
+            intake: Intake::Newest,
             wishes: Wishes::default(),
             reports: false,
             device: None,

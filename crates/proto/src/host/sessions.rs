@@ -1,6 +1,8 @@
 //! The OpenUVR sessions of a host: who shakes hands, asks, reports and goes, and what the control plane
 //! says to each.
 
+use std::collections::VecDeque;
+
 use super::roles::Grant;
 use super::session::{OFFER_TIMEOUT, Session};
 use super::views::View;
@@ -117,6 +119,7 @@ impl Host {
                 s.plane.queue(&Message::ReportsSeen { view, through });
             }
         }
+        self.sessions[i].tell_repeats(now, &mut self.events);
         self.reap();
         Ok(())
     }
@@ -214,7 +217,7 @@ impl Host {
         match message {
             Message::Input(batch) if role == Role::Player => {
                 for arrived in s.inbox.take(batch) {
-                    s.member.holds_input = true;
+                    s.member.did(&arrived.event);
                     self.inputs_waiting += 1;
                     self.events.push_back(HostEvent::Input {
                         from: s.member.id,
@@ -420,9 +423,10 @@ impl Host {
                 s.member.ending = Some(Ending::Closed);
             }
             if s.member.holds_input && silence >= RELEASE_AFTER {
-                s.member.holds_input = false;
+                s.member.released();
                 self.events.push_back(HostEvent::ReleaseInput);
             }
+            s.tell_repeats(now, &mut self.events);
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
@@ -435,6 +439,15 @@ impl Host {
 }
 
 impl Session {
+    /// Whether its keys may repeat, if that has changed, behind what was heard of it. While some are down
+    /// it is asked whether it is there.
+    fn tell_repeats(&mut self, now: Instant, events: &mut VecDeque<HostEvent>) {
+        let member = &mut self.member;
+        let repeats = member.poll_repeats(now, self.plane.last_heard());
+        events.extend(repeats.map(HostEvent::KeyRepeat));
+        self.plane.peer_holds(member.holds_keys());
+    }
+
     pub(super) fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         let over = self.member.is_over() && !self.lingers_at_all();
         if over || self.can_say_state() || self.can_say_text() {
@@ -446,6 +459,9 @@ impl Session {
             let at = self.plane.last_heard() + RELEASE_AFTER;
             (at, Wakeup::ReleaseInput)
         });
+        let repeat = self.member.repeats_until(self.plane.last_heard());
+        let repeat = repeat.map(|at| (at, Wakeup::StopRepeat));
+        let release = earlier(release, repeat);
         let unreported = self.member.views.next_timeout();
         let unreported = unreported.map(|at| (at, Wakeup::Unreported));
         let patience = (!self.joined).then_some((self.began + OFFER_TIMEOUT, Wakeup::Silence));

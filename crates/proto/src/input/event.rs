@@ -9,6 +9,12 @@ use crate::id::DeviceId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyCode(pub u16);
 
+impl KeyCode {
+    /// `KEY_RESERVED`: no key that keyboards have. A program typed the character (an on-screen keyboard, a
+    /// password manager); a press is followed by its release at once.
+    pub const NONE: KeyCode = KeyCode(0);
+}
+
 /// A pointer button, as a Linux input event code (`BTN_LEFT` = 0x110 …).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Button(pub u16);

@@ -34,6 +34,12 @@ impl Inbox {
         InputSeq(self.through)
     }
 
+    /// Whether keys or buttons are down.
+    #[must_use]
+    pub fn holds_keys(&self) -> bool {
+        !self.pressed.held().is_empty()
+    }
+
     /// Passes over the events of `batch`: an observer's are not applied. What was pressed before is
     /// not remembered.
     pub fn skip(&mut self, batch: &InputBatch) {

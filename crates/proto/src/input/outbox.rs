@@ -157,6 +157,12 @@ impl Outbox {
         self.waiting.is_empty()
     }
 
+    /// Whether keys or buttons are down.
+    #[must_use]
+    pub fn holds_keys(&self) -> bool {
+        !self.pressed.held().is_empty()
+    }
+
     /// The oldest unacknowledged events, as many as fit into a datagram.
     #[must_use]
     pub fn batch(&self, epoch: ConfigEpoch) -> InputBatch {

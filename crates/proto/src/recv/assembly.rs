@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Seen;
 use crate::bytes::Reject;
 use crate::time::Instant;
 use crate::wire::control::{MAX_RANGES, MissingRange, ResendRequest};
@@ -169,9 +170,13 @@ pub(super) struct Assembly {
     pub(super) cursor: usize,
     pub(super) next_mb: u16,
     pub(super) patched: bool,
+    /// When the first of it was looked at: what it lacks is waited for from then on.
+    pub(super) first_seen: Instant,
+    /// When the first of it arrived.
     pub(super) first_received: Instant,
     /// When the first of it or of a later frame came: what waits for it must not wait for long.
     pub(super) waited_since: Instant,
+    /// When the last of it arrived.
     pub(super) recoverable: Option<Instant>,
     /// Since when something of a later frame is here, or the host has said that there is no more
     /// of this one.
@@ -184,7 +189,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    pub(super) fn new(now: Instant, first: &Fragment<'_>, storage: Vec<SliceAssembly>) -> Assembly {
+    pub(super) fn new(seen: Seen, first: &Fragment<'_>, storage: Vec<SliceAssembly>) -> Assembly {
         let mut slices = storage;
         let count = usize::from(first.slice.count);
         if slices.len() < count {
@@ -199,8 +204,9 @@ impl Assembly {
             cursor: 0,
             next_mb: 0,
             patched: false,
-            first_received: now,
-            waited_since: now,
+            first_seen: seen.now,
+            first_received: seen.arrived,
+            waited_since: seen.now,
             recoverable: None,
             overtaken: None,
             bytes: 0,
@@ -228,7 +234,7 @@ impl Assembly {
     /// [`MAX_FRAME_BYTES`] or `room`; nothing changes then.
     pub(super) fn insert(
         &mut self,
-        now: Instant,
+        seen: Seen,
         f: &Fragment<'_>,
         arrival: Arrival,
         room: usize,
@@ -268,7 +274,7 @@ impl Assembly {
             slice.bytes.resize(end, 0);
         }
         slice.bytes[start..end].copy_from_slice(f.payload);
-        slice.note(now, index);
+        slice.note(seen.now, index);
         match arrival {
             Arrival::Sent => {}
             Arrival::Resent => self.resent = self.resent.saturating_add(1),
@@ -280,7 +286,7 @@ impl Assembly {
                 .iter()
                 .all(SliceAssembly::is_complete)
         {
-            self.recoverable = Some(now);
+            self.recoverable = Some(seen.arrived);
         }
         Ok(())
     }

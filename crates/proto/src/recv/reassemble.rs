@@ -12,6 +12,7 @@ mod deadlines;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::Seen;
 use super::assembly::{Arrival, Assembly, MAX_FRAME_BYTES, SliceAssembly};
 use super::history::{Health, History};
 pub use super::output::{FrameEnd, PictureState, Step};
@@ -99,9 +100,9 @@ impl VideoReceiver {
     ///
     /// # Errors
     /// [`Reject`] if it is absurd; nothing changes then.
-    pub(super) fn handle_fragment(&mut self, now: Instant, body: &mut [u8]) -> Result<(), Reject> {
-        let outcome = self.fragment(now, body);
-        self.take_restored(now);
+    pub(super) fn handle_fragment(&mut self, seen: Seen, body: &mut [u8]) -> Result<(), Reject> {
+        let outcome = self.fragment(seen, body);
+        self.take_restored(seen);
         outcome
     }
 
@@ -109,20 +110,20 @@ impl VideoReceiver {
     ///
     /// # Errors
     /// [`Reject`] if it is absurd; nothing changes then.
-    pub(super) fn handle_parity(&mut self, now: Instant, body: &[u8]) -> Result<(), Reject> {
-        let outcome = Parity::parse(body).map(|parity| self.parity(now, &parity));
-        self.take_restored(now);
+    pub(super) fn handle_parity(&mut self, seen: Seen, body: &[u8]) -> Result<(), Reject> {
+        let outcome = Parity::parse(body).map(|parity| self.parity(seen.now, &parity));
+        self.take_restored(seen);
         outcome
     }
 
-    fn fragment(&mut self, now: Instant, body: &mut [u8]) -> Result<(), Reject> {
+    fn fragment(&mut self, seen: Seen, body: &mut [u8]) -> Result<(), Reject> {
         let fragment = Fragment::parse(body)?;
         let (frame, flags, place) = (fragment.header.frame, fragment.flags, fragment.fec);
         let arrival = match flags.again {
             true => Arrival::Resent,
             false => Arrival::Sent,
         };
-        let kept = self.insert(now, &fragment, arrival)?;
+        let kept = self.insert(seen, &fragment, arrival)?;
         self.resends = flags.resend;
         if kept && flags.parity {
             // The shard is what was sent at first.
@@ -148,7 +149,7 @@ impl VideoReceiver {
     }
 
     /// Takes in what parity brought back.
-    fn take_restored(&mut self, now: Instant) {
+    fn take_restored(&mut self, seen: Seen) {
         let mut body = std::mem::take(&mut self.restored);
         while let Some((frame, place)) = self.repair.take(&mut body) {
             // What a host says of a body and what is in it may differ, if it is absurd.
@@ -157,7 +158,7 @@ impl VideoReceiver {
                 && fragment.header.view_id() == self.view
                 && fragment.fec == place
             {
-                let _ = self.insert(now, &fragment, Arrival::Repaired);
+                let _ = self.insert(seen, &fragment, Arrival::Repaired);
             }
         }
         self.restored = body;
@@ -166,10 +167,11 @@ impl VideoReceiver {
     /// Whether it is of use.
     fn insert(
         &mut self,
-        now: Instant,
+        seen: Seen,
         fragment: &Fragment<'_>,
         arrival: Arrival,
     ) -> Result<bool, Reject> {
+        let now = seen.now;
         let frame = fragment.header.frame;
         // A key frame comes out without waiting for what is before it; what then comes after all
         // must not go between its slices.
@@ -183,13 +185,13 @@ impl VideoReceiver {
         let full = self.frames.len() == MAX_UNPOLLED;
         match self.frames.get_mut(place) {
             Some(known) if known.header.frame == frame => {
-                known.insert(now, fragment, arrival, room)?;
+                known.insert(seen, fragment, arrival, room)?;
             }
             _ if full => return Err(Reject::Range("frames under way")),
             _ => {
                 let storage = self.storage.pop().unwrap_or_default();
-                let mut new = Assembly::new(now, fragment, storage);
-                new.insert(now, fragment, arrival, room)?;
+                let mut new = Assembly::new(seen, fragment, storage);
+                new.insert(seen, fragment, arrival, room)?;
                 let later = self.frames.range(place..).map(|a| a.waited_since);
                 new.waited_since = later.min().unwrap_or(now);
                 self.frames.insert(place, new);
@@ -233,7 +235,7 @@ impl VideoReceiver {
         if !header.is_key() && !known {
             // Nothing to start from: neither a picture nor its configuration. A key frame that
             // was overtaken may still come.
-            if !crowded && now < front.first_received + REORDER_WAIT {
+            if !crowded && now < front.first_seen + REORDER_WAIT {
                 return None;
             }
             return Some(self.drop_front(DropCause::AwaitingKeyFrame));

@@ -7,20 +7,27 @@
 //! back while the queue drains. A link without a queue is climbed again, faster when the spread of
 //! the frames says that there is room.
 //!
+//! A frame that is only late says nothing of the link: a machine may have been busy. So nothing is cut
+//! without a loss or a spread, be it between the datagrams of a frame or between late frames, and
+//! never below what the link delivered meanwhile. A cut that the next frames contradict is taken back.
+//!
 //! What it is not: it chooses no quantiser (that is [`rate`](super::rate)), and loss alone is not
 //! congestion to it unless it is heavy: radio links lose without being full, and parity is made
 //! for that.
 
+mod delivered;
+mod doubt;
 mod range;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::bytes::MAX_DATAGRAM;
 pub use crate::decision::Change;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
+use delivered::Delivered;
+use doubt::{Doubt, OnTime};
 pub use range::Range;
 
 /// A frame's way over the link, from the client's report and the host's books.
@@ -31,9 +38,12 @@ pub struct Crossing {
     /// Bytes of its datagrams but for parity, transport headers included: what had to arrive until
     /// it was recoverable.
     pub bytes: u32,
-    /// When its first and last datagram left, on the host's clock.
+    /// How many datagrams these were in.
+    pub data: u32,
+    /// When its first datagram left at the earliest and its last one at the latest, on the host's clock.
     pub sent: (Instant, Instant),
-    /// When the first arrived, on the client's clock; `None` if none did.
+    /// When the first arrived, on the client's clock; `None` if none did. A client that does not know
+    /// when its machine received it says when it looked.
     pub first: Option<PeerInstant>,
     /// When enough had arrived for the whole frame; `None` if that never was.
     pub recoverable: Option<PeerInstant>,
@@ -42,18 +52,31 @@ pub struct Crossing {
 }
 
 /// A frame that took longer than this, or than a frame's interval, beyond the empty link's delay is
-/// late: a narrow link takes that long for the frame alone, and the next finds it free again. A
-/// client's scheduler adds less (99 % of the frames on an idle machine: 2 ms).
+/// late: a narrow link takes that long for the frame alone, and the next finds it free again.
 const LATE: Duration = Duration::from_millis(10);
-/// One frame that waited this long is enough; otherwise two that were late in a row are.
+/// So many of the late frames in a row must have been spread on the way: one may have met a pause between two
+/// of its datagrams.
+const SPREAD_FRAMES: u32 = 2;
+/// A spread that is less than this beyond how the frame was sent tells nothing: what machines add between
+/// two datagrams that arrive together (guess; a full link of 10 Mb/s adds as much for each).
+const LEAST_SPREAD: Duration = Duration::from_millis(1);
+/// Frames that waited this long have to drain, also if the target needs not change.
 const VERY_LATE: Duration = Duration::from_millis(60);
 /// So many frames in a row that were late, and fast, are more than a hiccup. If they were late all
 /// by the same, though the link has room or less was sent, the path has become longer.
 const STANDSTILL: usize = 8;
-/// The share of the measured capacity that becomes the target: the rest drains the queue.
-const BELOW_CAPACITY: f64 = 0.8;
-/// A single cut halves at most: one frame's spread may be a hiccup of the radio.
-const LARGEST_CUT: f64 = 0.5;
+/// … and arrived over this long: what a machine or a link held back for a while arrives at one moment. Longer
+/// than the pauses that machines are tested with, 0.1 s.
+const STANDSTILL_TAKES: Duration = Duration::from_millis(60);
+/// A pause is told of no more often than this.
+const PAUSES_TOLD: Duration = Duration::from_secs(5);
+/// The share of the measured capacity that becomes the target: the rest drains the queue. With 0.8 a tenth
+/// of the frames waits longer than 20 ms on the links of `crates/lab/tests/narrow.rs`, with this less.
+const BELOW_CAPACITY: f64 = 0.75;
+/// A single cut goes down to a quarter at most (guess): two frames' spread may be a hiccup of the radio.
+const LARGEST_CUT: f64 = 0.25;
+/// Where nothing is heard, each cut halves.
+const SILENT_CUT: f64 = 0.5;
 /// Loss beyond this is congestion. Google's congestion control draws the line at a tenth
 /// (draft-ietf-rmcat-gcc-02, section 6); measured at a tenth, parity still brings every frame.
 const HEAVY_LOSS: f64 = 0.15;
@@ -108,6 +131,13 @@ pub struct Congestion {
     /// Frames that left and were not reported on: when, and their bytes.
     under_way: VecDeque<(FrameId, Instant, u32)>,
     late: u32,
+    /// Those of the late frames in a row that the link spread, and what it delivered of all.
+    spread: u32,
+    delivered: Delivered,
+    /// The newest cut, as long as it may turn out to be wrong; and when one did.
+    doubt: Option<Doubt>,
+    taken_back: Option<Instant>,
+    paused: Option<Instant>,
     /// Delays of the first datagrams of the late frames in a row that left after `eased`, the
     /// newest [`STANDSTILL`] of them.
     level: VecDeque<i64>,
@@ -122,6 +152,8 @@ pub struct Congestion {
     lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
+    /// It was counted over several frames, not seen from the spread of one.
+    counted: bool,
     /// Bits of the frames since the last climb, and the seconds over which they were spread.
     crossed: (f64, f64),
     next_climb: Option<Instant>,
@@ -146,6 +178,11 @@ impl Congestion {
             bases: VecDeque::new(),
             under_way: VecDeque::new(),
             late: 0,
+            spread: 0,
+            delivered: Delivered::default(),
+            doubt: None,
+            taken_back: None,
+            paused: None,
             level: VecDeque::with_capacity(STANDSTILL),
             eased: None,
             last_wait: Duration::ZERO,
@@ -154,6 +191,7 @@ impl Congestion {
             lowered_at: FrameId::NONE,
             newest: FrameId::NONE,
             capacity: None,
+            counted: false,
             crossed: (0.0, 0.0),
             next_climb: None,
             draining: false,
@@ -246,6 +284,7 @@ impl Congestion {
         self.moved_at = self.newest;
         self.capacity = None;
         self.draining = false;
+        self.doubt = None;
         self.crossed = (0.0, 0.0);
     }
 
@@ -273,6 +312,7 @@ impl Congestion {
         let queue = first.and_then(|first| self.waited(now, crossing, first));
         queue
             .or_else(|| self.heavy_loss(now))
+            .or_else(|| self.take_back(now, crossing))
             .or_else(|| self.climb(now))
     }
 
@@ -289,22 +329,24 @@ impl Congestion {
         let wait = self.above_base(now, empty, delay);
         let growing = wait >= self.last_wait;
         self.last_wait = wait;
+        // What crossed much faster than we send did not wait behind what we sent.
         let crossed = self.crossed_with(crossing, first);
-        self.note_late(crossing.frame, empty, wait);
+        let slow = crossed.filter(|crossed| *crossed <= self.target * ROOM);
+        self.note_late(crossing, empty, wait, slow.is_some());
         if let Some(empty) = self.longer_path(crossed) {
             self.rebase(now, empty);
             return Some(Change::Longer { by: wait });
         }
-        let full = (self.late >= 2 && growing) || wait > VERY_LATE;
-        if !full || crossing.frame <= self.cut_at {
+        if self.late == 0 || crossing.frame <= self.cut_at {
             return None;
         }
-        // What crossed much faster than we send did not wait behind what we sent: the link stood
-        // still for a moment, and that is no reason to send less unless it goes on.
-        let capacity = match crossed.filter(|crossed| *crossed <= self.target * ROOM) {
-            Some(crossed) => crossed,
-            None if self.level.len() == STANDSTILL => self.target * LARGEST_CUT,
-            None => return None,
+        let full = self.spread >= SPREAD_FRAMES && (growing || wait > VERY_LATE);
+        let long = self.delivered.span() >= STANDSTILL_TAKES;
+        let goes_on = self.level.len() == STANDSTILL && long;
+        let delivered = self.delivered.rate().filter(|_| full || goes_on);
+        let measured = slow.filter(|_| full).into_iter().chain(delivered);
+        let Some(capacity) = measured.max_by(f64::total_cmp) else {
+            return self.pause(now, wait, crossed);
         };
         let to = (capacity * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
         if to >= self.target {
@@ -314,9 +356,14 @@ impl Congestion {
             }
             return None;
         }
+        let before = self.target;
+        // Where frames have no spread, what follows a cut has none to contradict it with.
+        let doubtful = slow.is_some();
         if !self.cut(now, to, capacity) {
             return None;
         }
+        self.counted = long;
+        self.doubt(now, before, doubtful.then_some(Some(capacity)));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -330,13 +377,34 @@ impl Congestion {
         })
     }
 
+    /// A frame was late, but nothing tells that the link was full.
+    fn pause(&mut self, now: Instant, wait: Duration, crossed: Option<f64>) -> Option<Change> {
+        let told = self.paused.is_some_and(|at| now < at + PAUSES_TOLD);
+        if told || crossed.is_some() || wait <= self.interval.max(LATE) * 2 {
+            return None;
+        }
+        self.paused = Some(now);
+        Some(Change::Pause { by: wait })
+    }
+
     /// Keeps what the late frames in a row have in common.
-    fn note_late(&mut self, frame: FrameId, empty: i64, wait: Duration) {
+    fn note_late(&mut self, crossing: &Crossing, empty: i64, wait: Duration, slow: bool) {
         if wait <= self.interval.max(LATE) {
             self.on_time();
             return;
         }
         self.late += 1;
+        self.spread += u32::from(slow);
+        let (arrived, missing) = crossing.datagrams;
+        if let Some(last) = crossing.recoverable.or(crossing.first) {
+            let share = match crossing.recoverable {
+                Some(_) => 1.0,
+                None => f64::from(arrived) / (f64::from(arrived) + f64::from(missing)).max(1.0),
+            };
+            let bits = f64::from(crossing.bytes) * 8.0;
+            self.delivered.note(last, bits * share);
+        }
+        let frame = crossing.frame;
         if self.eased.is_none_or(|eased| frame > eased) {
             if self.level.len() == STANDSTILL {
                 self.level.pop_front();
@@ -347,6 +415,8 @@ impl Congestion {
 
     fn on_time(&mut self) {
         self.late = 0;
+        self.spread = 0;
+        self.delivered = Delivered::default();
         self.level.clear();
         self.eased = None;
     }
@@ -378,6 +448,54 @@ impl Congestion {
         self.draining = false;
     }
 
+    /// The target was cut from `before`, for a link that was taken to carry what `capacity` says inside; `None`
+    /// outside: it is believed. So is the second cut within a while.
+    fn doubt(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
+        let lately = self.taken_back.is_some_and(|at| now < at + REMEMBERED);
+        let first = self
+            .doubt
+            .map_or(before, |doubt| doubt.before().max(before));
+        let capacity = capacity.filter(|_| !lately);
+        self.doubt = capacity.map(|capacity| Doubt::new(first, capacity));
+    }
+
+    /// A cut that the frames behind it contradict is taken back.
+    fn take_back(&mut self, now: Instant, crossing: &Crossing) -> Option<Change> {
+        let doubt = self.doubt.as_mut()?;
+        if crossing.frame <= self.lowered_at {
+            return None;
+        }
+        let (Some(first), Some(last), 0) =
+            (crossing.first, crossing.recoverable, crossing.datagrams.1)
+        else {
+            doubt.harmed();
+            return None;
+        };
+        if self.late > 0 {
+            doubt.harmed();
+            return None;
+        }
+        let spread = last.since(first);
+        let frame = OnTime {
+            bits: behind_first(crossing),
+            spread,
+            spread_by_link: spread > sent_over(crossing) + LEAST_SPREAD,
+        };
+        let wrong = doubt.on_time(&frame)?;
+        let before = doubt.before();
+        self.doubt = None;
+        if !wrong || before <= self.target {
+            return None;
+        }
+        self.taken_back = Some(now);
+        self.capacity = None;
+        self.draining = false;
+        self.climbing = false;
+        self.crossed = (0.0, 0.0);
+        self.target = before.min(self.range.max.0 as f64);
+        Some(Change::TakenBack { to: self.target() })
+    }
+
     /// What the link carried of a frame, in bits a second; `None` if that can't be told.
     fn crossed_with(&mut self, crossing: &Crossing, first: PeerInstant) -> Option<f64> {
         let (arrived, missing) = crossing.datagrams;
@@ -387,13 +505,13 @@ impl Congestion {
             return (missing > 0).then(|| self.target * f64::from(arrived) / all);
         };
         let spread = last.since(first).max(Duration::from_micros(50));
-        // The first datagram's own time on the link is not in the spread.
-        let bytes = (f64::from(crossing.bytes) - MAX_DATAGRAM as f64).max(1.0);
-        self.crossed.0 += bytes * 8.0;
+        let bits = behind_first(crossing);
+        self.crossed.0 += bits;
         self.crossed.1 += spread.as_secs_f64();
-        // It arrived in less time than it was sent in: a stop of the link delayed all of it.
-        let sent_over = crossing.sent.1.since(crossing.sent.0);
-        (spread > sent_over / 2).then(|| bytes * 8.0 / spread.as_secs_f64())
+        // A link that is no narrower than what it is sent does not spread it: then it kept up, or delivered all
+        // at once what a pause had held back.
+        let by_link = bits > 0.0 && spread > sent_over(crossing) + LEAST_SPREAD;
+        by_link.then(|| bits / spread.as_secs_f64())
     }
 
     /// How much longer `delay` is than the shortest of those on an `empty` link.
@@ -430,8 +548,7 @@ impl Congestion {
         self.climbing = false;
         self.next_climb = Some(now + CLIMB_EVERY * 2);
         self.crossed = (0.0, 0.0);
-        self.late = 0;
-        self.level.clear();
+        self.on_time();
         self.eased = Some(self.newest);
         self.lowered_at = self.newest;
         self.lost = (0, 0);
@@ -454,6 +571,7 @@ impl Congestion {
         let to = self.target * (1.0 - lost / 2.0);
         let lower = self.cut(now, to, to);
         self.draining = false;
+        self.doubt = None;
         lower.then_some(Change::Loss {
             to: self.target(),
             lost,
@@ -474,7 +592,9 @@ impl Congestion {
             .capacity
             .is_some_and(|(full, _)| (full * NEAR.0..full * NEAR.1).contains(&self.target));
         let (bits, seconds) = std::mem::take(&mut self.crossed);
-        let room = bits > self.target * ROOM * seconds;
+        // Of a link that delivers in bursts each frame looks fast.
+        let bursts = near && self.counted;
+        let room = bits > self.target * ROOM * seconds && !bursts;
         let factor = match (room, near) {
             (true, _) => CLIMB_FREE,
             (false, true) => CLIMB_CAREFUL,
@@ -500,15 +620,28 @@ impl Congestion {
             return None;
         }
         self.last_heard = Some(now);
-        let to = self.target * LARGEST_CUT;
+        let to = self.target * SILENT_CUT;
         if self.target <= self.range.min.0 as f64 {
             return None;
         }
+        let before = self.target;
         self.cut(now, to, to);
         // Nothing tells when a dead link is drained.
         self.draining = false;
+        self.doubt(now, before, Some(None));
         Some(Change::Silence { to: self.target() })
     }
+}
+
+/// Bits of a frame behind its first datagram, whose own time on the link is not in the spread.
+fn behind_first(crossing: &Crossing) -> f64 {
+    let data = f64::from(crossing.data.max(1));
+    f64::from(crossing.bytes) * 8.0 * (data - 1.0) / data
+}
+
+/// Over how long it was sent.
+fn sent_over(crossing: &Crossing) -> Duration {
+    crossing.sent.1.since(crossing.sent.0)
 }
 
 /// The second of our clock in which `now` is.

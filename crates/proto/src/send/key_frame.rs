@@ -9,19 +9,69 @@ use std::time::Duration;
 
 use crate::control::negotiate::Role;
 use crate::id::FrameId;
+use crate::send::intake::Intake;
 use crate::time::Instant;
 
 /// Observers' wishes are gathered into one key frame in this time, so that they can't slow the
 /// player (architecture, section 1).
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
+/// Those of recorders likewise: until it comes nothing is in the file. Half of what observers wait
+/// (guess): a recorder asks only when half of its queue is free again.
+pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
+
+/// From which budget a key frame comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asker {
+    /// As often as it helps.
+    Player,
+    /// One for all in [`OBSERVER_BUDGET`].
+    Observer,
+    /// One for all in [`RECORDER_BUDGET`].
+    Recorder,
+}
+
+impl Asker {
+    /// That of a subscriber.
+    #[must_use]
+    pub fn of(role: Role, intake: Intake) -> Asker {
+        match (role, intake) {
+            (Role::Player, _) => Asker::Player,
+            (Role::Observer, Intake::Complete) => Asker::Recorder,
+            (Role::Observer, Intake::Newest | Intake::Steady) => Asker::Observer,
+        }
+    }
+}
+
+/// A budget that subscribers share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shared {
+    waits: bool,
+    last: Option<Instant>,
+}
+
+impl Shared {
+    fn due(&self, budget: Duration) -> Option<Instant> {
+        let spent = |at: Instant| at + budget;
+        self.waits
+            .then(|| self.last.map_or(Instant(i64::MIN), spent))
+    }
+
+    /// A key frame was sent; `for_them`: because of a wish from here.
+    fn sent(&mut self, now: Instant, for_them: bool) {
+        if std::mem::take(&mut self.waits) && for_them {
+            self.last = Some(now);
+        }
+    }
+}
+
 /// Decides when the next frame must be a key frame.
 #[derive(Debug, Default)]
 pub struct KeyFramePolicy {
     player_waits: bool,
-    observer_waits: bool,
+    observers: Shared,
+    recorders: Shared,
     last: Option<(FrameId, Instant)>,
-    last_for_observers: Option<Instant>,
     every: Option<u32>,
 }
 
@@ -45,18 +95,19 @@ impl KeyFramePolicy {
     }
 
     /// Somebody's picture is broken, and `newest` is the newest frame that they had heard of.
-    pub fn request(&mut self, role: Role, newest: FrameId) {
+    pub fn request(&mut self, asker: Asker, newest: FrameId) {
         if self.last.is_some_and(|(key, _)| newest < key) {
             return;
         }
-        self.join(role);
+        self.join(asker);
     }
 
     /// Somebody starts to watch.
-    pub fn join(&mut self, role: Role) {
-        match role {
-            Role::Player => self.player_waits = true,
-            Role::Observer => self.observer_waits = true,
+    pub fn join(&mut self, asker: Asker) {
+        match asker {
+            Asker::Player => self.player_waits = true,
+            Asker::Observer => self.observers.waits = true,
+            Asker::Recorder => self.recorders.waits = true,
         }
     }
 
@@ -66,14 +117,13 @@ impl KeyFramePolicy {
     pub fn due(&self, hold_off: Duration) -> Option<Instant> {
         let long_ago = Instant(i64::MIN);
         let held = self.last.map_or(long_ago, |(_, at)| at + hold_off);
-        let budget = self
-            .last_for_observers
-            .map_or(long_ago, |at| at + OBSERVER_BUDGET);
-        match (self.player_waits, self.observer_waits) {
-            (true, _) => Some(held),
-            (false, true) => Some(held.max(budget)),
-            (false, false) => None,
+        if self.player_waits {
+            return Some(held);
         }
+        let observers = self.observers.due(OBSERVER_BUDGET);
+        let recorders = self.recorders.due(RECORDER_BUDGET);
+        let due = observers.into_iter().chain(recorders).min()?;
+        Some(held.max(due))
     }
 
     /// A frame could not be encoded: whatever was known is void, and a key frame is wanted at once.
@@ -84,11 +134,9 @@ impl KeyFramePolicy {
 
     /// A key frame was sent, whoever wanted it.
     pub fn sent(&mut self, now: Instant, frame: FrameId) {
-        if self.observer_waits && !self.player_waits {
-            self.last_for_observers = Some(now);
-        }
-        self.player_waits = false;
-        self.observer_waits = false;
+        let for_them = !std::mem::take(&mut self.player_waits);
+        self.observers.sent(now, for_them);
+        self.recorders.sent(now, for_them);
         self.last = Some((frame, now));
     }
 }
@@ -109,19 +157,19 @@ mod tests {
     #[test]
     fn a_request_that_left_before_the_key_frame_arrived_is_ignored() {
         let mut policy = KeyFramePolicy::default();
-        policy.request(Role::Player, FrameId(10));
+        policy.request(Asker::Player, FrameId(10));
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
         policy.sent(Instant(0), FrameId(12));
-        policy.request(Role::Player, FrameId(11));
+        policy.request(Asker::Player, FrameId(11));
         assert_eq!(policy.due(HOLD), None);
-        policy.request(Role::Player, FrameId(13));
+        policy.request(Asker::Player, FrameId(13));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
     }
 
     #[test]
     fn a_frame_that_was_not_encoded_is_made_up_for_at_once() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Role::Player);
+        policy.join(Asker::Player);
         policy.sent(Instant(0), FrameId(1));
         policy.failed();
         assert!(policy.due(HOLD).is_some_and(|at| at <= Instant(0)));
@@ -131,10 +179,10 @@ mod tests {
     fn a_group_of_pictures_ends_by_its_count_or_earlier_on_request() {
         let mut policy = KeyFramePolicy::with_one_every(Some(30));
         let mut keys = Vec::new();
-        policy.join(Role::Player);
+        policy.join(Asker::Player);
         for frame in 1..=100 {
             if frame == 47 {
-                policy.request(Role::Player, FrameId(46));
+                policy.request(Asker::Player, FrameId(46));
             }
             let now = Instant(i64::from(frame) * 20_000_000);
             let asked = policy.due(HOLD).is_some_and(|at| at <= now);
@@ -150,12 +198,30 @@ mod tests {
     #[test]
     fn observers_share_one_key_frame_in_two_seconds() {
         let mut policy = KeyFramePolicy::default();
-        policy.join(Role::Observer);
+        policy.join(Asker::Observer);
         policy.sent(Instant(0), FrameId(1));
-        policy.join(Role::Observer);
-        policy.request(Role::Observer, FrameId(5));
+        policy.join(Asker::Observer);
+        policy.request(Asker::Observer, FrameId(5));
         assert_eq!(policy.due(HOLD), Some(Instant(0) + OBSERVER_BUDGET));
-        policy.join(Role::Player);
+        policy.join(Asker::Player);
         assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
+    }
+
+    #[test]
+    fn a_recorder_does_not_wait_for_the_observers_budget() {
+        let mut policy = KeyFramePolicy::default();
+        policy.join(Asker::Observer);
+        policy.sent(Instant(0), FrameId(1));
+        policy.request(Asker::Recorder, FrameId(5));
+        assert_eq!(policy.due(HOLD), Some(Instant(0) + HOLD));
+        let first = Instant(0) + HOLD;
+        policy.sent(first, FrameId(6));
+        // It has a budget all the same, and what it spends is none of the observers'.
+        policy.request(Asker::Recorder, FrameId(7));
+        assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
+        policy.request(Asker::Observer, FrameId(7));
+        assert_eq!(policy.due(HOLD), Some(first + RECORDER_BUDGET));
+        policy.sent(first + RECORDER_BUDGET, FrameId(8));
+        assert_eq!(policy.due(HOLD), None, "one key frame is for both");
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod congestion;
 pub mod fec;
+pub mod intake;
 pub mod intra_refresh;
 pub mod key_frame;
 pub mod loss;

@@ -12,12 +12,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::bytes::MAX_DATAGRAM;
-use crate::control::negotiate::Role;
 pub use crate::decision::{Decision, KeyReason, TYPICAL};
 use crate::id::FrameId;
 use crate::send::congestion::{Change, Congestion, Crossing, Range};
 use crate::send::intra_refresh::IntraRefresh;
-use crate::send::key_frame::{KeyFramePolicy, hold_off};
+use crate::send::key_frame::{Asker, KeyFramePolicy, hold_off};
 use crate::send::loss::LinkState;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
@@ -153,8 +152,8 @@ impl Policy {
     }
 
     /// Somebody starts to watch.
-    pub fn join(&mut self, role: Role) {
-        self.key_frames.join(role);
+    pub fn join(&mut self, asker: Asker) {
+        self.key_frames.join(asker);
     }
 
     /// Another player, or none: what was learnt of the link is not true of it.
@@ -211,19 +210,19 @@ impl Policy {
 
     /// Somebody's picture is broken: the newest frame that they displayed whole, and the newest
     /// of which they know.
-    pub fn request_key_frame(&mut self, role: Role, last_good: FrameId, newest: FrameId) {
-        if role == Role::Player && self.refreshes() {
+    pub fn request_key_frame(&mut self, asker: Asker, last_good: FrameId, newest: FrameId) {
+        if asker == Asker::Player && self.refreshes() {
             // A refresh mends whatever picture there is; what was lost of it the reports say.
             if last_good != FrameId::NONE {
                 return;
             }
-        } else if role == Role::Player {
+        } else if asker == Asker::Player {
             self.references.only_good(last_good, newest);
             if self.references.newest_sound(self.depth).is_some() {
                 return;
             }
         }
-        self.key_frames.request(role, newest);
+        self.key_frames.request(asker, newest);
     }
 
     /// What became of a frame at the player, and what had left of it, if anything had.
@@ -261,6 +260,7 @@ impl Policy {
         let crossing = Crossing {
             frame: report.frame,
             bytes: data_bytes(left),
+            data: left.datagrams.saturating_sub(left.parity),
             sent,
             first: report.first_received,
             // What was sent again came a round trip later, not through a queue.
@@ -295,7 +295,7 @@ impl Policy {
             && no_start.contains(&why)
             && self.refreshes()
         {
-            self.key_frames.request(Role::Player, frame);
+            self.key_frames.request(Asker::Player, frame);
         }
     }
 
@@ -382,10 +382,10 @@ impl Policy {
             self.key_frames.failed();
         } else if sound.is_none() {
             why = KeyReason::NoReference;
-            self.key_frames.join(Role::Player);
+            self.key_frames.join(Asker::Player);
         } else if self.refreshes() && self.intra_refresh.is_futile() {
             why = KeyReason::Futile;
-            self.key_frames.join(Role::Player);
+            self.key_frames.join(Asker::Player);
         }
         let due = self.key_frames.due(self.hold_off());
         let wanted = due.is_some_and(|at| at <= now);

@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::control::negotiate::{Role, Wishes};
 use crate::id::{ConfigEpoch, FrameId, InputSeq, SubscriberId};
 use crate::send::congestion::Range;
+use crate::send::key_frame::Asker;
 use crate::send::loss::LinkState;
 pub use crate::send::policy::Settings as PolicySettings;
 use crate::send::policy::{Decision, Next, Policy, Recovery, TRANSPORT_HEADERS};
@@ -72,6 +73,8 @@ pub struct Rendition<S> {
     /// The newest picture was held back: it is due although nothing moves.
     held: bool,
     last_frame_at: Instant,
+    /// The link is full until then: no picture that stands still is repeated before.
+    repeat_after: Instant,
     failed_at: Option<Instant>,
     last_echo: InputSeq,
     /// What is done to a picture that stands still.
@@ -105,6 +108,7 @@ impl<S: Subscriber> Rendition<S> {
             coded: FrameId::NONE,
             held: false,
             last_frame_at: Instant::default(),
+            repeat_after: Instant::default(),
             failed_at: None,
             last_echo: InputSeq::default(),
             top_up: TopUp::default(),
@@ -117,7 +121,7 @@ impl<S: Subscriber> Rendition<S> {
     /// Somebody takes its frames from the next key frame on, which comes soon. There is one player: one
     /// who was it before observes from here on.
     pub fn subscribe(&mut self, id: SubscriberId, role: Role, wishes: Wishes, subscriber: S) {
-        self.policy.join(role);
+        self.policy.join(Asker::of(role, subscriber.intake()));
         if role == Role::Player {
             self.subscribers.demote_player();
         }
@@ -193,8 +197,8 @@ impl<S: Subscriber> Rendition<S> {
         match feedback {
             Feedback::Link(link) => member.link = Some(link),
             Feedback::KeyFrame { last_good, newest } => {
-                self.policy
-                    .request_key_frame(member.role, last_good, newest);
+                let asker = Asker::of(member.role, member.subscriber.intake());
+                self.policy.request_key_frame(asker, last_good, newest);
             }
             // The rate and what frames refer to follow the player. What was never meant for it is
             // no loss.
@@ -233,11 +237,25 @@ impl<S: Subscriber> Rendition<S> {
             // Whatever else is due would be held back too, and be due again at once.
             self.last_frame_at + HELD_LOOK
         } else {
-            self.policy.due().into_iter().chain(top_up).min()?
+            let repeat = self.repeat_due();
+            self.policy
+                .due()
+                .into_iter()
+                .chain(top_up)
+                .chain(repeat)
+                .min()?
         };
         // Trouble that stays would otherwise be met again at once, without an end.
         let calm = self.failed_at.map(|since| since + TRY_AGAIN);
         Some(calm.map_or(due, |calm| due.max(calm)))
+    }
+
+    /// When a picture that stands still is coded again, for those who need frames of it.
+    fn repeat_due(&self) -> Option<Instant> {
+        // Before the first frame there is nothing to repeat; a key frame is due then.
+        (self.coded != FrameId::NONE).then_some(())?;
+        let every = self.subscribers.repeats(self.last_frame_at)?;
+        Some((self.last_frame_at + every).max(self.repeat_after))
     }
 
     /// There is a picture: `fresh` if it was captured now. Otherwise it was sent before, or was held
@@ -252,8 +270,10 @@ impl<S: Subscriber> Rendition<S> {
         if let Some(until) = held.filter(|_| !fresh && !self.held)
             && self.policy.due().is_none_or(|at| at > now)
         {
-            // Only an improvement is due, which takes what room the link has left.
-            self.top_up.wait(until.max(now + HELD_LOOK));
+            // Only an improvement or a repetition is due, which takes what room the link has left.
+            let later = until.max(now + HELD_LOOK);
+            self.top_up.wait(later);
+            self.repeat_after = later;
             return false;
         }
         let again = std::mem::replace(&mut self.held, held.is_some());

@@ -26,9 +26,9 @@ pub trait Transmit: Send {
 /// What became of datagrams that were handed to a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Transmitted {
-    /// When the first of those that it took was handed over.
+    /// When the first of those that it took was handed over, at the earliest.
     pub first: Option<Instant>,
-    /// The same of the last one.
+    /// When the last one was, at the latest.
     pub last: Option<Instant>,
     /// It did not take all of them.
     pub overflowed: bool,

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::id::FrameId;
+use crate::send::intake::Intake;
 use crate::send::loss::LinkState;
 use crate::send::packetize::Protection;
 use crate::send::update::Update;
@@ -45,6 +46,11 @@ pub trait Subscriber: Send {
     fn protection(&self) -> Option<&Protection> {
         None
     }
+
+    /// How it takes frames. Always the same one.
+    fn intake(&self) -> Intake {
+        Intake::Newest
+    }
 }
 
 impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
@@ -70,6 +76,10 @@ impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
 
     fn protection(&self) -> Option<&Protection> {
         (**self).protection()
+    }
+
+    fn intake(&self) -> Intake {
+        (**self).intake()
     }
 }
 

@@ -56,6 +56,14 @@ pub(crate) fn decisions() -> Vec<(&'static str, Decision)> {
             "decision_longer",
             Decision::Rate(Change::Longer { by: ms(12) }),
         ),
+        (
+            "decision_taken_back",
+            Decision::Rate(Change::TakenBack { to }),
+        ),
+        (
+            "decision_pause",
+            Decision::Rate(Change::Pause { by: ms(40) }),
+        ),
         ("decision_skip_back", skip),
         ("decision_refresh", refresh),
         ("decision_key", Decision::Key { frame, why }),

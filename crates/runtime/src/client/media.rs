@@ -18,6 +18,7 @@ use openuvr_proto::control::ladder::Rung;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::streams::{Grant, HOST_AUDIO, MICROPHONE};
 use openuvr_proto::id::ViewId;
+use openuvr_proto::recv::Seen;
 use openuvr_proto::recv::reassemble::Step;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -399,7 +400,7 @@ impl Media {
     fn turn(&mut self) -> Option<Ended> {
         let now = clock::now();
         let batch = std::mem::take(&mut self.batch);
-        for (from, datagram) in batch.iter() {
+        for (from, arrived, datagram) in batch.with_arrivals() {
             if !self.shared.paths.has(from) {
                 continue;
             }
@@ -407,8 +408,10 @@ impl Media {
                 Ok(Plane::Media) => {
                     self.overlay.received(datagram.len());
                     if let Some(playout) = self.playout.as_mut() {
+                        // A thread that wakes late is not a link that is slow.
+                        let arrived = arrived.unwrap_or(now).min(now);
                         // What is refused is forged, repeated or absurd: it never was.
-                        let _ = playout.media.handle_datagram(now, datagram);
+                        let _ = (playout.media).handle_arrival(Seen { arrived, now }, datagram);
                     }
                 }
                 Ok(Plane::Control) => {

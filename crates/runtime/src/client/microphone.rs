@@ -165,6 +165,10 @@ impl Speaker {
                 continue;
             };
             *told = false;
+            if let Some(device) = capture.poll_device() {
+                let words = format!("the microphone follows the default device: {device}");
+                self.shared.notice(Notice::Sound(words));
+            }
             self.follow_losses();
             let captured = Instant(at.0 - lookahead);
             let bytes = encoder.encode(&block)?;

@@ -180,6 +180,10 @@ impl Audio {
                 continue;
             };
             self.told = false;
+            if let Some(device) = capture.poll_device() {
+                let words = format!("sound follows the default device: {device}");
+                self.shared.notice(Notice::Sound(words));
+            }
             let captured = Instant(at.0 - lookahead);
             self.send(captured, samples, encoder.encode(&block)?);
             self.follow_losses();

@@ -39,7 +39,7 @@ use super::admit::{Admission, Answer};
 use super::audio::{self, AudioCommand};
 use super::clipboard::Inbox;
 use super::microphone::Microphone;
-use super::pairing_words::pairing_words;
+use super::pairing_words::{pairing_open, pairing_words};
 use super::trust::Trust;
 use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
@@ -117,8 +117,9 @@ impl Control {
         let mut trust_at = clock::now();
         let mut last_turn = trust_at;
         while !shared.stopping() {
-            if clock::now().since(last_turn) >= HELD_UP {
-                // Before anybody is taken for silent: what they said waits in the socket.
+            // A thread that woke late, or was held up: what peers said waits in the socket, and none is to be
+            // taken for silent before it is read.
+            if batch.is_empty() || clock::now().since(last_turn) >= HELD_UP {
                 for _ in 0..WAITING {
                     self.receive(&mut batch, Duration::ZERO)?;
                     if batch.is_empty() {
@@ -135,6 +136,7 @@ impl Control {
             self.tell_trouble(caught_up);
             if now >= trust_at {
                 self.look_for_forbidden();
+                self.look_for_wanted_window(now);
                 self.look_at_ways();
                 trust_at = now + TRUST_EVERY;
             }
@@ -283,6 +285,16 @@ impl Control {
         }
     }
 
+    /// Opens the pairing window that a person asks for (`openuvr devices pair`).
+    fn look_for_wanted_window(&mut self, now: Instant) {
+        let Some(wanted) = self.trust.wanted_window() else {
+            return;
+        };
+        let words = pairing_open(wanted.span);
+        (self.handshake).open_pairing(now, wanted.pin, wanted.span);
+        self.shared.notice(Notice::Pairing(words));
+    }
+
     /// Ends the sessions of devices that are no longer allowed.
     fn look_for_forbidden(&mut self) {
         let standing = self.trust.look();
@@ -402,6 +414,7 @@ impl Control {
                 received,
             } => self.inject(from, &arrived, received),
             HostEvent::ReleaseInput => self.release_all(),
+            HostEvent::KeyRepeat(may) => self.let_repeat(may),
             HostEvent::KeyFrameWanted {
                 session,
                 last_good,

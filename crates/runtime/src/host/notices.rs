@@ -90,6 +90,8 @@ pub enum Notice {
     InputKeptBack(Option<&'static str>),
     /// What the person should know of the clipboard that the player shares: never what was copied.
     Clipboard(String),
+    /// What the person should know of the sound: that it is captured from another device.
+    Sound(String),
     /// The source ended in an orderly way; the host stops.
     SourceEnded(&'static str),
     /// Something failed for good; the host stops.

@@ -1,7 +1,15 @@
 //! What happens to the pairing window, in words for the person at the host.
 
+use std::time::Duration;
+
 use openuvr_net::address::words;
 use openuvr_proto::control::handshake::PairingEvent;
+
+/// A window was opened that another program asked for, which shows its PIN.
+pub(super) fn pairing_open(span: Duration) -> String {
+    let seconds = span.as_secs();
+    format!("pairing is open for {seconds} s, as `openuvr devices pair` asked")
+}
 
 pub(super) fn pairing_words(event: PairingEvent) -> String {
     let left = |tries_left: u32| match tries_left {

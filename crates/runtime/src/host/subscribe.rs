@@ -5,7 +5,7 @@ mod detached;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
@@ -64,8 +64,12 @@ impl HostRuntime {
             return Err(SubscribeError::Stopped);
         }
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
-        let (calls, inbox) = sync_channel(detached::WAITING);
-        let backlog = Arc::new(Backlog::default());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "its bound is in bytes and time, not in calls: `Backlog::take`"
+        )]
+        let (calls, inbox) = channel();
+        let backlog = Arc::new(Backlog::new(request.intake));
         let handed_over = self.scheduler.site("host-media-to-subscriber");
         shared.others.add(id, &backlog, &calls, &handed_over);
         let granted = shared.sessions().subscribe(clock::now(), id, request);
@@ -120,7 +124,8 @@ impl HostRuntime {
 
     /// The player did something, sampled then on its own clock; it is applied behind what it did before.
     /// Frames that may show it name its number ([`FrameHeader::echo`]). When it leaves, loses the role, or
-    /// is silent for 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released.
+    /// is silent for 1.5 s (see [`heard_from`](HostRuntime::heard_from)), all that it holds is released; after
+    /// 100 ms of silence no key that it holds repeats.
     ///
     /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
     ///
@@ -183,10 +188,14 @@ impl HostRuntime {
     }
 
     /// A subscriber's client was heard from, whatever it said: its gateway says so twice a second or more
-    /// while somebody plays. Input, poses and feedback are heard anyway.
+    /// while it plays, and each 50 ms while keys are down. Input, poses and feedback are heard anyway.
     pub fn heard_from(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
-        host.heard_from(clock::now(), subscriber);
+        let news = host.heard_from(clock::now(), subscriber);
+        drop(host);
+        if news {
+            self.shared.wake_control();
+        }
     }
 
     /// What a subscriber says of what arrived. A wish for a key frame and what is known of the link are
@@ -233,7 +242,7 @@ pub(super) struct Others(Mutex<HashMap<SubscriberId, Entry>>);
 
 /// One of them, from its subscription to its end.
 struct Entry {
-    calls: SyncSender<Call>,
+    calls: Sender<Call>,
     backlog: Arc<Backlog>,
     /// What the media thread is to have.
     detached: Option<Detached>,
@@ -244,7 +253,7 @@ impl Others {
         &self,
         id: SubscriberId,
         backlog: &Arc<Backlog>,
-        calls: &SyncSender<Call>,
+        calls: &Sender<Call>,
         handed_over: &Site,
     ) {
         let detached = Detached::new(calls.clone(), backlog.clone(), handed_over.clone());
@@ -272,9 +281,10 @@ impl Others {
     /// There is something that it is to be told.
     pub(super) fn update(&self, id: SubscriberId) {
         if let Some(entry) = self.lock().get(&id) {
-            entry.backlog.updated.store(true, Ordering::Release);
-            // Without room it looks behind the calls that wait.
-            let _ = entry.calls.try_send(Call::Update);
+            // One that was not seen yet is enough.
+            if !entry.backlog.updated.swap(true, Ordering::AcqRel) {
+                let _ = entry.calls.send(Call::Update);
+            }
         }
     }
 

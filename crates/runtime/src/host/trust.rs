@@ -18,7 +18,7 @@ use openuvr_proto::control::identity::{ClientId, DeviceName, PublicKey};
 use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
-use crate::trust_store::DeviceStore;
+use crate::trust_store::{DeviceStore, PairingRequests, WantedWindow};
 
 /// Entries that may wait for the disk (guess: the sessions that begin in some seconds); what finds
 /// no room is not written.
@@ -26,20 +26,21 @@ const ENTRIES: usize = 64;
 
 /// What is to be written down.
 struct Entry {
-    key: PublicKey,
     what: What,
     /// In seconds since 1970.
     at: u64,
 }
 
-/// What a device did.
+/// What happened.
 enum What {
-    /// It paired, and goes by this name.
-    Paired(DeviceName),
-    /// It began a session.
-    Came,
-    /// It calls itself this now.
-    CallsItself(DeviceName),
+    /// A device paired, and goes by this name.
+    Paired(PublicKey, DeviceName),
+    /// A device began a session.
+    Came(PublicKey),
+    /// A device calls itself this now.
+    CallsItself(PublicKey, DeviceName),
+    /// The pairing window was opened that this request asks for.
+    Opened(String),
 }
 
 /// Devices that paired in this run and are not in the file: not yet, or because it can't be
@@ -50,6 +51,8 @@ type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 pub(super) struct Trust {
     shared: Arc<Shared>,
     devices: DeviceStore,
+    /// Pairing windows that a person asks for.
+    requests: PairingRequests,
     unstored: Unstored,
     entries: SyncSender<Entry>,
     /// What is wrong with the list, if something is.
@@ -69,6 +72,7 @@ impl Trust {
         let (entries, inbox) = sync_channel(ENTRIES);
         let trust = Trust {
             shared: shared.clone(),
+            requests: devices.pairing_requests(),
             devices: devices.clone(),
             unstored: Unstored::default(),
             entries,
@@ -118,12 +122,25 @@ impl Trust {
             unstored.push(key);
         }
         drop(unstored);
-        self.write(key, What::Paired(name));
+        self.write(What::Paired(key, name));
+    }
+
+    /// A pairing window that a person asks for now. It is taken for opened.
+    pub(super) fn wanted_window(&mut self) -> Option<WantedWindow> {
+        let wanted = match self.requests.poll(now()) {
+            Ok(wanted) => wanted?,
+            Err(e) => {
+                self.shared.notice(Notice::Trouble(e.to_string()));
+                return None;
+            }
+        };
+        self.write(What::Opened(wanted.id.clone()));
+        Some(wanted)
     }
 
     /// A known device began a session.
     pub(super) fn seen(&mut self, key: PublicKey) {
-        self.write(key, What::Came);
+        self.write(What::Came(key));
     }
 
     /// A device joined and calls itself so: how a person is to be told of it. Names prove nothing, so
@@ -136,21 +153,25 @@ impl Trust {
         };
         let mut device = device.clone();
         if device.call(&now) {
-            self.write(key, What::CallsItself(now));
+            self.write(What::CallsItself(key, now));
         }
         device.title()
     }
 
-    fn write(&mut self, key: PublicKey, what: What) {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let at = since_1970.map_or(0, |span| span.as_secs());
-        let entry = Entry { key, what, at };
+    fn write(&mut self, what: What) {
+        let entry = Entry { what, at: now() };
         if self.entries.try_send(entry).is_err() {
             let why = "the disk is too slow to write down which devices come: a new one will need \
                        a PIN again";
             self.shared.notice(Notice::Trouble(why.to_owned()));
         }
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.map_or(0, |span| span.as_secs())
 }
 
 /// The thread that writes.
@@ -160,14 +181,16 @@ fn write_down(
     entries: &Receiver<Entry>,
     unstored: &Unstored,
 ) {
-    for Entry { key, what, at } in entries {
+    let mut requests = devices.pairing_requests();
+    for Entry { what, at } in entries {
         let stored = match &what {
-            What::Paired(name) => devices.pair(key, name, at),
-            What::Came => devices.seen(&key, at),
-            What::CallsItself(name) => devices.calls_itself(&key, name),
+            What::Paired(key, name) => devices.pair(*key, name, at),
+            What::Came(key) => devices.seen(key, at),
+            What::CallsItself(key, name) => devices.calls_itself(key, name),
+            What::Opened(id) => requests.opened(id),
         };
         match (stored, what) {
-            (Ok(()), What::Paired(_)) => lock(unstored).retain(|other| *other != key),
+            (Ok(()), What::Paired(key, _)) => lock(unstored).retain(|other| *other != key),
             (Ok(()), _) => {}
             // The session goes on; after this run a new device will need a PIN again.
             (Err(e), _) => shared.notice(Notice::Trouble(e.to_string())),

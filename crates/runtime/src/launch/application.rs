@@ -1,13 +1,27 @@
-//! The application: a child with the hook in it, the signals that are passed on to it, and its end.
+//! The application: a child with the hook in it, the signals that are passed on to it, its end, and the processes
+//! that it leaves behind.
 
+use std::fs;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
-use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, getpgid, getpgrp, getpid, kill_process, set_child_subreaper, waitpid,
 };
 
 use super::LaunchError;
+
+/// How long a launcher that has ended may take to bring its application to a first picture (guess).
+pub const LAUNCHING: Duration = Duration::from_secs(10);
+
+/// A signal for the application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Which one.
+    pub signal: Signal,
+    /// The terminal has sent it to all processes of its foreground process group.
+    pub typed: bool,
+}
 
 /// An application that was started. It goes on when this is dropped.
 #[derive(Debug)]
@@ -21,8 +35,8 @@ pub struct Application {
 impl Application {
     /// Starts it, in the process group of this process, so that what is typed at a terminal goes to both;
     /// `Command::process_group` gives it one of its own. This process becomes the one that waits for what
-    /// the application leaves behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)): it must have no other children
-    /// for whose end it waits while [`has_children`](Application::has_children) is asked.
+    /// the application leaves behind (`PR_SET_CHILD_SUBREAPER`, prctl(2)), in whatever process group or session that
+    /// is: see [`has_orphans`](Application::has_orphans).
     ///
     /// # Errors
     /// It can't be started.
@@ -48,7 +62,9 @@ impl Application {
     /// Passes signals on, those that came now and an earlier one: to the application, and if that was
     /// only a launcher, which has ended of it or is sent a second one, to who streams. Not to both at
     /// once: a launcher may pass it on by itself, and an application take the second for impatience.
-    pub fn pass_on(&mut self, signals: &[Signal], streaming: Option<Pid>) {
+    ///
+    /// A typed signal has reached all of our process group, and is for who streams where that is in another one.
+    pub fn pass_on(&mut self, signals: &[Sent], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);
         // One of them may have ended just now.
@@ -58,8 +74,16 @@ impl Application {
             let _ = kill_process(other, signal);
             self.sent = None;
         }
-        for signal in signals {
-            if let (None, Some(started)) = (self.status, started) {
+        for Sent { signal, typed } in signals {
+            let left_out = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|of| of != getpgrp());
+            let other = match typed {
+                true => other.filter(left_out),
+                false => other,
+            };
+            if *typed && other.is_none() {
+                continue;
+            }
+            if let (None, Some(started), false) = (self.status, started, *typed) {
                 let _ = kill_process(started, *signal);
             }
             match other {
@@ -80,16 +104,41 @@ impl Application {
         self.status
     }
 
-    /// Whether something that it started goes on, after its end.
-    pub fn has_children(&mut self) -> bool {
-        while self.ended().is_some() {
-            match waitpid(None, WaitOptions::NOHANG) {
-                // One has ended.
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return true,
-                Err(_) => return false,
+    /// Whether something that it started goes on without a parent of its own, so that it is this process's child now:
+    /// what a launcher that ended has left behind. Those that have ended are waited for, so that none stays a zombie:
+    /// to be called now and then, also while the application runs. `helpers`: the other children of this process, for
+    /// whose end it waits elsewhere.
+    pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
+        loop {
+            let (mut goes_on, mut ended) = (false, false);
+            for pid in children() {
+                let id = pid.as_raw_nonzero().get().unsigned_abs();
+                if id == self.child.id() || helpers.contains(&id) {
+                    continue;
+                }
+                match waitpid(Some(pid), WaitOptions::NOHANG) {
+                    Ok(None) => goes_on = true,
+                    _ => ended = true,
+                }
+            }
+            // The children of one that has just ended are this process's only since then.
+            if goes_on || !ended {
+                return goes_on;
             }
         }
-        true
     }
+}
+
+/// The children of this process, also those that have ended and that were not waited for (proc(5),
+/// `/proc/PID/task/TID/children`). A child belongs to the thread that started or inherited it.
+fn children() -> Vec<Pid> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let lists = threads
+        .flatten()
+        .map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let lists: Vec<String> = lists.collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words
+        .filter_map(|word| word.parse().ok().and_then(Pid::from_raw))
+        .collect()
 }

@@ -18,6 +18,7 @@ mod library;
 mod pads;
 mod socket;
 mod xr;
+mod xvfb;
 
 use std::ffi::OsString;
 use std::io;
@@ -26,11 +27,12 @@ use std::process::Command;
 
 use crate::line::{API_SOCKET, SOCKET};
 
-pub use application::Application;
+pub use application::{Application, LAUNCHING, Sent};
 pub use library::{LIBRARY, XR_RUNTIME, library, xr_runtime};
 pub use pads::{GamePads, PADS_LIBRARY};
 pub use socket::Socket;
 pub use xr::{EYE, XR_ORDER, install, uninstall, xr_command};
+pub use xvfb::{Authority, xvfb};
 
 /// Why an application can't be launched.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,8 @@
 //! Where processes of an application ask what to do: the first that shows a picture gets the order, and
 //! then says what happens; the next one gets it when that is gone.
+//!
+//! A process of this program's may stand in for them until the first comes: it is told to end then, and the other gets
+//! the order when it is gone.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,8 +19,9 @@ use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, shutdown,
+    socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 
@@ -43,6 +47,10 @@ pub struct Socket {
     /// The first has the order.
     line: Vec<Process>,
     used: bool,
+    /// The process that stands in for the application's.
+    stand_in: Option<Pid>,
+    /// The last process that came could not be let in for that.
+    lacks_descriptors: bool,
     /// The displays into which processes injected input that have ended.
     left_behind: Vec<String>,
 }
@@ -87,6 +95,8 @@ impl Socket {
             seats: SeatSockets::default(),
             line: Vec::new(),
             used: false,
+            stand_in: None,
+            lacks_descriptors: false,
             left_behind: Vec::new(),
         })
     }
@@ -108,9 +118,27 @@ impl Socket {
         self.seats = seats;
     }
 
+    /// From now on it is this order that processes get.
+    ///
+    /// # Errors
+    /// It can't be written down.
+    pub fn order(&mut self, order: &Order) -> Result<(), LaunchError> {
+        self.order = order.text().map_err(LaunchError::Order)?;
+        Ok(())
+    }
+
+    /// This process of ours stands in for those of the application, or none any more.
+    pub fn stands_in(&mut self, process: Option<Pid>) {
+        self.stand_in = process;
+    }
+
     /// Waits for news, at most `turn`: what the streaming process has said.
     pub fn lines(&mut self, turn: Duration) -> Vec<Line> {
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        // The listener stays readable for a process that can't be let in: it is looked at each turn, not at once.
+        let takes = !self.lacks_descriptors && self.line.len() < MOST;
+        let listener = Some(&self.listener).filter(|_| takes);
+        let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = listener.into_iter().collect();
         for process in &self.line {
             fds.push(PollFd::new(&process.socket, PollFlags::IN));
             fds.extend(
@@ -134,20 +162,37 @@ impl Socket {
             }
             goes_on
         });
-        if let Some(first) = self.line.first_mut().filter(|first| !first.told) {
-            // One that is gone by now says so at the next turn.
-            let _ = tell(&first.socket, &self.order, &self.seats);
-            first.told = true;
-            self.used = true;
+        let others = self.others();
+        if let Some(first) = self.line.first_mut() {
+            let stands_in = Some(first.pid) == self.stand_in;
+            if !first.told {
+                // One that is gone by now says so at the next turn.
+                let _ = tell(&first.socket, &self.order, &self.seats);
+                first.told = true;
+                self.used |= !stands_in;
+            } else if stands_in && others {
+                // Over for it; it is gone when it has closed its end.
+                let _ = shutdown(&first.socket, Shutdown::Write);
+            }
         }
         said
     }
 
+    /// Whether processes of the application are in line.
+    fn others(&self) -> bool {
+        self.line.iter().any(|one| Some(one.pid) != self.stand_in)
+    }
+
     fn let_in(&mut self) {
+        self.lacks_descriptors = false;
         while self.line.len() < MOST {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = accept_with(&self.listener, flags) else {
-                return;
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(why) => {
+                    self.lacks_descriptors = matches!(why, Errno::MFILE | Errno::NFILE);
+                    return;
+                }
             };
             // The order may hold a PIN.
             let Ok(peer) = peer_credentials(&socket) else {
@@ -172,13 +217,19 @@ impl Socket {
         self.line.len()
     }
 
-    /// Whether a process streams or wants to.
+    /// Whether a process of the application streams or wants to.
     #[must_use]
     pub fn is_busy(&self) -> bool {
+        self.others()
+    }
+
+    /// Whether there is a host: in a process of the application, or in the one that stands in.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
         !self.line.is_empty()
     }
 
-    /// Whether one ever has.
+    /// Whether a process of the application ever has streamed or wanted to.
     #[must_use]
     pub fn was_used(&self) -> bool {
         self.used
@@ -189,10 +240,11 @@ impl Socket {
         std::mem::take(&mut self.left_behind)
     }
 
-    /// The process that streams.
+    /// The process of the application that streams.
     #[must_use]
     pub fn streaming(&self) -> Option<Pid> {
-        self.line.first().map(|first| first.pid)
+        let first = self.line.first().map(|first| first.pid);
+        first.filter(|pid| Some(*pid) != self.stand_in)
     }
 }
 

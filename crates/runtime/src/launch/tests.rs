@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::net::{
@@ -62,6 +63,51 @@ fn one_process_streams_and_the_next_follows_it() {
     drop(second);
     assert_eq!(socket.lines(Duration::ZERO), []);
     assert!(!socket.is_busy() && socket.was_used());
+}
+
+#[test]
+fn who_stands_in_ends_when_the_application_shows_a_picture() {
+    let mut socket = Socket::open(&order()).unwrap();
+    // All ends of this test are in one process: the first of them stands in.
+    socket.stands_in(Some(rustix::process::getpid()));
+    let stand_in = process(&socket);
+    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(told(&stand_in), Some(order()));
+    assert!(socket.is_served() && !socket.is_busy() && !socket.was_used());
+    assert_eq!(socket.streaming(), None);
+    say(&stand_in, &Line::Shown(true));
+    assert_eq!(socket.lines(Duration::ZERO), [Line::Shown(true)]);
+
+    // A process of the application comes: not before the other is gone does it get the order, as it is now.
+    let script = "import os, socket, sys
+end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+end.connect(sys.argv[1])
+sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
+    let mut game = Command::new("python3");
+    game.args(["-c", script]).arg(socket.path());
+    let game = game.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !socket.is_busy() {
+        assert!(std::time::Instant::now() < until, "it does not come");
+        socket.lines(Duration::from_millis(5));
+    }
+    let other = Order {
+        window: Some("other".to_owned()),
+        ..Order::default()
+    };
+    socket.order(&other).unwrap();
+    socket.lines(Duration::ZERO);
+    assert!(!socket.was_used());
+    // It hears that it is over.
+    let (_, length) = recv(&stand_in, &mut [0; 16][..], RecvFlags::DONTWAIT).unwrap();
+    assert_eq!(length, 0);
+    drop(stand_in);
+    while !socket.was_used() {
+        assert!(std::time::Instant::now() < until, "it is not told");
+        socket.lines(Duration::from_millis(5));
+    }
+    let said = game.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(said).unwrap(), "told");
 }
 
 #[test]

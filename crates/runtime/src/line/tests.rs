@@ -100,6 +100,7 @@ fn lines_are_read_as_they_were_written() {
         Line::PlayerWindow(None),
         Line::Shown(true),
         Line::Clipboard("what is copied here goes".into()),
+        Line::Sound("sound follows the default device".into()),
         Line::Shown(false),
         Line::InputGoesTo(":1".into()),
         Line::InputKeptBack(Some("covered".into())),

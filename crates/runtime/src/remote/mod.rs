@@ -12,8 +12,8 @@
 //! one question (whether a device may come in, what the figures are), or the host's sound; when it closes, it is over.
 //!
 //! The application waits for nobody out there. Frames leave from the thread that each subscriber has anyway; one that
-//! the other end is slow to take misses frames by the rules that hold for all of them. The sockets' buffers are the
-//! only queues.
+//! the other end is slow to take misses frames by the rules that hold for all of them: what waits for that thread, as
+//! the subscriber's `Intake` bounds it, and the sockets' buffers are the only queues.
 
 mod channel;
 mod host;

@@ -10,9 +10,10 @@ use openuvr_proto::control::negotiate::{Refusal, Role};
 use openuvr_proto::host::{Grant, InputRefused};
 use openuvr_proto::id::{FrameId, InputSeq};
 use openuvr_proto::input::event::InputEvent;
-use openuvr_proto::send::subscriber::{Feedback, Progress, Slice, Subscriber};
+use openuvr_proto::send::key_frame::OBSERVER_BUDGET;
+use openuvr_proto::send::subscriber::{Feedback, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::send::update::Update;
-use openuvr_proto::time::PeerInstant;
+use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
 
@@ -26,6 +27,9 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
 /// How soon something is said again that found no room.
 const AGAIN: Duration = Duration::from_millis(5);
+
+/// How soon a key frame is asked for again: no wish for one is kept for longer (`proto::send::key_frame`).
+const ASK_AGAIN: Duration = OBSERVER_BUDGET;
 
 /// What its caller and its thread share.
 pub(super) struct Subscription {
@@ -48,6 +52,8 @@ pub(super) struct Calls {
     came: (u16, usize),
     /// It needs a key frame.
     broken: bool,
+    /// When it asked for one last.
+    asked: Instant,
     over: bool,
 }
 
@@ -72,6 +78,7 @@ impl Subscription {
             open: None,
             came: (0, 0),
             broken: false,
+            asked: Instant::default(),
             over: false,
         };
         (subscription, calls)
@@ -161,6 +168,8 @@ impl Calls {
         match told {
             HostMessage::Begin(now, frame) => {
                 let name = frame.header.frame;
+                self.ask_again(now, &frame);
+                let subscriber = &mut self.subscriber;
                 if let Some(cut_off) = self.open.take() {
                     let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
                     subscriber.dropped(now, cut_off, stage, why);
@@ -223,14 +232,25 @@ impl Calls {
                 Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
                 Progress::Missed => {
                     self.broken = true;
-                    let wish = Feedback::KeyFrame {
-                        last_good: FrameId::NONE,
-                        newest: frame,
-                    };
-                    self.subscription.tell(&GatewayMessage::Feedback(wish));
+                    self.ask(clock::now(), frame);
                     return;
                 }
             }
+        }
+    }
+
+    /// Asks for a key frame.
+    fn ask(&mut self, now: Instant, newest: FrameId) {
+        self.asked = now;
+        let last_good = FrameId::NONE;
+        let wish = Feedback::KeyFrame { last_good, newest };
+        self.subscription.tell(&GatewayMessage::Feedback(wish));
+    }
+
+    /// A frame comes that builds on a missed one: a wish that found no room is said again.
+    fn ask_again(&mut self, now: Instant, frame: &Frame) {
+        if self.broken && !frame.header.is_key() && now.since(self.asked) >= ASK_AGAIN {
+            self.ask(now, frame.header.frame);
         }
     }
 }

@@ -222,3 +222,37 @@ fn hosts_are_remembered_by_address() {
     assert_eq!(again.key("[2001:db8::1]:4433"), Some(key(2)));
     assert_eq!(again.hosts.len(), 2);
 }
+
+#[test]
+fn a_file_that_lost_its_content_is_damage_and_no_empty_list() {
+    let temp = TempDir::new();
+    let mut store = DeviceStore::open(&temp.0).unwrap();
+    store.pair(key(1), &name("attic"), 1).unwrap();
+    store.set_allowed("attic", false).unwrap();
+    let mut hosts = HostStore::open(&temp.0).unwrap();
+    hosts.remember("desk", key(2)).unwrap();
+    let devices = temp.0.join("devices.toml");
+    let whole = fs::read_to_string(&devices).unwrap();
+    let comment = whole.lines().next().unwrap();
+    for lost in ["", "\n\n", comment, "[other]\n"] {
+        for file in ["devices.toml", "hosts.toml"] {
+            fs::write(temp.0.join(file), lost).unwrap();
+        }
+        // One that runs keeps what it has read, and says so once.
+        let why = store.refresh().unwrap_err().to_string();
+        assert!(why.contains("devices.toml:"), "{why}");
+        store.refresh().unwrap();
+        let id = ClientId::of(&key(1));
+        assert_eq!(store.standing(&id), DeviceStatus::Forbidden(key(1)));
+        // One that begins does not begin with nobody forbidden, and nothing is written over it.
+        assert!(DeviceStore::open(&temp.0).is_err());
+        assert!(store.pair(key(3), &name("cellar"), 2).is_err());
+        assert!(HostStore::open(&temp.0).is_err());
+        assert!(hosts.remember("desk", key(4)).is_err());
+        assert_eq!(fs::read_to_string(&devices).unwrap(), lost);
+    }
+    // The last device that is forgotten leaves an empty list.
+    fs::write(&devices, &whole).unwrap();
+    store.forget("attic").unwrap();
+    assert!(DeviceStore::open(&temp.0).unwrap().devices().is_empty());
+}

@@ -10,6 +10,7 @@ use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::{InputRefused, SubscribeRequest};
 use openuvr_proto::input::event::{InputEvent, KeyCode};
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
@@ -110,6 +111,38 @@ fn outside_arrives_what_the_encoder_made() {
         .windows(2)
         .filter(|two| two[1].0.header.frame.0 == two[0].0.header.frame.0 + 1);
     assert!(whole.count() > 30, "most follow each other");
+}
+
+#[test]
+fn a_recorder_outside_that_was_stopped_has_every_frame() {
+    let it = Outside::start("stopped-outside");
+    let (far, there) = Writer::new();
+    let (go, told) = sync_channel::<()>(1);
+    let (reached, at_a_slice) = sync_channel(MOST);
+    let mut slices = 0;
+    let stopped = Bad(far, move || {
+        slices += 1;
+        if slices == 3 {
+            let _ = reached.send(());
+            let _ = told.recv();
+        }
+    });
+    let request = SubscribeRequest {
+        intake: Intake::Complete,
+        ..observer("far")
+    };
+    it.remote.subscribe(request, Box::new(stopped)).unwrap();
+    at_a_slice.recv_timeout(TIMEOUT).expect("its third slice");
+    // More than the sockets between both hold: the rest waits in the application's process.
+    it.player.see(240);
+    go.send(()).expect("it listens");
+    let frames: Vec<_> = (0..300)
+        .map(|_| there.recv_timeout(TIMEOUT).expect("a frame"))
+        .collect();
+    let names = frames.iter().map(|(frame, _)| frame.header.frame.0);
+    let names: Vec<u32> = names.collect();
+    let follow = names.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    assert!(follow, "{names:?}");
 }
 
 #[test]

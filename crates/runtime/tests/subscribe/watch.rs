@@ -5,8 +5,12 @@ use std::sync::mpsc::sync_channel;
 use openuvr_media::barcode;
 use openuvr_media::codec::Codec;
 use openuvr_media::decode::{self, Chunk};
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::FrameId;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::subscriber::Feedback;
+use openuvr_proto::trace::Outcome;
 use openuvr_runtime::host::Notice;
 
 use super::support::stalls::Stalls;
@@ -114,6 +118,58 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     assert!(!keys.is_empty() && keys.iter().all(|key| *key), "{keys:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
     // It blocks again, and the host stops all the same.
+}
+
+/// A subscriber that stops at its third slice until the player has seen `pictures` more; whatever it had to wait for,
+/// it has every frame then, and the ledger says that all of them left.
+fn stopped_for(name: &str, pictures: usize) {
+    let Streaming { host, player, .. } = &start(name);
+    let notices = host.notices();
+    let (writer, written) = Writer::new();
+    let (go, told) = sync_channel::<()>(1);
+    let (reached, at_a_slice) = sync_channel(MOST);
+    let mut slices = 0;
+    let stopped = Bad(writer, move || {
+        slices += 1;
+        if slices == 3 {
+            let _ = reached.send(());
+            let _ = told.recv();
+        }
+    });
+    let request = SubscribeRequest {
+        intake: Intake::Complete,
+        ..SubscribeRequest::new(Role::Observer, "recorder")
+    };
+    let (id, _) = host.subscribe(request, Box::new(stopped)).unwrap();
+    at_a_slice.recv_timeout(TIMEOUT).expect("its third slice");
+    player.see(pictures);
+    go.send(()).expect("it listens");
+    let next = || written.recv_timeout(TIMEOUT).expect("a frame");
+    let frames: Vec<Written> = std::iter::repeat_with(next).take(pictures + 60).collect();
+    let names: Vec<u32> = frames
+        .iter()
+        .map(|(frame, _)| frame.header.frame.0)
+        .collect();
+    let follow = names.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    assert!(follow, "{names:?}");
+    assert_eq!(decoded(&frames).len(), frames.len());
+    // One outcome for each, also for those that waited longer than reports may take.
+    let mut left = Vec::new();
+    while left.last() != names.last() {
+        match notices.next(TIMEOUT).expect("a notice") {
+            Notice::Record(record) if record.subscriber == id && record.frame.0 >= names[0] => {
+                assert_eq!(record.outcome, Outcome::Left, "{}", record.frame.0);
+                left.push(record.frame.0);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(left, names);
+}
+
+#[test]
+fn a_recorder_that_was_stopped_for_seconds_has_every_frame() {
+    stopped_for("stopped", 180);
 }
 
 #[test]

@@ -167,13 +167,19 @@ pub(crate) fn because(code: xr::Result, words: &'static CStr) -> xr::Result {
     code
 }
 
-/// The call has ended with this error: the application's debugger is told.
-pub(crate) fn tell(function: &CStr, code: xr::Result) {
+/// The call has ended with this error: the application's debugger is told. What is wrong, and the error's name.
+pub(crate) fn tell(function: &CStr, code: xr::Result) -> (&'static CStr, &'static CStr) {
     let about = ABOUT.replace(About::NOTHING);
     let to = of(about.instance);
     if !to.is_empty() {
         send(&to, &failure(function, code, &about));
     }
+    (words_of(code, &about), words::name(code))
+}
+
+/// What is wrong.
+fn words_of(code: xr::Result, about: &About) -> &'static CStr {
+    about.words.unwrap_or_else(|| words::usual(code))
 }
 
 /// The same for a messenger that is there for one call only.
@@ -188,7 +194,7 @@ fn failure<'a>(function: &'a CStr, code: xr::Result, about: &About) -> Message<'
         kind,
         id: words::name(code),
         function,
-        words: about.words.unwrap_or_else(|| words::usual(code)),
+        words: words_of(code, about),
         objects: about
             .handle
             .map(|(kind, handle)| Object {

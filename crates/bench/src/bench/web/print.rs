@@ -104,7 +104,7 @@ pub(super) fn print(found: &Found) {
 fn one(browser: &Browser) {
     println!("\n{}: by stage, ms", browser.name);
     for step in &browser.steps {
-        let name = format!("{} -> {}", step.from, step.to);
+        let name = format!("{} -> {}{}", step.from, step.to, step.bound());
         all(&name, Some(step.ms));
     }
     all("key: made -> the page has it", browser.page_ms);

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of an answer at most: a list of thousands of sessions.
 const LONGEST: u64 = 4 << 20;
 
+/// Cookies that are taken of one answer: a log-in sets two.
+const MOST_COOKIES: usize = 4;
+
 /// What requests but GET carry beside the cookie.
 const CSRF: &str = "x-openuvr-csrf";
 
@@ -46,8 +49,8 @@ pub(super) struct Http {
 pub(super) struct Answer {
     /// The status of HTTP.
     pub(super) status: u16,
-    /// The cookie that it set, `NAME=VALUE`.
-    pub(super) cookie: Option<String>,
+    /// The cookies that it set, `NAME=VALUE`.
+    pub(super) cookies: Vec<String>,
     body: Vec<u8>,
 }
 
@@ -118,14 +121,14 @@ impl Http {
             None => self.agent.run(request.body(())?),
         };
         let mut answer = answered.map_err(|why| self.failed(&why))?;
-        let set = answer.headers().get("set-cookie");
-        let cookie = set.and_then(|set| set.to_str().ok());
-        let cookie = cookie.map(|set| set.split(';').next().unwrap_or_default().to_owned());
+        let set = answer.headers().get_all("set-cookie").iter();
+        let set = set.filter_map(|set| set.to_str().ok()?.split(';').next());
+        let cookies = set.take(MOST_COOKIES).map(str::to_owned).collect();
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
         Ok(Answer {
             status,
-            cookie,
+            cookies,
             body: body.map_err(|why| self.failed(&why))?,
         })
     }

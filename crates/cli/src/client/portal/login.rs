@@ -40,6 +40,10 @@ struct Me {
 struct Kept {
     user: String,
     cookie: String,
+    /// By which the portal knows this client when it logs in again: strangers who guess at the account don't keep it
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
     /// The certificate's, where the person gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
@@ -65,6 +69,7 @@ impl LogIn {
         {
             return Ok(login);
         }
+        let device = kept.as_ref().and_then(|kept| kept.device.clone());
         let user = match (wanted, kept) {
             (Some(user), _) => user.to_owned(),
             (None, Some(kept)) => kept.user,
@@ -73,15 +78,22 @@ impl LogIn {
         let password = password(config.portal_password_file.as_deref(), &user)?;
         let body = json!({ "name": user, "password": password });
         let http = Http::new(portal, pinned)?;
-        let answer = http.ask("POST", "/api/login", None, Some(&body))?;
+        let known = device.filter(|of| is_cookie(of)).map(|cookie| Credentials {
+            cookie,
+            csrf: String::new(),
+        });
+        let answer = http.ask("POST", "/api/login", known.as_ref(), Some(&body))?;
         let me: Me = answer.done()?;
-        let cookie = answer.cookie.filter(|cookie| is_cookie(cookie));
+        let mut cookies = answer.cookies.into_iter().filter(|of| is_cookie(of));
+        // The log-in's is the first; a portal of an older version sets no other.
+        let cookie = cookies.next();
         let cookie = cookie.ok_or_else(|| anyhow!("{portal} let {user} in and set no cookie"))?;
         all.insert(
             portal.to_string(),
             Kept {
                 user: me.name.clone(),
                 cookie: cookie.clone(),
+                device: cookies.next(),
                 fingerprint: pinned.as_ref().map(CertificateHash::to_string),
             },
         );

@@ -25,9 +25,16 @@ pub const CAPTURE: CaptureBackend = CaptureBackend {
 /// The monitor of the usual sink, in the words of both servers.
 const USUAL: &str = "@DEFAULT_MONITOR@";
 
-/// Records from one device.
+/// The usual source, in the same words.
+const USUAL_SOURCE: &str = "@DEFAULT_SOURCE@";
+
+/// Records from one device, or from what is the usual one at the time.
 pub struct Capture {
+    server: Option<String>,
+    settings: Settings,
     stream: Stream,
+    /// The device that is recorded from, if it is another since [`AudioCapture::poll_device`] was called.
+    moved: Option<String>,
     blocks: Blocks,
     rhythm: Rhythm,
     /// What came together.
@@ -41,26 +48,11 @@ impl Capture {
     /// # Errors
     /// [`AudioError`] if there is no libpulse, no server or no such device.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Capture, AudioError> {
-        // Half a payload: what the server keeps back is on average a quarter of one then. With ADJUST_LATENCY
-        // the sink works in pieces of that length, too.
-        let attributes = BufferAttributes {
-            fragment: bytes(frames_in(settings.frame / 2)),
-            ..BufferAttributes::DEFAULT
-        };
-        let record = |device: &str| {
-            let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
-            Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
-        };
-        let stream = match settings.device.as_deref() {
-            None => record(USUAL)?,
-            Some(device) => match record(&format!("{device}.monitor")) {
-                Ok(stream) => stream,
-                Err(_) => record(device)?,
-            },
-        };
-        tracing::debug!(device = stream.device(), attributes = ?stream.attributes(), "sound is recorded");
         Ok(Capture {
-            stream,
+            server: server.map(str::to_owned),
+            settings: settings.clone(),
+            stream: record(server, settings)?,
+            moved: None,
             blocks: Blocks::new(clock::now()),
             rhythm: Rhythm::default(),
             came: Vec::new(),
@@ -71,6 +63,39 @@ impl Capture {
     #[must_use]
     pub fn device(&self) -> String {
         self.stream.device()
+    }
+
+    /// Goes over to another device where the usual one is followed, and is another or gone.
+    fn follow(&mut self) -> Result<(), AudioError> {
+        let there = self.stream.check();
+        let Some(usual) = usual(&self.settings) else {
+            return there;
+        };
+        let before = self.stream.device();
+        if there.is_ok() {
+            if !self.stream.connection.take_changed() {
+                return Ok(());
+            }
+            let defaults = self.stream.connection.defaults()?;
+            let now = match usual {
+                USUAL_SOURCE => defaults.source,
+                _ => format!("{}.monitor", defaults.sink),
+            };
+            if now == before {
+                return Ok(());
+            }
+        }
+        let stream = record(self.server.as_deref(), &self.settings)?;
+        let device = stream.device();
+        if device == before {
+            // Nothing took the place of one that is gone.
+            return there;
+        }
+        self.stream = stream;
+        self.rhythm = Rhythm::default();
+        let device = device.strip_suffix(".monitor").unwrap_or(&device);
+        self.moved = Some(device.to_owned());
+        Ok(())
     }
 
     /// Takes what the server has sent; `waited`: this thread was woken by it.
@@ -92,6 +117,43 @@ impl Capture {
         arrived(blocks, came, now);
         Ok(())
     }
+}
+
+/// What stands for the usual device in these settings, if they name no other.
+fn usual(settings: &Settings) -> Option<&'static str> {
+    match settings.device.as_deref() {
+        None => Some(USUAL),
+        Some(USUAL_SOURCE) => Some(USUAL_SOURCE),
+        Some(_) => None,
+    }
+}
+
+/// Begins to record.
+fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioError> {
+    // Half a payload: what the server keeps back is on average a quarter of one then. With ADJUST_LATENCY
+    // the sink works in pieces of that length, too.
+    let attributes = BufferAttributes {
+        fragment: bytes(frames_in(settings.frame / 2)),
+        ..BufferAttributes::DEFAULT
+    };
+    let record = |device: &str| {
+        // The server moves no stream: the move is ours, so that it can be told.
+        let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
+        Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
+    };
+    let stream = match (usual(settings), settings.device.as_deref()) {
+        (Some(usual), _) => {
+            let mut stream = record(usual)?;
+            stream.connection.watch_defaults()?;
+            stream
+        }
+        (None, device) => {
+            let device = device.unwrap_or_default();
+            record(&format!("{device}.monitor")).or_else(|_| record(device))?
+        }
+    };
+    tracing::debug!(device = stream.device(), attributes = ?stream.attributes(), "sound is recorded");
+    Ok(stream)
 }
 
 /// Hands on what came together, as one piece: what waited for this thread was not late.
@@ -116,11 +178,11 @@ impl AudioCapture for Capture {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         let mut waited = false;
         loop {
+            self.follow()?;
             self.take(waited)?;
             if let Some(captured) = self.blocks.take(clock::now(), block) {
                 return Ok(AudioEvent::Captured(captured));
             }
-            self.stream.check()?;
             if give_up.is_some_and(|give_up| clock::now() >= give_up) {
                 return Ok(AudioEvent::TimedOut);
             }
@@ -140,6 +202,10 @@ impl AudioCapture for Capture {
                 }
             };
         }
+    }
+
+    fn poll_device(&mut self) -> Option<String> {
+        self.moved.take()
     }
 
     fn counters(&self) -> CaptureCounters {

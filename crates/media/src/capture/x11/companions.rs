@@ -20,6 +20,7 @@ use super::display::Display;
 use super::image::Image;
 use crate::application::{Application, Atoms, WindowScope};
 use crate::capture::CaptureError;
+use crate::pixel_form::PixelForm;
 
 /// Parts that are fetched at most: a menu that others cover has a few.
 const MOST: usize = 64;
@@ -35,6 +36,8 @@ pub(super) struct Companions {
     damage: Option<Damage>,
     /// Where the picture shows them; apart from one another.
     parts: Vec<Area>,
+    /// How the display's own pixels are stored.
+    form: PixelForm,
 }
 
 impl Companions {
@@ -45,6 +48,7 @@ impl Companions {
             stale: true,
             damage: None,
             parts: Vec::new(),
+            form: display.form(display.screen().root_visual)?,
         })
     }
 
@@ -159,6 +163,10 @@ impl Companions {
         covered: Area,
         image: &mut Image,
     ) -> Result<(), ReplyError> {
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        let cells = (self.form).cells(&display.conn, display.screen().default_colormap)?;
         for part in &self.parts {
             let part = part.within(covered).within(Area::whole(image.size()));
             if part.is_empty() {
@@ -175,7 +183,7 @@ impl Companions {
                 side(part.bottom - part.top),
                 !0,
             )?;
-            image.lay(part, &pixels.reply()?.data);
+            image.lay(part, &pixels.reply()?.data, (&self.form, cells.as_slice()));
         }
         Ok(())
     }

@@ -5,11 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection, RequestConnection};
-use x11rb::protocol::xproto::{Screen, Window};
+use x11rb::protocol::xproto::{Screen, Visualid, Window};
 use x11rb::rust_connection::RustConnection;
 
 use crate::capture::CaptureError;
 use crate::clock;
+use crate::pixel_form::PixelForm;
 
 /// An X connection of our own: nobody else reads its events.
 pub(crate) struct Display {
@@ -52,6 +53,11 @@ impl Display {
     /// The screen that the display's name chose.
     pub(crate) fn screen(&self) -> &Screen {
         &self.conn.setup().roots[self.screen]
+    }
+
+    /// How pixels of a visual are stored.
+    pub(crate) fn form(&self, visual: Visualid) -> Result<PixelForm, CaptureError> {
+        PixelForm::of(self.conn.setup(), visual, &self.name).map_err(CaptureError)
     }
 
     pub(crate) fn root(&self) -> Window {

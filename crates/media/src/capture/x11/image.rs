@@ -1,18 +1,20 @@
-//! The persistent picture: the server copies what changed into memory that both share.
+//! The persistent picture: the server copies what changed into memory that both share. What it stores in
+//! another form than ours is converted on its way from there.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
 use x11rb::protocol::shm::{self, ConnectionExt as _};
-use x11rb::protocol::xproto::{Drawable, ImageFormat};
+use x11rb::protocol::xproto::{Colormap, Drawable, ImageFormat};
 
 use super::debounce::Area;
 use super::display::Display;
 use crate::capture::CaptureError;
 use crate::damage::Block;
 use crate::picture::Picture;
+use crate::pixel_form::PixelForm;
 use crate::sys::memory::SharedMemory;
 
-/// Bytes a pixel of the depths 24 and 32.
+/// Bytes a pixel of ours. No form has more.
 const PIXEL: usize = 4;
 
 /// One whole picture in a MIT-SHM segment, and a second one for parts: the server packs the rows of
@@ -20,6 +22,7 @@ const PIXEL: usize = 4;
 #[derive(Debug)]
 pub(super) struct Image {
     size: Size,
+    form: PixelForm,
     picture: Segment,
     part: Segment,
     whole: bool,
@@ -33,8 +36,12 @@ struct Segment {
 }
 
 impl Image {
-    /// An empty picture of `size`.
-    pub(super) fn new(display: &Display, size: Size) -> Result<Image, CaptureError> {
+    /// An empty picture of `size`, of pixels that the server stores like this.
+    pub(super) fn new(
+        display: &Display,
+        size: Size,
+        form: PixelForm,
+    ) -> Result<Image, CaptureError> {
         let fail = |what: &dyn std::fmt::Display| {
             CaptureError(format!(
                 "{}: can't share a {size} picture with the X server: {what}",
@@ -60,6 +67,7 @@ impl Image {
         };
         Ok(Image {
             size,
+            form,
             picture: segment()?,
             // Memory that is never written to takes none.
             part: segment()?,
@@ -74,19 +82,20 @@ impl Image {
         let _ = display.conn.shm_detach(self.part.id);
     }
 
-    /// Copies `block`, a part of the picture, from `drawable`, where the picture begins at `origin`.
-    /// Returns the request's sequence number: what the server drew before it, is in.
+    /// Copies `block`, a part of the picture, from `drawable`, where the picture begins at `origin` and
+    /// pixels may be cells of `colormap`. Returns the request's sequence number: what the server drew before it, is in.
     pub(super) fn fetch(
         &mut self,
         display: &Display,
-        drawable: Drawable,
+        (drawable, colormap): (Drawable, Colormap),
         origin: (i16, i16),
         block: &Block,
     ) -> Result<u64, ReplyError> {
         let stride = self.size.width as usize * PIXEL;
         let wide = block.columns.len() == self.size.width as usize;
         // Whole rows come to their place at once.
-        let (segment, offset) = match wide {
+        let at_once = wide && self.form.is_bgrx();
+        let (segment, offset) = match at_once {
             true => (self.picture.id, block.rows.start as usize * stride),
             false => (self.part.id, 0),
         };
@@ -106,27 +115,32 @@ impl Image {
         )?;
         let sequence = cookie.sequence_number();
         cookie.reply()?;
-        if !wide {
-            self.place(block);
+        if !at_once {
+            self.place(block, &self.form.cells(&display.conn, colormap)?);
         }
         self.whole |= wide && block.rows.len() == self.size.height as usize;
         Ok(sequence)
     }
 
     /// Brings a part to its place in the picture.
-    fn place(&mut self, block: &Block) {
+    fn place(&mut self, block: &Block, cells: &[[u8; 3]]) {
         let stride = self.size.width as usize * PIXEL;
         let columns = block.columns.start as usize * PIXEL..block.columns.end as usize * PIXEL;
         let rows = block.rows.start as usize..block.rows.end as usize;
         let places = self.picture.memory.bytes_mut().chunks_exact_mut(stride);
-        let part = self.part.memory.bytes().chunks_exact(columns.len());
+        let part = (self.form).rows(self.part.memory.bytes(), block.columns.len());
         for (to, from) in places.skip(rows.start).take(rows.len()).zip(part) {
-            to[columns.clone()].copy_from_slice(from);
+            self.form.convert(cells, from, &mut to[columns.clone()]);
         }
     }
 
-    /// Puts `pixels`, row by row without gaps, where `area` is.
-    pub(super) fn lay(&mut self, area: Area, pixels: &[u8]) {
+    /// Puts `pixels`, which are stored like this, where `area` is.
+    pub(super) fn lay(
+        &mut self,
+        area: Area,
+        pixels: &[u8],
+        (form, cells): (&PixelForm, &[[u8; 3]]),
+    ) {
         let stride = self.size.width as usize * PIXEL;
         let number = |n: i32| usize::try_from(n).unwrap_or(0);
         let (left, top) = (number(area.left) * PIXEL, number(area.top));
@@ -136,9 +150,9 @@ impl Image {
             .memory
             .bytes_mut()
             .chunks_exact_mut(stride.max(1));
-        for (row, pixels) in rows.skip(top).zip(pixels.chunks_exact(width.max(1))) {
+        for (row, pixels) in rows.skip(top).zip(form.rows(pixels, width / PIXEL)) {
             if let Some(row) = row.get_mut(left..left + width) {
-                row.copy_from_slice(pixels);
+                form.convert(cells, pixels, row);
             }
         }
     }
@@ -146,6 +160,11 @@ impl Image {
     /// What was fetched is too old: there is no picture until all rows are fetched again.
     pub(super) fn forget(&mut self) {
         self.whole = false;
+    }
+
+    /// How the server stores its pixels.
+    pub(super) const fn form(&self) -> &PixelForm {
+        &self.form
     }
 
     pub(super) const fn size(&self) -> Size {

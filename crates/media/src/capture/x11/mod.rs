@@ -50,6 +50,7 @@ use super::{Capture, CaptureError, CaptureEvent, Waker};
 use crate::clock;
 use crate::damage::Block;
 use crate::picture::Picture;
+use crate::pixel_form::PixelForm;
 
 /// What to capture.
 #[derive(Clone, Debug)]
@@ -138,8 +139,8 @@ pub struct X11Capture {
 /// gives its picture as it is.
 ///
 /// # Errors
-/// [`CaptureError`] in one line if the display can't be reached, lacks an extension or isn't a
-/// display of 24 bit pixels on this machine, or if the window or region isn't there.
+/// [`CaptureError`] in one line if the display can't be reached, lacks an extension, isn't on this
+/// machine or stores pixels in a way that is not supported, or if the window or region isn't there.
 pub fn open(target: &Target) -> Result<X11Capture, CaptureError> {
     open_while(target, &mut || true)
 }
@@ -166,8 +167,6 @@ impl X11Capture {
             needs.push("Composite");
         }
         let display = Display::open(target.display.as_deref(), &needs)?;
-        crate::display::check_pixels(display.conn.setup(), display.screen(), &display.name)
-            .map_err(CaptureError)?;
         let surface = Surface::open(&display, &target.what, goes_on)?;
         let damage = watch(&display, &surface, &target.what)?;
         let companions = (surface.window().is_some()).then(|| Companions::new(&display));
@@ -177,7 +176,7 @@ impl X11Capture {
         let size = surface.size().unwrap_or_default();
         let (x, y) = surface.place().unwrap_or_default();
         let mut capture = X11Capture {
-            image: Image::new(&display, size)?,
+            image: Image::new(&display, size, form_of(&display, &surface)?)?,
             debounce: DamageDebounce::new(size),
             pace: Pace::unlimited(),
             waker: Waker::new()?,
@@ -299,12 +298,13 @@ impl X11Capture {
         self.forget_all(size);
         // It is about to be painted.
         self.debounce.damaged(clock::now(), Area::EMPTY);
-        if size == self.image.size() {
-            return Ok(None);
+        let form = form_of(&self.display, &self.surface)?;
+        let resized = size != self.image.size();
+        if resized || form != *self.image.form() {
+            let image = Image::new(&self.display, size, form)?;
+            std::mem::replace(&mut self.image, image).release(&self.display);
         }
-        let image = Image::new(&self.display, size)?;
-        std::mem::replace(&mut self.image, image).release(&self.display);
-        Ok(Some(CaptureEvent::Resized(size)))
+        Ok(resized.then_some(CaptureEvent::Resized(size)))
     }
 
     /// Looks for menus and dialogs in front of the window, if something came or went there.
@@ -372,7 +372,9 @@ impl X11Capture {
 
     /// Brings what was damaged into the picture. `false` if the target has changed meanwhile.
     fn fetch(&mut self) -> Result<bool, CaptureError> {
-        let Some((drawable, origin)) = self.surface.pixels() else {
+        let (Some((drawable, origin)), Some((_, colormap))) =
+            (self.surface.pixels(), self.surface.visual())
+        else {
             self.pace.cancel();
             return Ok(false);
         };
@@ -382,7 +384,8 @@ impl X11Capture {
             return Ok(false);
         };
         let known = self.image.picture().is_some();
-        match self.image.fetch(&self.display, drawable, origin, &block) {
+        let from = (drawable, colormap);
+        match self.image.fetch(&self.display, from, origin, &block) {
             Ok(request) => {
                 self.paint_companions(covered)?;
                 self.changed = known.then_some(block);
@@ -465,6 +468,12 @@ impl X11Capture {
         // While the next frame is painted, the held one's time doesn't count.
         Ok(Step::Wait(self.debounce.due().or(self.pace.due())))
     }
+}
+
+/// How the pixels of what is captured are stored.
+fn form_of(display: &Display, surface: &Surface) -> Result<PixelForm, CaptureError> {
+    let visual = surface.visual().map(|(visual, _)| visual);
+    display.form(visual.unwrap_or(display.screen().root_visual))
 }
 
 /// Has the server report damage of what is captured.

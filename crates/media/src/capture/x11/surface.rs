@@ -6,8 +6,8 @@ use x11rb::errors::ReplyError;
 use x11rb::protocol::Event;
 use x11rb::protocol::composite::{ConnectionExt as _, Redirect};
 use x11rb::protocol::xproto::{
-    ChangeWindowAttributesAux, ConnectionExt as _, Drawable, EventMask, MapState, Pixmap,
-    Rectangle, Window,
+    ChangeWindowAttributesAux, Colormap, ConnectionExt as _, Drawable, EventMask, MapState, Pixmap,
+    Rectangle, Visualid, Window,
 };
 
 use super::debounce::Area;
@@ -43,6 +43,9 @@ struct Shown {
     /// The picture's first pixel on the display.
     place: (i32, i32),
     size: Size,
+    /// How its pixels are stored, and the colour map that they are shown with.
+    visual: Visualid,
+    colormap: Colormap,
 }
 
 /// What an X event means for the surface.
@@ -258,6 +261,11 @@ impl Surface {
         self.shown.map(|s| (s.drawable, s.origin))
     }
 
+    /// The visual of its pixels, and the colour map that they are shown with.
+    pub(super) fn visual(&self) -> Option<(Visualid, Colormap)> {
+        self.shown.map(|s| (s.visual, s.colormap))
+    }
+
     /// The picture's first pixel on the display.
     pub(super) fn place(&self) -> Option<(i32, i32)> {
         self.shown.map(|s| s.place)
@@ -302,6 +310,9 @@ fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, 
     if cut.is_empty() {
         return Ok(None);
     }
+    // A program may have installed a colour map of its own.
+    let installed = display.conn.list_installed_colormaps(root)?.reply()?;
+    let colormap = installed.cmaps.first().copied();
     // The root's sides fit in 16 bits, so the corner does.
     let corner = |n| i16::try_from(n).unwrap_or(i16::MAX);
     Ok(Some(Shown {
@@ -312,6 +323,8 @@ fn look_at_root(display: &Display, part: Option<Area>) -> Result<Option<Shown>, 
             (cut.right - cut.left).unsigned_abs(),
             (cut.bottom - cut.top).unsigned_abs(),
         ),
+        visual: display.screen().root_visual,
+        colormap: colormap.unwrap_or(display.screen().default_colormap),
     }))
 }
 
@@ -323,7 +336,8 @@ fn look_at_window(
 ) -> Result<Option<Shown>, ReplyError> {
     let conn = &display.conn;
     *top = top_of(display, id)?;
-    if conn.get_window_attributes(id)?.reply()?.map_state != MapState::VIEWABLE {
+    let attributes = conn.get_window_attributes(id)?.reply()?;
+    if attributes.map_state != MapState::VIEWABLE {
         return Ok(None);
     }
     let Ok(named) = conn.generate_id() else {
@@ -341,6 +355,8 @@ fn look_at_window(
         origin: (border, border),
         place: place_of(display, id)?,
         size: Size::new(inner(now.width), inner(now.height)),
+        visual: attributes.visual,
+        colormap: attributes.colormap,
     }))
 }
 

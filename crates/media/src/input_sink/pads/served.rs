@@ -32,6 +32,9 @@ use crate::pad::requests::{LENGTH, Request};
 use crate::pad::{DEVICES, FIRST_EVENT, MAX_DEVICES, SOCKETS};
 use crate::waker::Waker;
 
+/// How soon a reader is let in again that found no descriptor left (a guess).
+const LET_IN_AGAIN: Duration = Duration::from_millis(100);
+
 /// `SYN_DROPPED`.
 const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
 const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
@@ -80,6 +83,8 @@ struct Device {
     readers: Vec<Reader>,
     /// It was there before, and is not ours to remove.
     seat: bool,
+    /// The last reader that came could not be let in for want of descriptors.
+    lacks_descriptors: bool,
 }
 
 struct Reader {
@@ -121,6 +126,7 @@ impl Served {
                 listener,
                 readers: Vec::new(),
                 seat: true,
+                lacks_descriptors: false,
             };
             state.devices.insert(number, device);
         }
@@ -160,6 +166,7 @@ impl Served {
             listener: Arc::new(listener),
             readers: Vec::new(),
             seat: false,
+            lacks_descriptors: false,
         };
         state.devices.insert(number, device);
         drop(state);
@@ -213,7 +220,7 @@ impl Served {
         if let Some(asked) = self.hear() {
             return Some(asked);
         }
-        let fds = self.lock().fds();
+        let (fds, timeout) = self.lock().fds(timeout);
         let mut polled: Vec<PollFd<'_>> = fds
             .iter()
             .map(|(fd, flags)| PollFd::new(fd, *flags))
@@ -293,11 +300,15 @@ impl Drop for Served {
 }
 
 impl State {
-    /// What to wait for.
-    fn fds(&self) -> Vec<(Arc<OwnedFd>, PollFlags)> {
-        let mut fds = Vec::new();
+    /// What to wait for, and how long: where a reader waits that can't be let in now, its listener is readable all
+    /// the time, and is looked at again after a while.
+    fn fds(&self, timeout: Option<Duration>) -> (Vec<(Arc<OwnedFd>, PollFlags)>, Option<Duration>) {
+        let (mut fds, mut timeout) = (Vec::new(), timeout);
         for device in self.devices.values() {
-            fds.push((device.listener.clone(), PollFlags::IN));
+            match device.lacks_descriptors {
+                false => fds.push((device.listener.clone(), PollFlags::IN)),
+                true => timeout = Some(timeout.map_or(LET_IN_AGAIN, |span| span.min(LET_IN_AGAIN))),
+            }
             for reader in &device.readers {
                 let room = match reader.behind {
                     true => PollFlags::OUT,
@@ -306,7 +317,7 @@ impl State {
                 fds.push((reader.fd.clone(), PollFlags::IN | room));
             }
         }
-        fds
+        (fds, timeout)
     }
 }
 
@@ -314,7 +325,15 @@ impl Device {
     /// Lets in who has opened it.
     fn admit(&mut self, numbers: &mut u64) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        while let Ok(fd) = accept_with(&self.listener, flags) {
+        self.lacks_descriptors = false;
+        loop {
+            let fd = match accept_with(&self.listener, flags) {
+                Ok(fd) => fd,
+                Err(why) => {
+                    self.lacks_descriptors = matches!(why, Errno::MFILE | Errno::NFILE);
+                    return;
+                }
+            };
             if self.readers.len() == MAX_READERS {
                 continue;
             }

@@ -4,12 +4,13 @@
 //! server's layout would not make of it: then that character is typed by another key, with
 //! modifiers changed while it is held, or by a key code bound to it for the session. A command (Ctrl
 //! and a letter) goes to the key that has the letter here. The pointer
-//! is the server's own. Auto-repeat is the server's own too.
+//! is the server's own. Auto-repeat is the server's own too, but for `repeat`.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
 mod bindings;
 mod held;
+mod repeat;
 mod target;
 #[cfg(test)]
 #[cfg(feature = "client")]
@@ -34,6 +35,7 @@ use crate::keyboard::keymap::COMMAND;
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
 use bindings::Bindings;
 pub use held::release_held;
+use repeat::Repeat;
 use target::{InputTarget, Target};
 use typing::Typing;
 
@@ -48,6 +50,7 @@ pub struct Xtest {
     held: BTreeMap<KeyCode, u8>,
     buttons: BTreeSet<u8>,
     borrowed: Borrowed,
+    repeat: Repeat,
     /// Wheel movement of less than a notch that was not clicked yet, in 1/120 notch.
     wheel: (i32, i32),
     viewport: (i32, i32, Size),
@@ -104,6 +107,7 @@ impl Xtest {
             held: BTreeMap::new(),
             buttons: BTreeSet::new(),
             borrowed: Borrowed::default(),
+            repeat: Repeat::default(),
             wheel: (0, 0),
             viewport: (0, 0, size),
             target: Target::default(),
@@ -186,6 +190,7 @@ impl Xtest {
         }
         self.key(keycode, true)?;
         self.held.insert(code, keycode);
+        self.repeat.pressed(keycode);
         Ok(())
     }
 
@@ -242,6 +247,7 @@ impl Xtest {
         self.give_back()?;
         match self.held.remove(&code) {
             Some(keycode) if !self.held.values().any(|held| *held == keycode) => {
+                self.repeat.released(keycode);
                 self.key(keycode, false)
             }
             _ => Ok(()),
@@ -337,6 +343,7 @@ impl Xtest {
             .into_values()
             .chain(borrowed.pressed)
             .collect();
+        self.repeat = Repeat::default();
         for keycode in keys {
             self.key(keycode, false)?;
         }
@@ -381,6 +388,14 @@ impl InputSink for Xtest {
 
     fn release_all(&mut self) -> Result<(), InputError> {
         self.let_all_go()
+    }
+
+    fn let_repeat(&mut self, may: bool) -> Result<(), InputError> {
+        let changed = match may {
+            true => self.repeat.resume(&self.conn),
+            false => self.repeat.stop(&self.conn),
+        };
+        changed.map_err(|cause| self.gone(&cause))
     }
 
     fn set_viewport(&mut self, x: i32, y: i32, size: Size) {

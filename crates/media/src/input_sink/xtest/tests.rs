@@ -520,3 +520,79 @@ fn a_grabbing_window_manager_sees_the_button_go_up() {
     assert!(matches!(last, Some(Event::ButtonRelease(_))), "{events:?}");
     drop(xvfb);
 }
+
+/// How often a key went down.
+fn presses(events: &[Event]) -> usize {
+    let press = |event: &&Event| matches!(event, Event::KeyPress(_));
+    events.iter().filter(press).count()
+}
+
+#[test]
+fn a_key_that_is_stopped_repeats_when_it_may_again() {
+    let Some((xvfb, listener, mut sink)) = setup(&["us"]) else {
+        return;
+    };
+    let rate = ["-display", &xvfb.display, "r", "rate", "150", "100"];
+    let set = std::process::Command::new("xset").args(rate).status();
+    if !set.is_ok_and(|status| status.success()) {
+        return crate::xvfb::skip("xset is not installed");
+    }
+    let before = sink
+        .conn
+        .xkb_get_controls(CORE_KEYBOARD)
+        .unwrap()
+        .reply()
+        .unwrap();
+    sink.apply(&key(30, Some('a'), true)).unwrap();
+    sink.let_repeat(false).unwrap();
+    assert_eq!(presses(&listener.all(&sink)), 1);
+    // A server that goes on repeats 50 times.
+    std::thread::sleep(Duration::from_millis(650));
+    assert_eq!(presses(&listener.all(&sink)), 0);
+    let after = sink
+        .conn
+        .xkb_get_controls(CORE_KEYBOARD)
+        .unwrap()
+        .reply()
+        .unwrap();
+    assert_eq!(before.per_key_repeat, after.per_key_repeat);
+    sink.let_repeat(true).unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    let mut repeated = 0;
+    while repeated < 5 && std::time::Instant::now() < end {
+        repeated += presses(&listener.all(&sink));
+    }
+    assert!(repeated >= 5, "{repeated}");
+    sink.apply(&key(30, None, false)).unwrap();
+    listener.all(&sink);
+    listener.assert_nothing_pressed();
+    // What was released meanwhile is not pressed again.
+    sink.apply(&key(30, Some('a'), true)).unwrap();
+    sink.let_repeat(false).unwrap();
+    sink.apply(&key(30, None, false)).unwrap();
+    sink.let_repeat(true).unwrap();
+    listener.all(&sink);
+    listener.assert_nothing_pressed();
+}
+
+#[test]
+fn a_character_without_a_key_is_typed() {
+    let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
+        return;
+    };
+    for ch in "Gr\u{fc}\u{df}e \u{20ac}".chars() {
+        for pressed in [true, false] {
+            let event = InputEvent::Key {
+                code: KeyCode::NONE,
+                text: pressed.then_some(ch),
+                pressed,
+            };
+            sink.apply(&event).unwrap();
+        }
+    }
+    assert_eq!(
+        listener.text(&listener.all(&sink)),
+        "Gr\u{fc}\u{df}e \u{20ac}"
+    );
+    listener.assert_nothing_pressed();
+}

@@ -6,8 +6,10 @@
 //!
 //! Keys are told by their position alone while the mouse is grabbed, or if the person or the host's
 //! application wants it so; else with the character that they type, also that of a dead key or a
-//! compose sequence, whose own keys are not told.
+//! compose sequence, whose own keys are not told. A key without a place on a keyboard is told by its
+//! character alone.
 
+mod already_held;
 mod grab;
 mod shortcuts;
 #[cfg(test)]
@@ -31,12 +33,13 @@ use x11rb::rust_connection::RustConnection;
 use super::{InputSource, SourceError, SourceEvent};
 use crate::keyboard::compose::{Composer, Step};
 use crate::keyboard::keymap::{COMMAND, LOCK, symbol_of};
-use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard};
+use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard, codes};
 use crate::window::painter::Painter;
 use crate::window::placement::Placement;
 use crate::window::scene::{Scene, Stage};
 use crate::window::toplevel::Window;
 use crate::window::{WindowConfig, WindowError};
+use already_held::AlreadyHeld;
 use grab::Grab;
 use shortcuts::{Action, HELD};
 pub use shortcuts::{SHORTCUTS, Shortcut};
@@ -59,6 +62,8 @@ pub struct X11InputSource {
     /// time it goes up; and keys of our own combinations.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
+    /// Keys that went down before the window had the keyboard.
+    already_held: AlreadyHeld,
     /// The focus was lost, and is not back.
     away: bool,
     composer: Composer,
@@ -102,6 +107,7 @@ impl X11InputSource {
             declined: false,
             down: BTreeMap::new(),
             swallowed: BTreeSet::new(),
+            already_held: AlreadyHeld::default(),
             away: false,
             composer: Composer::of_locale(),
             chosen: config.keys,
@@ -157,6 +163,13 @@ impl X11InputSource {
                 }
                 return self.follow_wish();
             }
+            // Behind each FocusIn and EnterNotify.
+            Event::KeymapNotify(event) => {
+                let known = |keycode: &u8| {
+                    self.down.contains_key(keycode) || self.swallowed.contains(keycode)
+                };
+                self.already_held = AlreadyHeld::of(&event.keys, known);
+            }
             Event::FocusOut(event) if loses_keys(event.detail) => {
                 return self.focus_out(event.mode);
             }
@@ -209,18 +222,36 @@ impl X11InputSource {
         if self.down.contains_key(&keycode) || self.swallowed.contains(&keycode) {
             return Ok(());
         }
+        self.already_held.forget(keycode);
+        let [state, group] = u16::from(event.state).to_le_bytes();
+        // Bits 13 and 14 of the state are the group (XKB section 11.1.1).
+        let group = (group >> 5) & 3;
         let Some(code) = self.keyboard.code(keycode) else {
+            self.press_already_held(state);
+            self.type_without_key(keycode, state, group);
             return Ok(());
         };
-        let [state, group] = u16::from(event.state).to_le_bytes();
         if state & HELD == HELD
             && let Some(own) = shortcuts::own(code)
         {
             self.swallowed.insert(keycode);
             return self.own(own);
         }
-        // Bits 13 and 14 of the state are the group (XKB section 11.1.1).
-        let group = (group >> 5) & 3;
+        self.press_already_held(state);
+        if self.keys() == Keys::Symbol
+            && let Some(symbol) = self.keyboard.map.symbol(keycode, state, group)
+            && let Some(other) = codes::without_num_lock(symbol)
+        {
+            // What NumLock makes of a keypad's key here it need not make of it there.
+            match other {
+                Some(code) => {
+                    self.down.insert(keycode, code);
+                    self.send(key(code, None, true));
+                }
+                None => _ = self.swallowed.insert(keycode),
+            }
+            return Ok(());
+        }
         let text = match self.keys() {
             Keys::Position => String::new(),
             Keys::Both => self.typed(keycode, state, group).unwrap_or_default(),
@@ -242,6 +273,31 @@ impl X11InputSource {
         self.down.insert(keycode, code);
         self.send(key(code, last, true));
         Ok(())
+    }
+
+    /// Types what a key types that has no place on a keyboard: a program made it up for this character. Each
+    /// press is whole, and so is each of its repeats, since many such keys may be down.
+    fn type_without_key(&mut self, keycode: u8, state: u8, group: u8) {
+        let text = self.typed(keycode, state, group).unwrap_or_default();
+        for ch in text.chars() {
+            self.send(key(KeyCode::NONE, Some(ch), true));
+            self.send(key(KeyCode::NONE, None, false));
+        }
+    }
+
+    /// Presses the modifiers in `state` whose keys went down before the window had the keyboard: what comes
+    /// next counts with them.
+    fn press_already_held(&mut self, state: u8) {
+        let by_position = self.keys() == Keys::Position;
+        let keys = self
+            .already_held
+            .take(&self.keyboard.map, state, by_position);
+        for keycode in keys {
+            if let Some(code) = self.keyboard.code(keycode) {
+                self.down.insert(keycode, code);
+                self.send(key(code, None, true));
+            }
+        }
     }
 
     /// How keys are told now.
@@ -279,6 +335,7 @@ impl X11InputSource {
     }
 
     fn key_released(&mut self, keycode: u8) {
+        self.already_held.forget(keycode);
         self.swallowed.remove(&keycode);
         if let Some(code) = self.down.remove(&keycode) {
             self.send(key(code, None, false));
@@ -383,6 +440,7 @@ impl X11InputSource {
     fn focus_lost(&mut self) -> Result<(), SourceError> {
         self.down.clear();
         self.swallowed.clear();
+        self.already_held = AlreadyHeld::default();
         self.composer.reset();
         self.send(InputEvent::ReleaseAll);
         self.away = true;
@@ -428,6 +486,10 @@ impl X11InputSource {
 
     fn button(&mut self, event: &xproto::ButtonPressEvent, pressed: bool) {
         self.pointer_at(event.event_x.into(), event.event_y.into());
+        if pressed {
+            let [state, _] = u16::from(event.state).to_le_bytes();
+            self.press_already_held(state);
+        }
         if let 4..=7 = event.detail {
             let (dx, dy) =
                 [(0, NOTCH), (0, -NOTCH), (-NOTCH, 0), (NOTCH, 0)][usize::from(event.detail) - 4];

@@ -646,3 +646,113 @@ fn the_overlay_combination_is_told_and_its_key_is_not() {
     it.keys(PRESS, &[46]);
     assert_eq!(it.inputs(), [key(38, Some('l'), true)]);
 }
+
+/// Gives the keyboard to this window; 0 takes it away from all.
+fn focus(it: &Fixture, window: xproto::Window) {
+    it.person
+        .set_input_focus(xproto::InputFocus::NONE, window, x11rb::CURRENT_TIME)
+        .unwrap()
+        .check()
+        .unwrap();
+}
+
+#[test]
+fn a_modifier_that_was_down_before_counts_from_the_next_key() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    let window = it.source.window.id;
+    let (control, c, shift, up) = (37, 54, 50, 111);
+    focus(&it, x11rb::NONE);
+    it.keys(PRESS, &[control]);
+    it.seen();
+    focus(&it, window);
+    assert_eq!(it.inputs(), [], "not before something carries it");
+    it.keys(PRESS, &[c]);
+    it.keys(RELEASE, &[c, control]);
+    let expected = [
+        key(29, None, true),
+        key(46, Some('c'), true),
+        key(46, None, false),
+        key(29, None, false),
+    ];
+    assert_eq!(it.inputs(), expected);
+    // Alt, with which a person came here, is no key of the host's; a wheel with Shift turns sideways.
+    focus(&it, x11rb::NONE);
+    it.keys(PRESS, &[64]);
+    it.seen();
+    focus(&it, window);
+    it.keys(RELEASE, &[64]);
+    it.keys(PRESS, &[up]);
+    it.keys(RELEASE, &[up]);
+    assert_eq!(it.inputs(), [key(103, None, true), key(103, None, false)]);
+    focus(&it, x11rb::NONE);
+    it.keys(PRESS, &[shift]);
+    it.seen();
+    focus(&it, window);
+    fake(&it.person, DOWN, 4, 0, 0);
+    fake(&it.person, UP, 4, 0, 0);
+    it.keys(RELEASE, &[shift]);
+    let expected = [
+        key(42, None, true),
+        InputEvent::Wheel { dx: 0, dy: 120 },
+        key(42, None, false),
+    ];
+    assert_eq!(it.inputs(), expected);
+    // A letter that was down is not pressed, and locks hold nothing.
+    focus(&it, x11rb::NONE);
+    it.keys(PRESS, &[38, 66]);
+    it.seen();
+    focus(&it, window);
+    it.keys(PRESS, &[up]);
+    it.keys(RELEASE, &[up, 38, 66]);
+    assert_eq!(it.inputs(), [key(103, None, true), key(103, None, false)]);
+}
+
+#[test]
+fn a_character_of_a_key_without_a_place_is_told() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    // As xdotool and on-screen keyboards do: a key code that nothing has is given a character.
+    let unnamed = 8;
+    let typed = |ch| [key(0, Some(ch), true), key(0, None, false)];
+    for ch in ['\u{fc}', '\u{20ac}'] {
+        let symbol = symbol_of(ch);
+        it.person
+            .change_keyboard_mapping(1, unnamed, 2, &[symbol, symbol])
+            .unwrap()
+            .check()
+            .unwrap();
+        it.seen();
+        it.keys(PRESS, &[unnamed]);
+        it.keys(RELEASE, &[unnamed]);
+        assert_eq!(it.inputs(), typed(ch));
+    }
+    it.source.follow(Keys::Position);
+    it.keys(PRESS, &[unnamed]);
+    it.keys(RELEASE, &[unnamed]);
+    assert_eq!(it.inputs(), typed('\u{20ac}'), "it has no position");
+}
+
+#[test]
+fn arrows_of_the_keypad_are_arrows_whatever_num_lock_is() {
+    let Some(mut it) = fixture(&["us"]) else {
+        return;
+    };
+    let (four, five, num_lock) = (83, 84, 77);
+    let mut tap = |keycode| {
+        it.keys(PRESS, &[keycode]);
+        it.keys(RELEASE, &[keycode]);
+        it.inputs()
+    };
+    assert_eq!(tap(four), [key(105, None, true), key(105, None, false)]);
+    assert_eq!(tap(five), [], "no other key does what it does");
+    tap(num_lock);
+    assert_eq!(tap(four), [key(75, Some('4'), true), key(75, None, false)]);
+    tap(num_lock);
+    it.source.follow(Keys::Position);
+    it.keys(PRESS, &[four]);
+    it.keys(RELEASE, &[four]);
+    assert_eq!(it.inputs(), [key(75, None, true), key(75, None, false)]);
+}

@@ -25,7 +25,7 @@ pub use presenter::X11Presenter;
 ///
 /// # Errors
 /// [`PresentError`] in one line if the display can't be reached or lacks MIT-SHM, RENDER or XKB,
-/// or if its pixels are not 8-bit BGRX.
+/// or can't convert our pixels to its own.
 pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), PresentError> {
     let display = config
         .display
@@ -45,8 +45,6 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
         .get(screen)
         .cloned()
         .ok_or_else(|| PresentError(format!("display {display} has no screen {screen}")))?;
-    display::check_pixels(input.setup(), &screen, &format!("display {display}"))
-        .map_err(PresentError)?;
     let failed = |cause: &dyn std::fmt::Display| {
         PresentError(format!(
             "no window can be opened on display {display}: {cause}"
@@ -65,7 +63,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
     let stage = Arc::new(Stage::new(
         display.clone(),
         window.id,
-        &screen,
+        (&screen, display::stores_bgrx(input.setup(), &screen)),
         config.size,
         config.observer,
         config.follow.then(|| Following {

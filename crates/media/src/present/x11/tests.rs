@@ -762,3 +762,43 @@ fn a_missing_display_is_named() {
         "{error}"
     );
 }
+
+#[test]
+fn a_display_of_another_depth_shows_the_same_colours() {
+    for depth in [8, 15, 16, 30] {
+        let screen = format!("320x240x{depth}");
+        let Some(xvfb) = Xvfb::with("320x240", &["-screen", "0", &screen]) else {
+            return;
+        };
+        let config = WindowConfig {
+            display: Some(xvfb.display.clone()),
+            ..window_of(SIZE)
+        };
+        let (mut presenter, _source) = open(&config).expect("Xvfb has everything");
+        let (conn, root) = xvfb.connect();
+        let tree = conn.query_tree(root).unwrap().reply().unwrap();
+        let window = *tree.children.last().unwrap();
+        let map = conn.setup().roots[0].default_colormap;
+        // Unscaled, a part of it anew, and scaled.
+        for (size, colour) in [
+            (SIZE, [0, 0, 255, 0]),
+            (SIZE, [0, 255, 0, 0]),
+            (Size::new(32, 24), [255, 0, 0, 0]),
+        ] {
+            let data = colour.repeat(size.pixels());
+            let picture = Picture::bgrx(size, &data, size.width as usize * 4);
+            presenter.present(FrameId(1), &picture).expect("shown");
+            presenter.conn.get_input_focus().unwrap().reply().unwrap();
+            let bytes = pixels(&conn, window, (20, 20), (1, 1));
+            let stored = match depth {
+                8 => u32::from(bytes[0]),
+                15 | 16 => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+                _ => u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) & 0x3fff_ffff,
+            };
+            let [blue, green, red, _] = colour.map(|value: u8| u16::from(value) * 0x101);
+            let expected = conn.alloc_color(map, red, green, blue).unwrap();
+            let expected = expected.reply().unwrap().pixel;
+            assert_eq!(stored, expected, "{size} on depth {depth}");
+        }
+    }
+}

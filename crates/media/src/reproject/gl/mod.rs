@@ -41,7 +41,6 @@ pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn ReAimer>, String> {
     let window = on.window().ok_or("pictures do not go to a window")?;
     let stage = window.0;
     let canvas = Canvas::open(&stage.display, stage.window, stage.visual)?;
-    tracing::info!("OpenGL in the window: {}", canvas.renderer());
     Ok(Box::new(Gl {
         canvas,
         stage,
@@ -55,6 +54,10 @@ impl ReAimer for Gl {
     fn is_fast(&self) -> bool {
         let renderer = self.canvas.renderer().to_lowercase();
         !SOFTWARE.iter().any(|name| renderer.contains(name))
+    }
+
+    fn renderer(&self) -> &str {
+        self.canvas.renderer()
     }
 
     fn load(&mut self, source: &Source<'_>) -> Result<(), PresentError> {

@@ -318,6 +318,14 @@ fn unasked_no_software_driver_is_taken() {
         return;
     };
     let fast = way.re_aimer.is_fast();
+    let renderer = way.re_aimer.renderer().to_owned();
+    match &way.trouble {
+        None => assert!(
+            fast,
+            "{renderer} draws with the processor, and that is told"
+        ),
+        Some(why) => assert!(!fast && why.contains(&renderer), "{why}"),
+    }
     drop(way);
     let way = open(DrawWith::Auto, &mut rig.presenter);
     assert_eq!(way.with == DrawWith::Gl, fast);

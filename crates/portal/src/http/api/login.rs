@@ -1,7 +1,6 @@
 //! Logging in and out.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -9,12 +8,13 @@ use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tracing::{info, warn};
+use tokio::task::JoinError;
+use tracing::info;
 use utoipa::ToSchema;
 
-use crate::accounts::{self, Secret};
+use crate::accounts::{DEVICE_LIFE, NotNow, PasswordError, Secret, Who};
 use crate::http::app::App;
-use crate::http::caller::{Caller, From, cookie_name, same_origin};
+use crate::http::caller::{Caller, From, cookie, cookie_name, same_origin};
 use crate::http::refusal::{Problem, Refusal};
 use crate::store::{MAX_NAME, User};
 
@@ -85,6 +85,7 @@ pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<Ways> {
         (status = 200, body = Me),
         (status = 401, description = "name or password is wrong", body = Problem),
         (status = 429, description = "too many wrong ones; `Retry-After` says for how long", body = Problem),
+        (status = 503, description = "too many others log in, or the database does not answer", body = Problem),
     ),
 )]
 pub(crate) async fn log_in(
@@ -95,59 +96,91 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Refusal> {
     same_origin(&headers)?;
     let Json(LogIn { name, password }) = given?;
-    let short: String = name.chars().take(MAX_NAME).collect();
-    let limiter = || app.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-    let allowed = limiter().attempt(&short, from, Instant::now());
-    if let Err(wait) = allowed {
-        warn!(%from, "too many wrong passwords");
-        app.counts.login_limited();
-        let why = format!(
-            "too many wrong passwords: wait {} minutes",
-            wait.as_secs().div_ceil(60)
-        );
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(wait.as_secs() + 1));
-    }
+    let device = cookie(&headers, device_name(app.secure)).map(str::to_owned);
+    let who = Who {
+        name: name.chars().take(MAX_NAME).collect(),
+        network: from.into(),
+        device: app.devices.read(device.as_deref(), &name),
+    };
+    // In a task of its own: an attempt that has begun is counted as it ends, also if the browser has left.
+    let checked = tokio::spawn(check(Arc::clone(&app), who, name, password));
+    let failed = |why: JoinError| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string());
+    let user = checked.await.map_err(failed)?.inspect_err(|why| {
+        info!(%from, "a log-in was refused: {}", why.why());
+    })?;
+    let (cookies, me) = enter(&app, user, None, device.as_deref()).await?;
+    info!(user = me.name, %from, "logged in");
+    Ok((AppendHeaders(cookies), Json(me)).into_response())
+}
+
+/// The account, if the password is right.
+async fn check(app: Arc<App>, who: Who, name: String, password: String) -> Result<User, Refusal> {
+    let begun = app.tries.begin(who).await;
+    let begun = begun.map_err(|why| too_many(&app, why))?;
     let user = app.store.user(&name).await?;
     let hash = user.as_ref().map(|user| user.password.clone());
     let right = app.passwords.verify(password, hash).await;
-    let Some(user) = user.filter(|_| right) else {
-        warn!(%from, "a wrong password");
+    begun.end(right);
+    user.filter(|_| right).ok_or_else(|| {
         app.counts.login_wrong();
-        return Err(Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            "name or password is wrong",
-        ));
-    };
-    limiter().succeeded(&short, from);
-    let (cookie, me) = enter(&app, user, None).await?;
-    info!(user = me.name, %from, "logged in");
-    Ok((AppendHeaders([cookie]), Json(me)).into_response())
+        Refusal::new(StatusCode::UNAUTHORIZED, "name or password is wrong")
+    })
 }
 
-/// Makes a log-in of this account: the cookie, and what the page is told. `until` ends it, in seconds since 1970.
+/// Why a log-in may not be tried now.
+fn too_many(app: &App, why: NotNow) -> Refusal {
+    app.counts.login_limited();
+    match why {
+        NotNow::TooManyWrong(wait) => {
+            let minutes = wait.as_secs().div_ceil(60);
+            let why = format!("too many wrong passwords: wait {minutes} minutes");
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(wait.as_secs() + 1)
+        }
+        NotNow::Busy => {
+            let why = "too many people log in at once: try again in some seconds";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).wait(5)
+        }
+    }
+}
+
+/// Makes a log-in of this account: the cookies, of which the first is the log-in's, and what the page is told. `until`
+/// ends it, in seconds since 1970; `device` is the browser's cookie from earlier log-ins.
 pub(super) async fn enter(
     app: &App,
     user: User,
     until: Option<i64>,
-) -> Result<(Cookie, Me), Refusal> {
+    device: Option<&str>,
+) -> Result<([Cookie; 2], Me), Refusal> {
     let (secret, csrf) = (Secret::random().text(), Secret::random().text());
     app.store
         .add_login(&Secret::kept(&secret), &user.name, &csrf, until)
         .await?;
-    let cookie = set_cookie(cookie_name(app.secure), &secret, KEPT, app.secure)?;
+    let device = app.devices.written(device, &user.name);
+    let cookies = [
+        set_cookie(cookie_name(app.secure), &secret, KEPT, app.secure)?,
+        set_cookie(device_name(app.secure), &device, DEVICE_LIFE, app.secure)?,
+    ];
     let me = Me {
         operator: user.operator,
         password: !user.password.is_empty(),
         name: user.name,
         csrf,
     };
-    Ok((cookie, me))
+    Ok((cookies, me))
+}
+
+/// The cookie of a browser that logged in before.
+pub(super) fn device_name(secure: bool) -> &'static str {
+    match secure {
+        true => "__Host-openuvr-device",
+        false => "openuvr-device",
+    }
 }
 
 /// Logs out. Who came by a provider that can be logged out of gets its address, since whoever sits there next is
 /// still logged in at the provider.
 #[utoipa::path(
-    post, path = "/api/logout", security(("cookie" = [])),
+    post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(
         (status = 200, description = "logged out here, and not yet at the provider", body = Elsewhere),
         (status = 204, description = "logged out"),
@@ -186,7 +219,7 @@ pub(crate) async fn me(caller: Caller) -> Json<Me> {
 
 /// Changes the password, and ends all log-ins of the account.
 #[utoipa::path(
-    put, path = "/api/password", request_body = NewPassword, security(("cookie" = [])),
+    put, path = "/api/password", request_body = NewPassword, security(("cookie" = [], "csrf" = [])),
     responses(
         (status = 204),
         (status = 401, body = Problem),
@@ -203,24 +236,25 @@ pub(crate) async fn change_password(
 ) -> Result<StatusCode, Refusal> {
     let Json(NewPassword { old, new }) = given?;
     let name = caller.user.name;
-    let limiter = || app.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-    let allowed = limiter().attempt(&name, from, Instant::now());
-    if let Err(wait) = allowed {
-        let why = "too many wrong passwords";
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, why).wait(wait.as_secs() + 1));
-    }
-    if !app.passwords.verify(old, Some(caller.user.password)).await {
+    let who = Who {
+        name: name.clone(),
+        network: from.into(),
+        // Whoever has logged in is no stranger.
+        device: Some(caller.token),
+    };
+    let begun = app.tries.begin(who).await;
+    let begun = begun.map_err(|why| too_many(&app, why))?;
+    let right = app.passwords.verify(old, Some(caller.user.password)).await;
+    begun.end(right);
+    if !right {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "the old password is wrong",
         ));
     }
-    limiter().succeeded(&name, from);
-    let hashed = tokio::task::spawn_blocking(move || accounts::hash(&new)).await;
-    let failed = |why: String| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why);
-    let hash = hashed
-        .map_err(|why| failed(why.to_string()))?
-        .map_err(|why| failed(why.to_string()))?;
+    let failed =
+        |why: PasswordError| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string());
+    let hash = app.passwords.hash(new).await.map_err(failed)?;
     app.store.set_password(&name, &hash).await?;
     info!(user = name, "changed the password");
     Ok(StatusCode::NO_CONTENT)

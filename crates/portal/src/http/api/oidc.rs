@@ -4,8 +4,7 @@
 //! to an account that is there: whoever could choose them at the provider would get in as somebody else. Who wants
 //! to use an account that is there by the provider asks the operator (`openuvr portal user link`).
 
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -124,9 +123,7 @@ pub(crate) async fn begin(
     same_origin(&headers)?;
     let provider = app.provider.as_ref();
     let provider = provider.ok_or_else(|| Refusal::nothing("provider"))?;
-    let limiter = || app.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-    let allowed = limiter().attempt_by_provider(from, Instant::now());
-    if let Err(wait) = allowed {
+    if let Err(wait) = app.tries.begin_by_provider(from.into()) {
         warn!(%from, "too many log-ins by the provider");
         app.counts.login_limited();
         let why = format!(
@@ -180,12 +177,12 @@ pub(crate) async fn callback(
         }
     };
     let hours = i64::from(provider.section().hours);
-    match login::enter(&app, user, Some(now() + hours * 3600)).await {
-        Ok((cookie, me)) => {
-            let mut limiter = app.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-            limiter.succeeded_by_provider(from);
+    let device = cookie(&headers, login::device_name(app.secure));
+    match login::enter(&app, user, Some(now() + hours * 3600), device).await {
+        Ok(([login, device], me)) => {
+            app.tries.succeeded_by_provider(from.into());
             info!(user = me.name(), %from, "logged in by the provider");
-            Ok(to_page("/", [gone, cookie]))
+            Ok(to_page("/", [gone, login, device]))
         }
         Err(_) => {
             let to = format!("/#login={}", Ended::Database.word());

@@ -1,17 +1,22 @@
-//! What operators see.
+//! What operators see, and what they change.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
-use axum::extract::State;
-use serde::Serialize;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tracing::info;
 use utoipa::ToSchema;
 
+use crate::accounts;
 use crate::http::app::App;
 use crate::http::caller::{Caller, Operator};
 use crate::http::refusal::{Problem, Refusal};
 use crate::http::view::OperatorSessionView;
+use crate::store::{Account, StoreError, User};
 
 /// The machines, and what is wrong.
 #[derive(Serialize, ToSchema)]
@@ -23,6 +28,8 @@ pub(crate) struct Load {
     trouble: Option<String>,
     /// Applications that were left out, and why.
     problems: Vec<String>,
+    /// New sessions are refused.
+    draining: bool,
 }
 
 /// A machine that sessions run on.
@@ -48,11 +55,44 @@ pub(crate) struct UserView {
     operator: bool,
     /// Sessions that it may have at a time; none: as the configuration says.
     sessions: Option<u32>,
+    /// Nobody can log in to it, and its sessions are stopped.
+    disabled: bool,
+}
+
+/// An account that is to be made.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct NewUser {
+    /// Letters, digits, . _ @ and -
+    name: String,
+    #[serde(default)]
+    operator: bool,
+    sessions: Option<u32>,
+}
+
+/// What an operator is told of a new account, once.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MadeUser {
+    name: String,
+    password: String,
+}
+
+/// What an account may do.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct Rights {
+    operator: bool,
+    sessions: Option<u32>,
+    disabled: bool,
+}
+
+/// Whether new sessions are refused.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct Drain {
+    draining: bool,
 }
 
 /// Everybody's sessions, newest first, and how it is for those who play and watch.
 #[utoipa::path(
-    get, path = "/api/operator/sessions", security(("cookie" = [])),
+    get, path = "/api/operator/sessions", operation_id = "operator_sessions", security(("cookie" = [])),
     responses(
         (status = 200, body = [OperatorSessionView]), (status = 401, body = Problem), (status = 403, body = Problem),
     ),
@@ -75,10 +115,14 @@ pub(crate) async fn sessions(
 
 /// The machines that sessions run on, and what is wrong.
 #[utoipa::path(
-    get, path = "/api/operator/servers", security(("cookie" = [])),
+    get, path = "/api/operator/servers", operation_id = "operator_servers", security(("cookie" = [])),
     responses((status = 200, body = Load), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
-pub(crate) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Load> {
+pub(crate) async fn servers(
+    State(app): State<Arc<App>>,
+    _: Operator,
+) -> Result<Json<Load>, Refusal> {
+    let draining = app.store.is_draining().await?;
     let (servers, trouble) = match app.sessions.servers().await {
         Ok(servers) => (servers, app.sessions.engine_trouble()),
         Err(why) => (Vec::new(), Some(why.to_string())),
@@ -93,28 +137,137 @@ pub(crate) async fn servers(State(app): State<Arc<App>>, _: Operator) -> Json<Lo
         load: of.load,
         processors: of.processors,
     });
-    Json(Load {
+    Ok(Json(Load {
         launcher: app.sessions.launcher_name().to_owned(),
         servers: servers.collect(),
         trouble,
         problems: app.catalogue.current().problems.clone(),
-    })
+        draining,
+    }))
 }
 
-/// The accounts. They are made and taken away by `openuvr portal user`.
+/// Refuses new sessions, or takes them again. What runs goes on.
 #[utoipa::path(
-    get, path = "/api/operator/users", security(("cookie" = [])),
+    put, path = "/api/operator/draining", request_body = Drain, security(("cookie" = [])),
+    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem)),
+)]
+pub(crate) async fn drain(
+    State(app): State<Arc<App>>,
+    _: Operator,
+    caller: Caller,
+    given: Result<Json<Drain>, JsonRejection>,
+) -> Result<StatusCode, Refusal> {
+    let Json(Drain { draining }) = given?;
+    info!(draining, by = caller.user.name, "new sessions");
+    app.store.drain(draining).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The accounts. `openuvr portal user` also takes them away.
+#[utoipa::path(
+    get, path = "/api/operator/users", operation_id = "operator_users", security(("cookie" = [])),
     responses((status = 200, body = [UserView]), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
 pub(crate) async fn users(
     State(app): State<Arc<App>>,
     _: Operator,
 ) -> Result<Json<Vec<UserView>>, Refusal> {
-    let users = app.store.users().await?.into_iter();
-    let views = users.map(|user| UserView {
+    let accounts = app.store.accounts().await?.into_iter();
+    let views = accounts.map(|Account { user, disabled }| UserView {
         name: user.name,
         operator: user.operator,
         sessions: user.sessions,
+        disabled,
     });
     Ok(Json(views.collect()))
+}
+
+/// Makes an account with a password of its own.
+#[utoipa::path(
+    post, path = "/api/operator/users", request_body = NewUser, security(("cookie" = [])),
+    responses(
+        (status = 201, body = MadeUser), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 409, description = "there is one already", body = Problem),
+        (status = 422, description = "the name can't be one", body = Problem),
+    ),
+)]
+pub(crate) async fn add_user(
+    State(app): State<Arc<App>>,
+    _: Operator,
+    caller: Caller,
+    given: Result<Json<NewUser>, JsonRejection>,
+) -> Result<(StatusCode, Json<MadeUser>), Refusal> {
+    let Json(new) = given?;
+    let password = accounts::random_password();
+    let hashed = password.clone();
+    let hashed = tokio::task::spawn_blocking(move || accounts::hash(&hashed)).await;
+    let failed = |_| {
+        Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the password can't be kept",
+        )
+    };
+    let user = User {
+        name: new.name,
+        password: hashed.map_err(|_| failed(()))?.map_err(|_| failed(()))?,
+        operator: new.operator,
+        sessions: new.sessions,
+    };
+    match app.store.add_user(&user, None).await {
+        Ok(()) => {}
+        Err(why @ StoreError::Exists(_)) => {
+            return Err(Refusal::new(StatusCode::CONFLICT, why.to_string()));
+        }
+        Err(why @ StoreError::Name(_)) => {
+            return Err(Refusal::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                why.to_string(),
+            ));
+        }
+        Err(why) => return Err(why.into()),
+    }
+    info!(user = user.name, by = caller.user.name, "made an account");
+    let name = user.name;
+    Ok((StatusCode::CREATED, Json(MadeUser { name, password })))
+}
+
+/// Changes what an account may do. An operator can't take their own rights away.
+#[utoipa::path(
+    put, path = "/api/operator/users/{name}", request_body = Rights, security(("cookie" = [])),
+    params(("name" = String, Path)),
+    responses(
+        (status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 409, body = Problem),
+    ),
+)]
+pub(crate) async fn set_user(
+    State(app): State<Arc<App>>,
+    _: Operator,
+    caller: Caller,
+    Path(name): Path<String>,
+    given: Result<Json<Rights>, JsonRejection>,
+) -> Result<StatusCode, Refusal> {
+    let Json(rights) = given?;
+    if name == caller.user.name && (rights.disabled || !rights.operator) {
+        let why = "it is your own account: another operator has to do that";
+        return Err(Refusal::new(StatusCode::CONFLICT, why));
+    }
+    let account = Account {
+        user: User {
+            name,
+            password: String::new(),
+            operator: rights.operator,
+            sessions: rights.sessions,
+        },
+        disabled: rights.disabled,
+    };
+    if !app.store.set_account(&account).await? {
+        return Err(Refusal::nothing("account"));
+    }
+    let (user, disabled) = (&account.user.name, account.disabled);
+    info!(user, disabled, by = caller.user.name, "changed an account");
+    if disabled {
+        app.sessions.stop_all_of(user).await;
+    }
+    Ok(StatusCode::NO_CONTENT)
 }

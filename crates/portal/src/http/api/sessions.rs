@@ -108,7 +108,7 @@ pub(crate) async fn session(
 ///
 /// Asking twice with the same id starts nothing twice: who got no answer asks again.
 #[utoipa::path(
-    put, path = "/api/sessions/{id}", request_body = Start, security(("cookie" = [])),
+    put, path = "/api/sessions/{id}", request_body = Start, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 202, body = SessionView),
@@ -143,7 +143,7 @@ pub(crate) async fn start(
 
 /// Ends a session: one's own, or as an operator anybody's. Of one that has ended it takes the last trace away.
 #[utoipa::path(
-    delete, path = "/api/sessions/{id}", security(("cookie" = [])), params(("id" = String, Path)),
+    delete, path = "/api/sessions/{id}", security(("cookie" = [], "csrf" = [])), params(("id" = String, Path)),
     responses(
         (status = 202), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 404, body = Problem), (status = 503, body = Problem),
@@ -167,7 +167,7 @@ pub(crate) async fn stop(
 
 /// Lets everybody who may log in watch one's session, or no more.
 #[utoipa::path(
-    put, path = "/api/sessions/{id}/shared", request_body = Share, security(("cookie" = [])),
+    put, path = "/api/sessions/{id}/shared", request_body = Share, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -194,7 +194,7 @@ pub(crate) async fn share(
 
 /// What lets one client into the session: as the player, if it is one's own, or else as one who watches.
 #[utoipa::path(
-    post, path = "/api/sessions/{id}/ticket", request_body = Wish, security(("cookie" = [])),
+    post, path = "/api/sessions/{id}/ticket", request_body = Wish, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
     responses(
         (status = 200, body = TicketView),

@@ -8,6 +8,7 @@
 //! What it is not: a wall between sessions. Applications run as the portal's user, or as whom the configured
 //! program changes to.
 
+mod environment;
 mod folder;
 mod follow;
 mod process;
@@ -23,6 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use rustix::process::Pid;
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, broadcast};
 use tracing::{info, warn};
@@ -30,6 +32,7 @@ use tracing::{info, warn};
 use self::folder::{End, Folder};
 use self::process::Process;
 use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
+use crate::descriptors;
 
 /// Its name in the configuration.
 pub const NAME: &str = "local";
@@ -37,9 +40,6 @@ pub const NAME: &str = "local";
 /// Changes that a watcher may be behind before it is told everything anew; a guess, for a thousand sessions
 /// that change at once.
 const BEHIND: usize = 4096;
-
-/// Variables of the portal's environment that no session gets: they may hold secrets.
-const SECRET: &str = "OPENUVR_PORTAL_";
 
 /// How it works.
 #[derive(Clone, Debug)]
@@ -54,6 +54,8 @@ pub struct LocalConfig {
     pub gpus: u32,
     /// Sessions that wait for a place at most; more are [`LaunchError::Full`].
     pub queue: u32,
+    /// Variables of the portal's environment that sessions get beside those that programs need.
+    pub environment: Vec<String>,
 }
 
 /// The launcher. Clones are the same.
@@ -338,14 +340,12 @@ impl Shared {
         entry.folder.begin().map_err(kept)?;
         let [held, said, log] = entry.folder.files().map_err(kept)?;
         let mut command = Command::new(program);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(SECRET) {
-                command.env_remove(name);
-            }
-        }
+        let environment = environment::allowed(std::env::vars_os(), &self.config.environment);
         command
             .args(first)
             .args(&spec.words)
+            .env_clear()
+            .envs(environment)
             .envs(&spec.environment)
             .env(process::VARIABLE, spec.session.to_string())
             .stdin(Stdio::from(held))
@@ -358,6 +358,9 @@ impl Shared {
         };
         let child = command.spawn().map_err(named)?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            descriptors::give(pid);
+        }
         // One that has ended already is not waited for yet, so its number is its own; what began it is unknown.
         let process = pid.and_then(Process::of_any);
         let process = process.ok_or("its program ended at once")?;

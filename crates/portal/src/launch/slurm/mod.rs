@@ -271,6 +271,8 @@ impl SlurmConfig {
             "--no-requeue".to_owned(),
             // Nothing of the portal's own environment reaches a session.
             "--export=NONE".to_owned(),
+            // Nor do its limits, of which the one of descriptors is raised: those of the node hold.
+            "--propagate=NONE".to_owned(),
             "--output=/dev/null".to_owned(),
             "--nodes=1".to_owned(),
             "--ntasks=1".to_owned(),

@@ -25,7 +25,7 @@ impl VideoReceiver {
         let header = front.header;
         let gap =
             !header.is_key() && header.reference < self.done && header.frame > self.done.next();
-        gap.then(|| front.first_received + REORDER_WAIT)
+        gap.then(|| front.first_seen + REORDER_WAIT)
     }
 
     /// A frame of which nothing is here although it is known to have been sent, and is needed;
@@ -38,7 +38,7 @@ impl VideoReceiver {
         let reference = front.header.reference;
         let lacks = self.is_configured(front) && reference > self.done;
         let deadline = front.waited_since + self.interval();
-        lacks.then_some((reference, front.first_received, deadline))
+        lacks.then_some((reference, front.first_seen, deadline))
     }
 
     /// Until when that frame is waited for.
@@ -145,7 +145,7 @@ impl VideoReceiver {
         };
         let header = front.header;
         if !header.is_key() && !self.is_configured(front) {
-            return Some(front.first_received + REORDER_WAIT);
+            return Some(front.first_seen + REORDER_WAIT);
         }
         if !header.is_key() && header.reference > self.done {
             return self.sought_until();

@@ -36,6 +36,10 @@ struct Path {
     clock: i64,
     /// Arrivals come together, at multiples of so many nanoseconds.
     grain: i64,
+    /// Of so many frames the client, which has no stamps, looks at the second half this much later.
+    pauses: (u32, i64),
+    /// So many datagrams at most make a frame.
+    most: u32,
 }
 
 impl Path {
@@ -65,6 +69,8 @@ impl Path {
             jitter: 0,
             clock: 77_000_000 * MS,
             grain: 1,
+            pauses: (0, 0),
+            most: u32::MAX,
         }
     }
 
@@ -93,7 +99,9 @@ impl Path {
     fn send(&mut self, mbps: i64) {
         self.frame += 1;
         let share = self.congestion.target().0 / 60 / 8;
-        let count = (share as u32 / DATAGRAM).max(1);
+        let count = (share as u32 / DATAGRAM).clamp(1, self.most);
+        let paused = self.pauses.0 > 0;
+        self.pauses.0 -= u32::from(paused);
         let (mut first, mut last, mut missing) = (None, None, 0);
         let jitter = i64::from(self.frame) * 7919 % 1000 * self.jitter * MS / 1000;
         let mut left = self.now;
@@ -107,7 +115,12 @@ impl Path {
             }
             self.busy_until = left.max(self.busy_until) + i64::from(DATAGRAM) * 8000 / mbps;
             let together = (self.busy_until + self.grain - 1) / self.grain * self.grain;
-            let arrives = together + self.delay + jitter;
+            let late = if paused && i >= count / 2 {
+                self.pauses.1
+            } else {
+                0
+            };
+            let arrives = together + self.delay + jitter + late;
             first.get_or_insert(arrives);
             last = Some(arrives);
         }
@@ -119,6 +132,7 @@ impl Path {
         let crossing = Crossing {
             frame,
             bytes,
+            data: count,
             sent: (Instant(self.now), Instant(left)),
             first: first.map(clock),
             recoverable: last.filter(|_| whole).map(clock),
@@ -295,13 +309,61 @@ fn a_narrow_link_that_delivers_in_bursts_is_followed() {
             let dropped = path.now;
             path.run(10_000, mbps);
             let what = format!("{grain} ms, {mbps} Mb/s: {:?}", path.changes);
-            assert!(path.longest_gap(dropped) <= 200, "{what}");
+            let gap = path.longest_gap(dropped);
+            assert!(gap <= 200, "{gap} ms without a frame, {what}");
             let from = dropped + 2_000 * MS;
             let mut later: Vec<_> = path.since(from).map(|(_, l)| *l).collect();
             later.sort_unstable();
             let p99 = later[later.len() * 99 / 100];
             assert!(p99 <= grain + 30, "{p99} ms, {what}");
         }
+    }
+}
+
+/// A client that lost its core in the middle of two frames in a row has seen what a full link looks like. The next
+/// frames say that it was none.
+#[test]
+fn a_cut_that_the_next_frames_contradict_is_taken_back() {
+    let mut path = Path::new(20, 256 << 10);
+    path.run(2_000, 100);
+    path.pauses = (2, 70 * MS);
+    path.run(1_000, 100);
+    let full = Bitrate::from_mbps(20);
+    assert!(path.least < full, "{:?}", path.changes);
+    let back = |(_, change): &(i64, Change)| *change == Change::TakenBack { to: full };
+    assert!(path.changes.iter().any(back), "{:?}", path.changes);
+    assert_eq!(path.congestion.target(), full);
+    // A link that really became narrow is believed.
+    path.run(3_000, 8);
+    assert!(path.congestion.target() <= Bitrate::from_mbps(9));
+}
+
+/// One such frame alone, or one after the other with whole ones between them, are a busy machine's.
+#[test]
+fn one_frame_with_a_pause_in_it_cuts_nothing() {
+    let mut path = Path::new(20, 256 << 10);
+    path.run(2_000, 100);
+    for pause in [30, 70, 100, 250] {
+        path.pauses = (1, pause * MS);
+        path.run(700, 100);
+    }
+    assert_eq!(path.least, Bitrate::from_mbps(20), "{:?}", path.changes);
+}
+
+/// Frames of one or two datagrams say nothing of a link, however late they are.
+#[test]
+fn late_frames_of_a_few_datagrams_cut_nothing() {
+    for most in [1, 2] {
+        let mut path = Path::new(20, 256 << 10);
+        path.most = most;
+        path.run(2_000, 100);
+        for late in [20, 45, 70, 30, 100] {
+            path.delay += late * MS;
+            path.run(50, 100);
+            path.delay -= late * MS;
+            path.run(200, 100);
+        }
+        assert_eq!(path.least, Bitrate::from_mbps(20), "{:?}", path.changes);
     }
 }
 
@@ -329,7 +391,11 @@ fn the_least_rate_is_said_once() {
     path.run(5_000, 1);
     let to = |change: &Change| match *change {
         Change::Queue { to, .. } | Change::Loss { to, .. } | Change::Silence { to } => Some(to),
-        Change::Climb { .. } | Change::Full { .. } | Change::Longer { .. } => None,
+        Change::Climb { .. }
+        | Change::Full { .. }
+        | Change::TakenBack { .. }
+        | Change::Longer { .. }
+        | Change::Pause { .. } => None,
     };
     let cuts: Vec<_> = path.changes.iter().filter_map(|(_, c)| to(c)).collect();
     assert!(cuts.is_sorted_by(|a, b| a > b), "{:?}", path.changes);

@@ -15,7 +15,7 @@ fn policy() -> Policy {
         key_frame_every: None,
     });
     policy.encoder_opened(7);
-    policy.join(Role::Player);
+    policy.join(Asker::Player);
     policy
 }
 
@@ -30,7 +30,7 @@ fn without_references_each_frame_is_a_key_frame() {
     assert_eq!(policy.poll_decision(), None);
     heard(&mut policy, 4, 2, LOST);
     assert_eq!(policy.due(), None, "frame 3 has mended it");
-    policy.request_key_frame(Role::Player, FrameId(1), FrameId(3));
+    policy.request_key_frame(Asker::Player, FrameId(1), FrameId(3));
     assert!(
         policy.due().is_some(),
         "frame 3 is lost too, and nothing moves"
@@ -78,7 +78,7 @@ fn a_lost_frame_costs_no_key_frame() {
     // What was on its way comes back as tainted, and changes nothing; nor does the wish.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
     heard(&mut policy, 6, 4, tainted);
-    policy.request_key_frame(Role::Player, FrameId(2), FrameId(4));
+    policy.request_key_frame(Asker::Player, FrameId(2), FrameId(4));
     heard(&mut policy, 6, 5, tainted);
     assert_eq!(code(&mut policy, 7), Next::After(FrameId(6)));
     let decisions: Vec<_> = std::iter::from_fn(|| policy.poll_decision()).collect();
@@ -108,7 +108,7 @@ fn a_group_of_pictures_ends_although_nothing_was_lost() {
         ..policy().settings
     });
     policy.encoder_opened(7);
-    policy.join(Role::Player);
+    policy.join(Asker::Player);
     let keys: Vec<u32> = (1..=12)
         .filter(|frame| code(&mut policy, *frame) == Next::Key)
         .collect();
@@ -124,7 +124,7 @@ fn an_encoder_that_remembers_nothing_gets_key_frames() {
     code(&mut policy, 1);
     code(&mut policy, 2);
     code(&mut policy, 3);
-    policy.request_key_frame(Role::Player, FrameId(1), FrameId(2));
+    policy.request_key_frame(Asker::Player, FrameId(1), FrameId(2));
     assert_eq!(code(&mut policy, 4), Next::Key);
 }
 
@@ -132,7 +132,7 @@ fn an_encoder_that_remembers_nothing_gets_key_frames() {
 fn an_observers_wish_is_for_a_key_frame_of_which_there_are_few() {
     let mut policy = policy();
     code(&mut policy, 1);
-    policy.join(Role::Observer);
+    policy.join(Asker::Observer);
     assert_eq!(code(&mut policy, 2), Next::After(FrameId(1)));
     let due = policy.due();
     assert!(due.is_some_and(|at| at > self::at(2)), "{due:?}");

@@ -20,6 +20,8 @@ pub(super) struct Member<S> {
     pub(super) link: Option<LinkState>,
     /// The key frame that it began with: before one, nothing is of use to it.
     pub(super) started: Option<FrameId>,
+    /// When the first frame of all began for it.
+    watches_since: Option<Instant>,
     /// Whether it subscribed when the newest frame was captured: that one ends for it.
     pub(super) present: bool,
     /// How far the frame that is under way has come; `None`: it does not get it.
@@ -69,6 +71,7 @@ impl<S: Subscriber> Subscribers<S> {
             wishes,
             link: None,
             started: None,
+            watches_since: None,
             present: false,
             progress: None,
             subscriber,
@@ -105,6 +108,16 @@ impl<S: Subscriber> Subscribers<S> {
         link.map_or(Duration::ZERO, |link| link.round_trip)
     }
 
+    /// How soon behind the frame of this moment a picture that stands still is coded again, for whoever wants that
+    /// soonest.
+    pub(super) fn repeats(&self, newest: Instant) -> Option<Duration> {
+        let wanted = |member: &Member<S>| {
+            let since = member.watches_since?;
+            member.subscriber.intake().repeats(newest.since(since))
+        };
+        self.members.iter().filter_map(wanted).min()
+    }
+
     /// A frame was captured.
     pub(super) fn frame_captured(&mut self) {
         for member in &mut self.members {
@@ -124,6 +137,7 @@ impl<S: Subscriber> Subscribers<S> {
                 continue;
             }
             member.progress = Some(Phase::Begun);
+            member.watches_since.get_or_insert(now);
             let plays = member.role == Role::Player;
             let frame = Frame {
                 // Input is counted per session: the player's numbers mean nothing to others.

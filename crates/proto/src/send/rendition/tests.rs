@@ -2,6 +2,7 @@ use std::num::NonZeroU16;
 
 use super::*;
 use crate::id::ViewId;
+use crate::send::intake::Intake;
 use crate::send::key_frame::OBSERVER_BUDGET;
 use crate::send::loss::Loss;
 use crate::send::subscriber::{Progress, Slice};
@@ -31,9 +32,14 @@ struct Recorder {
     told: Vec<Told>,
     answers: VecDeque<Progress>,
     capacity: Option<Bitrate>,
+    intake: Option<Intake>,
 }
 
 impl Subscriber for Recorder {
+    fn intake(&self) -> Intake {
+        self.intake.unwrap_or(Intake::Newest)
+    }
+
     fn begin(&mut self, _: Instant, frame: &Frame) {
         self.capacity = frame.capacity;
         self.told
@@ -135,6 +141,21 @@ fn code(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
 
 fn ends(rendition: &mut Rendition<Recorder>) -> Vec<FrameOutcome> {
     std::iter::from_fn(|| rendition.poll_end()).collect()
+}
+
+/// Codes the picture that stands still whenever a frame of it is due, up to a moment; when that was.
+fn stands_still(rendition: &mut Rendition<Recorder>, until: Instant) -> Vec<Instant> {
+    let mut coded = Vec::new();
+    while let Some(due) = rendition.next_deadline().filter(|due| *due < until) {
+        assert!(coded.len() < 1000, "due again at once: {due:?}");
+        if rendition.captured(due, false) {
+            begin(rendition, due);
+            assert_eq!(rendition.end(due), None);
+            coded.push(due);
+        }
+        rendition.check_invariants();
+    }
+    coded
 }
 
 /// Who, which frame, and why it did not leave.
@@ -445,4 +466,49 @@ fn frames_a_second_follow_the_players_display() {
         drop(rendition.unsubscribe(PLAYER));
         assert_eq!(rendition.fps(), 60.0);
     }
+}
+
+#[test]
+fn a_still_picture_is_sent_again_to_those_who_need_it() {
+    let start = at(0);
+    let second = MS * 1000;
+    let mut rendition = rendition();
+    join(&mut rendition, PLAYER, Role::Player);
+    assert!(code(&mut rendition, start));
+    assert_eq!(
+        rendition.next_deadline(),
+        None,
+        "for a player of ours nothing is due"
+    );
+    // A recorder: twice a second, from its key frame on.
+    let recorder = Recorder {
+        intake: Some(Intake::Complete),
+        ..Recorder::default()
+    };
+    rendition.subscribe(OBSERVER, Role::Observer, Wishes::default(), recorder);
+    let coded = stands_still(&mut rendition, start + second * 9);
+    assert!((17..=18).contains(&coded.len()), "{}", coded.len());
+    let gap = |pair: &[Instant]| pair[1].since(pair[0]);
+    assert!(
+        coded.windows(2).map(gap).all(|gap| gap == MS * 500),
+        "{coded:?}"
+    );
+    // A video player looks at some twenty frames before it shows one.
+    let player = Recorder {
+        intake: Some(Intake::Steady),
+        ..Recorder::default()
+    };
+    rendition.subscribe(THIRD, Role::Observer, Wishes::default(), player);
+    let coded = stands_still(&mut rendition, start + second * 15);
+    let first = coded.iter().filter(|at| at.since(start) < second * 11);
+    assert!(first.count() > 20, "{coded:?}");
+    assert!(
+        coded.windows(2).map(gap).all(|gap| gap <= MS * 500),
+        "{coded:?}"
+    );
+    assert!(coded.len() < 50, "then it is seldom: {}", coded.len());
+    // They are none for whoever does not need them any more.
+    rendition.unsubscribe(OBSERVER);
+    rendition.unsubscribe(THIRD);
+    assert_eq!(rendition.next_deadline(), None);
 }

@@ -19,6 +19,8 @@ mod kind {
     pub(super) const KEY: u8 = 9;
     pub(super) const PROTECT: u8 = 10;
     pub(super) const HOLD: u8 = 11;
+    pub(super) const TAKEN_BACK: u8 = 12;
+    pub(super) const PAUSE: u8 = 13;
 }
 
 const KEY_REASONS: [KeyReason; 5] = [
@@ -74,6 +76,8 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: Change) -> &'a mut Writer
         Change::Climb { to } => w.u8(kind::CLIMB).u64(to.0),
         Change::Full { to } => w.u8(kind::FULL).u64(to.0),
         Change::Longer { by } => w.u8(kind::LONGER).u32(micros(by)),
+        Change::TakenBack { to } => w.u8(kind::TAKEN_BACK).u64(to.0),
+        Change::Pause { by } => w.u8(kind::PAUSE).u32(micros(by)),
     }
 }
 
@@ -97,6 +101,8 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Decision>, Reject> {
         kind::CLIMB => Decision::Rate(Change::Climb { to: rate(r)? }),
         kind::FULL => Decision::Rate(Change::Full { to: rate(r)? }),
         kind::LONGER => Decision::Rate(Change::Longer { by: span(r)? }),
+        kind::TAKEN_BACK => Decision::Rate(Change::TakenBack { to: rate(r)? }),
+        kind::PAUSE => Decision::Rate(Change::Pause { by: span(r)? }),
         kind::SKIP_BACK => Decision::SkipBack {
             frame: frame(r)?,
             to: frame(r)?,

@@ -98,7 +98,7 @@ impl Show {
         // Here, since it stays on this thread.
         let mut way = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
         if let Some(trouble) = way.trouble.take() {
-            (self.told)(Said::Trouble(format!("{trouble}; in software")));
+            (self.told)(Said::Trouble(trouble));
         }
         loop {
             let done = match self.wait(&way) {

@@ -109,6 +109,16 @@ impl Control {
         }
     }
 
+    /// Keys that the player holds may repeat, or not while nothing is heard of it. An application that takes
+    /// input itself, and the reader of a mapped device, repeat nothing.
+    pub(super) fn let_repeat(&mut self, may: bool) {
+        if let Input::Sink(sink) = &mut self.input
+            && let Err(e) = sink.let_repeat(may)
+        {
+            self.tell_trouble(Err(e));
+        }
+    }
+
     pub(super) fn release_all(&mut self) {
         let released = self.input_devices.release_all();
         self.tell_trouble(released);

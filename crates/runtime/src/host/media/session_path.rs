@@ -37,11 +37,13 @@ impl Transmit for SessionPath {
     fn transmit(&mut self, _: Instant, datagrams: &SendBuf) -> Transmitted {
         let mut sent = Transmitted::default();
         for (bytes, each) in datagrams.runs() {
+            // The first was handed over at this moment at the earliest, the last one at the latest when the
+            // call has returned: a thread that loses its core in between sends no faster than it says.
+            let handed_over = clock::now();
             match self.link.send(self.path, bytes, each) {
                 Ok(()) => {
-                    let now = clock::now();
-                    sent.first.get_or_insert(now);
-                    sent.last = Some(now);
+                    sent.first.get_or_insert(handed_over);
+                    sent.last = Some(clock::now());
                 }
                 Err(LinkError::Full) => sent.overflowed = true,
                 // An unreachable network may come back: for this frame it is as if the buffer

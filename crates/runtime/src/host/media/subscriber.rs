@@ -2,6 +2,7 @@
 //! their own.
 
 use openuvr_proto::id::FrameId;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::packetize::Protection;
 use openuvr_proto::send::session::Session;
 use openuvr_proto::send::subscriber::{Frame, Progress, Slice, Subscriber};
@@ -58,6 +59,13 @@ impl Subscriber for HostSubscriber {
         match self {
             HostSubscriber::Session(session) => session.protection(),
             HostSubscriber::Other(other) => other.protection(),
+        }
+    }
+
+    fn intake(&self) -> Intake {
+        match self {
+            HostSubscriber::Session(session) => session.intake(),
+            HostSubscriber::Other(other) => other.intake(),
         }
     }
 }

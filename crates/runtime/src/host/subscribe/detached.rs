@@ -1,39 +1,44 @@
-//! A subscriber in a thread of its own, so that one which blocks, is slow or panics holds up nobody: what it
-//! can't take in time it misses, up to the next key frame.
+//! A subscriber in a thread of its own, so that one which blocks, is slow or panics holds up nobody. What it can't take
+//! at once waits in memory, by bytes and by age as its [`Intake`] says: the thread may have had no processor for a while,
+//! and to miss a frame costs all others up to the next key frame. Beyond that bound it misses frames, and asks for a key
+//! frame when it has taken what waits.
 //!
 //! What it is told besides ([`Update`]) comes by a call of the same thread, and not by a stream of its own:
 //! a gateway passes pointer, role and frames on to one connection, in one command, and needs no second thread
 //! and no lock for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
 use openuvr_media::capture::Waker;
 use openuvr_proto::host::Ending;
 use openuvr_proto::id::{FrameId, SubscriberId};
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::subscriber::{Departure, Feedback, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::send::update::Update;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::control::GoodbyeReason;
-use openuvr_proto::wire::video::{MAX_SLICES, SlicePlace};
+use openuvr_proto::wire::video::SlicePlace;
 
 use crate::clock;
 use crate::handoffs::Site;
 use crate::host::{MediaCommand, Notice, Shared};
 
-/// Frames that it may have in hand: one that it works on, and one that waits.
-const FRAMES: u32 = 2;
+/// Frames that ended before they began and of which the thread was not told yet: seconds of them (guess). One that is
+/// further behind is not told of each.
+const DROPS: usize = 1024;
 
-/// Calls that may wait for it: those of the frames in hand …
-const CALLS: usize = FRAMES as usize * (MAX_SLICES as usize + 2);
+/// Frames that may be in hand however old and large they are: one that the thread works on, and one that waits. Where the
+/// whole machine stood still the one in hand is old, and nothing was missed.
+const ALWAYS: u32 = 2;
 
-/// … and of as many frames that ended before they began. One that is further behind is not told of each.
-const DROPS: usize = CALLS;
+/// What a frame takes while it waits, beside its slices: what is known of it, its calls, and its place in the ledger.
+const FRAME_COST: usize = 1024;
 
-/// Calls that may wait in all.
-pub(super) const WAITING: usize = CALLS + DROPS;
+/// The same of a slice, beside its bytes.
+const SLICE_COST: usize = 64;
 
 /// A call of [`Subscriber`] on its way to the thread.
 pub(super) enum Call {
@@ -45,11 +50,27 @@ pub(super) enum Call {
     Update,
 }
 
+impl Call {
+    /// The memory that it takes while it waits. Those that take none here have bounds of their own: an end for each
+    /// frame, [`DROPS`], and an update for each call that the thread has done.
+    fn cost(&self) -> usize {
+        match self {
+            Call::Begin(..) => FRAME_COST,
+            Call::Slice(_, _, _, bytes) => bytes.len() + SLICE_COST,
+            Call::End | Call::Dropped(..) | Call::Update => 0,
+        }
+    }
+}
+
 /// What both threads know.
-#[derive(Default)]
 pub(super) struct Backlog {
+    intake: Intake,
     /// Frames that began and are not over in the thread.
-    full: AtomicU32,
+    frames: AtomicU32,
+    /// What waits of them takes so much memory.
+    bytes: AtomicUsize,
+    /// When the oldest of them began, if there is one.
+    oldest: AtomicI64,
     /// Frames of whose drop the thread was not told yet.
     drops: AtomicUsize,
     /// Something is due to be told.
@@ -58,9 +79,40 @@ pub(super) struct Backlog {
     missed: AtomicU32,
 }
 
+impl Backlog {
+    pub(super) fn new(intake: Intake) -> Backlog {
+        Backlog {
+            intake,
+            frames: AtomicU32::new(0),
+            bytes: AtomicUsize::new(0),
+            oldest: AtomicI64::new(0),
+            drops: AtomicUsize::new(0),
+            updated: AtomicBool::new(false),
+            missed: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether one more frame is taken, which counts as in hand then. By the media thread alone.
+    fn take(&self, now: Instant) -> bool {
+        let frames = self.frames.load(Ordering::Acquire);
+        if frames == 0 {
+            // No other thread makes it more.
+            self.oldest.store(now.0, Ordering::Release);
+        } else if frames >= ALWAYS {
+            let waits = now.since(Instant(self.oldest.load(Ordering::Acquire)));
+            let late = self.intake.age().is_some_and(|most| waits > most);
+            if late || self.bytes.load(Ordering::Acquire) >= self.intake.bytes() {
+                return false;
+            }
+        }
+        self.frames.fetch_add(1, Ordering::AcqRel);
+        true
+    }
+}
+
 /// The media thread's end.
 pub(in crate::host) struct Detached {
-    calls: SyncSender<Call>,
+    calls: Sender<Call>,
     backlog: Arc<Backlog>,
     handed_over: Site,
     /// What was taken of the frame that is under way; `None`: it is missed.
@@ -68,11 +120,7 @@ pub(in crate::host) struct Detached {
 }
 
 impl Detached {
-    pub(super) fn new(
-        calls: SyncSender<Call>,
-        backlog: Arc<Backlog>,
-        handed_over: Site,
-    ) -> Detached {
+    pub(super) fn new(calls: Sender<Call>, backlog: Arc<Backlog>, handed_over: Site) -> Detached {
         Detached {
             calls,
             backlog,
@@ -81,11 +129,13 @@ impl Detached {
         }
     }
 
-    /// Hands a call over; what finds no room misses the frame.
+    /// Hands a call over. The channel has no bound of its own: [`Backlog::take`] has one. It fails only if the thread
+    /// is gone, and then the frame is missed.
     fn call(&mut self, call: Call) {
         // Before: afterwards it may have been taken already.
         self.handed_over.sent();
-        if self.calls.try_send(call).is_err() {
+        self.backlog.bytes.fetch_add(call.cost(), Ordering::AcqRel);
+        if self.calls.send(call).is_err() {
             self.taken = None;
         }
     }
@@ -93,15 +143,10 @@ impl Detached {
 
 impl Subscriber for Detached {
     fn begin(&mut self, now: Instant, frame: &Frame) {
-        let full = self.backlog.full.load(Ordering::Acquire) >= FRAMES;
-        self.taken = (!full).then(Departure::default);
-        if full {
-            return;
-        }
-        self.backlog.full.fetch_add(1, Ordering::AcqRel);
-        self.call(Call::Begin(now, Box::new(*frame)));
-        if self.taken.is_none() {
-            self.backlog.full.fetch_sub(1, Ordering::AcqRel);
+        self.taken = None;
+        if self.backlog.take(now) {
+            self.taken = Some(Departure::default());
+            self.call(Call::Begin(now, Box::new(*frame)));
         }
     }
 
@@ -125,11 +170,14 @@ impl Subscriber for Detached {
         if why == DropCause::SendBufferFull {
             self.backlog.missed.store(frame.0, Ordering::Release);
         }
-        // So that there is always room for the frames in hand.
         if self.backlog.drops.load(Ordering::Acquire) < DROPS {
             self.backlog.drops.fetch_add(1, Ordering::AcqRel);
-            let _ = self.calls.try_send(Call::Dropped(now, frame, stage, why));
+            let _ = self.calls.send(Call::Dropped(now, frame, stage, why));
         }
+    }
+
+    fn intake(&self) -> Intake {
+        self.backlog.intake
     }
 }
 
@@ -143,6 +191,9 @@ pub(super) struct Thread {
     /// Where the media thread hands calls over.
     pub(super) handed_over: Site,
 }
+
+/// What a frame ends with that its subscriber could not take.
+const NO_ROOM: (Stage, DropCause) = (Stage::FirstSent, DropCause::SendBufferFull);
 
 /// What a frame that builds on a missed one ends with.
 const NO_START: (Stage, DropCause) = (Stage::FirstSent, DropCause::AwaitingKeyFrame);
@@ -164,7 +215,9 @@ impl Thread {
         let mut goes_on = true;
         while goes_on && let Ok(call) = calls.recv() {
             self.handed_over.received();
+            let cost = call.cost();
             self.frame(&mut frames, &mut *subscriber, call);
+            self.backlog.bytes.fetch_sub(cost, Ordering::AcqRel);
             self.catch_up();
             if self.backlog.updated.swap(false, Ordering::AcqRel) {
                 goes_on = self.update(&mut *subscriber);
@@ -193,10 +246,11 @@ impl Thread {
         match call {
             Call::Begin(now, frame) => {
                 let name = frame.header.frame;
+                self.backlog.oldest.store(now.0, Ordering::Release);
                 // The media thread has noted the end of one that was cut off.
                 frames.skipped = None;
                 if let Some(cut_off) = frames.open.take() {
-                    let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);
+                    let (stage, why) = NO_ROOM;
                     subscriber.dropped(now, cut_off, stage, why);
                     self.frame_done();
                 }
@@ -223,9 +277,14 @@ impl Thread {
             }
             Call::End => {
                 if let Some(frame) = frames.open.take() {
-                    let left = self.end(subscriber, frame);
-                    frames.broken = left.is_err();
-                    self.departed(frame, left);
+                    let progress = end(subscriber);
+                    frames.broken = progress.is_none();
+                    if frames.broken {
+                        self.backlog.missed.store(frame.0, Ordering::Release);
+                    }
+                    // One that took nothing of a frame has lost it, whether it needs a key frame now or not.
+                    let took = |left: &Departure| left.first.is_some() || !left.overflowed;
+                    self.departed(frame, progress.filter(took).ok_or(NO_ROOM));
                     self.frame_done();
                 } else if let Some(frame) = frames.skipped.take() {
                     self.departed(frame, Err(NO_START));
@@ -243,24 +302,6 @@ impl Thread {
         }
     }
 
-    /// The frame is there as a whole. What left of it, or why nothing did.
-    fn end(
-        &self,
-        subscriber: &mut dyn Subscriber,
-        frame: FrameId,
-    ) -> Result<Departure, (Stage, DropCause)> {
-        loop {
-            match subscriber.end(clock::now()) {
-                Progress::Left(left) => return Ok(left),
-                Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
-                Progress::Missed => {
-                    self.backlog.missed.store(frame.0, Ordering::Release);
-                    return Err((Stage::FirstSent, DropCause::SendBufferFull));
-                }
-            }
-        }
-    }
-
     /// For the ledger, which knows the frame as handed over.
     fn departed(&self, frame: FrameId, left: Result<Departure, (Stage, DropCause)>) {
         (self.shared).say_of(self.id, |host| {
@@ -270,12 +311,12 @@ impl Thread {
 
     /// A frame is over.
     fn frame_done(&self) {
-        self.backlog.full.fetch_sub(1, Ordering::AcqRel);
+        self.backlog.frames.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Asks for a key frame when it can take one again.
     fn catch_up(&self) {
-        if self.backlog.full.load(Ordering::Acquire) > 0 {
+        if self.backlog.frames.load(Ordering::Acquire) > 0 {
             return;
         }
         let missed = self.backlog.missed.swap(0, Ordering::AcqRel);
@@ -289,6 +330,17 @@ impl Thread {
                 .media_commands
                 .send(MediaCommand::Feedback(self.id, wish));
             self.media.wake();
+        }
+    }
+}
+
+/// The frame is there as a whole. What left of it; `None`: it was missed, and a key frame is needed.
+fn end(subscriber: &mut dyn Subscriber) -> Option<Departure> {
+    loop {
+        match subscriber.end(clock::now()) {
+            Progress::Left(left) => return Some(left),
+            Progress::Waits(at) => std::thread::sleep(at.since(clock::now())),
+            Progress::Missed => return None,
         }
     }
 }
@@ -308,5 +360,64 @@ impl Drop for Thread {
         let id = self.id;
         self.shared
             .tell(|host| host.unsubscribe(id, Ending::Goodbye(why)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// How many frames of so many bytes are taken that come at this interval, of 2000, while the thread takes none.
+    fn taken(intake: Intake, bytes: usize, interval: Duration) -> usize {
+        let backlog = Backlog::new(intake);
+        let mut now = Instant(7_000_000_000);
+        for count in 0..2000 {
+            if !backlog.take(now) {
+                return count;
+            }
+            backlog
+                .bytes
+                .fetch_add(FRAME_COST + bytes, Ordering::AcqRel);
+            now = now + interval;
+        }
+        2000
+    }
+
+    #[test]
+    fn what_may_wait_is_bounded_by_age_and_bytes_not_by_frames() {
+        let sixtieth = SECOND / 60;
+        // 10 Mb/s at 60 frames/s.
+        let frame = 20_833;
+        // A browser gets what is new, a player what came in the last half second …
+        assert_eq!(taken(Intake::Newest, frame, sixtieth), 4);
+        assert_eq!(taken(Intake::Steady, frame, sixtieth), 31);
+        assert_eq!(taken(Intake::Steady, frame, sixtieth / 4), 121);
+        // … and a recorder all that fits into 32 MiB.
+        assert_eq!(taken(Intake::Complete, frame, sixtieth), 1536);
+        assert_eq!(taken(Intake::Complete, 1 << 20, SECOND), 32);
+        // Key frames of 4 MiB.
+        assert_eq!(taken(Intake::Steady, 4 << 20, Duration::ZERO), 4);
+    }
+
+    #[test]
+    fn the_age_that_counts_is_that_of_the_oldest_frame_in_hand() {
+        let backlog = Backlog::new(Intake::Steady);
+        let at = |millis: i64| Instant(millis * 1_000_000);
+        assert!(backlog.take(at(0)) && backlog.take(at(400)) && backlog.take(at(450)));
+        assert!(!backlog.take(at(501)));
+        // The thread is through with the first, and has begun the second.
+        backlog.frames.fetch_sub(1, Ordering::AcqRel);
+        backlog.oldest.store(at(400).0, Ordering::Release);
+        assert!(backlog.take(at(501)));
+        assert!(!backlog.take(at(901)));
+        // When none is left, what was old once does not count.
+        backlog.frames.store(0, Ordering::Release);
+        assert!(backlog.take(at(60_000)));
+        // The whole machine stood still, with one frame in hand.
+        assert!(backlog.take(at(70_000)) && !backlog.take(at(70_001)));
     }
 }

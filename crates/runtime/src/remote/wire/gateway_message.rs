@@ -1,5 +1,6 @@
 //! What a gateway asks of a host in another process, and tells it of its clients.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use openuvr_proto::bytes::{Reader, Reject, Writer};
@@ -16,18 +17,20 @@ use openuvr_proto::id::{FrameId, PoseId};
 use openuvr_proto::input::batch::InputBatch;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::pose::Pose;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::{Instant, PeerInstant};
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{Message, Messages};
 
-use super::{flag, place_in, refused, role, subscriber_kind, words};
+use super::{flag, one_of, place_in, refused, role, subscriber_kind, words};
 use crate::host::Admission;
 
 /// A message of a gateway. The first four begin a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum GatewayMessage {
-    /// Somebody wants to subscribe. What it [wishes](SubscribeRequest::wishes) stays here: no gateway has wishes.
+    /// Somebody wants to subscribe.
     Subscribe(SubscribeRequest),
     /// A device wants to come in.
     Admit(Admission),
@@ -235,8 +238,15 @@ fn subscribe(w: &mut Writer<'_>, request: &SubscribeRequest) {
         .u8(u8::from(request.take_over))
         .u32(request.codecs)
         .u8(place_in(&SubscriberKind::ALL, &request.kind))
+        .u8(place_in(&Intake::ALL, &request.intake))
         .text(&request.name)
-        .text(&request.software)
+        .text(&request.software);
+    let Wishes { bitrate, size, fps } = request.wishes;
+    let size = size.unwrap_or_default();
+    w.u64(bitrate.unwrap_or_default().0)
+        .u32(size.width)
+        .u32(size.height)
+        .u16(fps.map_or(0, NonZeroU16::get))
         .u8(u8::from(request.reports))
         .u8(u8::from(request.device.is_some()));
     if let Some(device) = &request.device {
@@ -250,9 +260,18 @@ fn request(r: &mut Reader<'_>) -> Result<SubscribeRequest, Reject> {
         take_over: flag(r)?,
         codecs: r.u32()?,
         kind: subscriber_kind(r)?,
+        intake: one_of(&Intake::ALL, r.u8()?, "intake")?,
         name: words(r)?,
         software: words(r)?,
-        wishes: Wishes::default(),
+        wishes: Wishes {
+            bitrate: Some(Bitrate(r.u64()?)).filter(|rate| rate.0 != 0),
+            size: match Size::new(r.u32()?, r.u32()?) {
+                size if size == Size::default() => None,
+                size if size.is_valid() => Some(size),
+                _ => return Err(refused("picture size")),
+            },
+            fps: NonZeroU16::new(r.u16()?),
+        },
         reports: flag(r)?,
         device: match flag(r)? {
             true => Some(key(r)?),

@@ -1,10 +1,11 @@
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::control::clipboard::{ClipboardPiece, ClipboardWays, MAX_TEXT};
 use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
-use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason};
+use openuvr_proto::control::negotiate::{Refusal, Role, WatchReason, Wishes};
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::TicketRefused;
 use openuvr_proto::controller::{ControllerState, Hand, Haptic};
@@ -17,12 +18,13 @@ use openuvr_proto::input::echo::{EchoKind, InputEcho};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadId, Rumble};
 use openuvr_proto::pose::Pose;
+use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::LinkState;
 use openuvr_proto::send::subscriber::{Feedback, Frame};
 use openuvr_proto::send::update::{CursorShape, Update};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::{DropCause, Fidelity, Outcome, Stage};
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::control::{GoodbyeReason, Report};
 use openuvr_proto::wire::video::{
     Configuration, DrawingTimes, FieldOfView, FrameHeader, PoseEcho, SlicePlace, View, Views,
@@ -37,7 +39,13 @@ fn asked() -> Vec<GatewayMessage> {
         GatewayMessage::Subscribe(SubscribeRequest {
             codecs: 1 << 3,
             kind: SubscriberKind::Browser,
+            intake: Intake::Complete,
             software: "a browser".to_owned(),
+            wishes: Wishes {
+                bitrate: Some(Bitrate(5_000_000)),
+                size: Some(Size::new(1280, 720)),
+                fps: NonZeroU16::new(60),
+            },
             reports: true,
             device: Some(key),
             ..SubscribeRequest::new(Role::Player, "Maria's phone")

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
@@ -12,7 +13,7 @@ use openuvr_proto::time::Instant;
 use super::functions::{
     Api, CONTEXT_FAILED, CONTEXT_NOAUTOSPAWN, CONTEXT_READY, CONTEXT_TERMINATED, Context,
     Functions, IO_EVENT_INPUT, IoEvent, MainLoop, ModuleInfo, OPERATION_RUNNING, Operation,
-    PaStream, SAMPLE_FLOAT32LE, SampleSpec, library,
+    PaStream, SAMPLE_FLOAT32LE, SUBSCRIPTION_SERVER, SampleSpec, ServerInfo, library,
 };
 use crate::audio::{AudioError, CHANNELS, RATE};
 use crate::clock;
@@ -35,6 +36,15 @@ pub(in crate::audio::pulse) struct Connection {
     mainloop: NonNull<MainLoop>,
     context: NonNull<Context>,
     waker: Waker,
+    /// The server's defaults may have changed. The library's callback has a pointer into it.
+    changed: Arc<AtomicBool>,
+}
+
+/// The names of the devices that are taken if none is named.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(in crate::audio::pulse) struct Defaults {
+    pub(in crate::audio::pulse) sink: String,
+    pub(in crate::audio::pulse) source: String,
 }
 
 // SAFETY: libpulse's main loop, its context and its streams belong to no thread: they are used by one at a
@@ -72,6 +82,7 @@ impl Connection {
             mainloop,
             context,
             waker,
+            changed: Arc::default(),
         };
         // SAFETY: the loop calls back with this descriptor while it lives, and the descriptor is closed after
         // the loop is freed: `waker` is a field of the same value. Nothing is read through the null pointer.
@@ -256,6 +267,36 @@ impl Connection {
         }
     }
 
+    /// Has [`Connection::take_changed`] say when the defaults may have changed.
+    pub(in crate::audio::pulse) fn watch_defaults(&mut self) -> Result<(), AudioError> {
+        // SAFETY: the flag lives as long as `self`, and so longer than the context, which calls back with it;
+        // the other callback uses nothing.
+        let operation = unsafe {
+            let (context, flag) = (self.context.as_ptr(), Arc::as_ptr(&self.changed));
+            (self.functions.subscription)(context, changed, flag.cast_mut().cast());
+            (self.functions.subscribe)(context, SUBSCRIPTION_SERVER, done, ptr::null_mut())
+        };
+        self.finish(operation, "tell of its default devices")
+    }
+
+    /// Whether the defaults may have changed since this was asked last.
+    pub(in crate::audio::pulse) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// The default devices now; empty where there is none.
+    pub(in crate::audio::pulse) fn defaults(&mut self) -> Result<Defaults, AudioError> {
+        let answer = Box::into_raw(Box::new(Defaults::default()));
+        // SAFETY: the place for the answer lives until it is taken back below, or for ever.
+        let operation = unsafe {
+            let context = self.context.as_ptr();
+            (self.functions.server_info)(context, informed, answer.cast())
+        };
+        self.finish(operation, "name its default devices")?;
+        // SAFETY: the operation is over, so nobody writes there any more.
+        Ok(*unsafe { Box::from_raw(answer) })
+    }
+
     /// Unloads a module. That it is not there is no error.
     pub(in crate::audio::pulse) fn unload_module(&mut self, index: u32) -> Result<(), AudioError> {
         // SAFETY: the callback uses nothing.
@@ -324,6 +365,27 @@ struct Listing {
 unsafe extern "C" fn woken(_: *const Api, _: *mut IoEvent, _: c_int, _: c_int, _: *mut c_void) {}
 
 unsafe extern "C" fn done(_: *mut Context, _: c_int, _: *mut c_void) {}
+
+unsafe extern "C" fn changed(_: *mut Context, _: c_int, _: u32, flag: *mut c_void) {
+    // SAFETY: `watch_defaults` gave a flag that outlives the context, and that is only used as an atomic.
+    unsafe { (*flag.cast::<AtomicBool>().cast_const()).store(true, Ordering::Relaxed) };
+}
+
+unsafe extern "C" fn informed(_: *mut Context, info: *const ServerInfo, answer: *mut c_void) {
+    // SAFETY: `defaults` gave the place of an answer, which nobody else looks at while the operation goes on.
+    // The library fills `info` in for the time of this call, or gives null; its texts end in NUL or are null.
+    unsafe {
+        let (Some(info), answer) = (info.as_ref(), &mut *answer.cast::<Defaults>()) else {
+            return;
+        };
+        let name = |name: *const std::ffi::c_char| match name.is_null() {
+            true => String::new(),
+            false => CStr::from_ptr(name).to_string_lossy().into_owned(),
+        };
+        answer.sink = name(info.default_sink);
+        answer.source = name(info.default_source);
+    }
+}
 
 unsafe extern "C" fn numbered(_: *mut Context, index: u32, answer: *mut c_void) {
     // SAFETY: `load_module` gave the place of a number, which it keeps while the operation goes on.

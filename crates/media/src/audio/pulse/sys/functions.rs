@@ -19,6 +19,8 @@ pub(super) const STREAM_TERMINATED: c_int = 4;
 pub(super) const OPERATION_RUNNING: c_int = 0;
 pub(super) const IO_EVENT_INPUT: c_int = 1;
 pub(super) const SEEK_RELATIVE: c_int = 0;
+/// `PA_SUBSCRIPTION_MASK_SERVER`: which devices are the defaults, among others.
+pub(super) const SUBSCRIPTION_SERVER: c_int = 0x0080;
 
 /// `PA_STREAM_*` flags.
 pub(in crate::audio::pulse) const INTERPOLATE_TIMING: c_int = 0x0002;
@@ -79,6 +81,15 @@ pub(super) struct ModuleInfo {
     pub(super) argument: *const c_char,
 }
 
+/// The front of `pa_server_info`.
+#[repr(C)]
+pub(super) struct ServerInfo {
+    _names: [*const c_char; 4],
+    _spec: SampleSpec,
+    pub(super) default_sink: *const c_char,
+    pub(super) default_source: *const c_char,
+}
+
 pub(super) type IoCallback =
     unsafe extern "C" fn(*const Api, *mut IoEvent, c_int, c_int, *mut c_void);
 
@@ -94,6 +105,9 @@ pub(super) type IndexCallback = unsafe extern "C" fn(*mut Context, u32, *mut c_v
 pub(super) type SuccessCallback = unsafe extern "C" fn(*mut Context, c_int, *mut c_void);
 pub(super) type ModuleCallback =
     unsafe extern "C" fn(*mut Context, *const ModuleInfo, c_int, *mut c_void);
+
+pub(super) type SubscriptionCallback = unsafe extern "C" fn(*mut Context, c_int, u32, *mut c_void);
+pub(super) type ServerCallback = unsafe extern "C" fn(*mut Context, *const ServerInfo, *mut c_void);
 
 macro_rules! functions {
     ($($field:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
@@ -137,6 +151,12 @@ functions! {
         (*mut Context, u32, SuccessCallback, *mut c_void) -> *mut Operation;
     list_modules: b"pa_context_get_module_info_list"
         (*mut Context, ModuleCallback, *mut c_void) -> *mut Operation;
+    subscribe: b"pa_context_subscribe"
+        (*mut Context, c_int, SuccessCallback, *mut c_void) -> *mut Operation;
+    subscription: b"pa_context_set_subscribe_callback"
+        (*mut Context, SubscriptionCallback, *mut c_void);
+    server_info: b"pa_context_get_server_info"
+        (*mut Context, ServerCallback, *mut c_void) -> *mut Operation;
     operation_state: b"pa_operation_get_state"(*const Operation) -> c_int;
     operation_unref: b"pa_operation_unref"(*mut Operation);
     stream_new: b"pa_stream_new"

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_uint};
 
 use super::super::Loader;
 use super::functions::{
-    Base, Binding, Buffers, Copies, Framebuffers, Indexed, ReadBuffer, Storage, storage,
+    Base, Binding, Buffers, Copies, Framebuffers, Indexed, ReadBuffer, Storage, Transfer, storage,
 };
 use crate::capture::CaptureError;
 use crate::picture::PixelFormat;
@@ -15,6 +15,11 @@ const EXTENSIONS: c_uint = 0x1F03;
 const NUM_EXTENSIONS: c_uint = 0x821D;
 const RGBA: c_uint = 0x1908;
 const BGRA: c_uint = 0x80E1;
+
+const CONTEXT_FLAGS: c_uint = 0x821E;
+const FORWARD_COMPATIBLE: c_int = 0x1;
+const CONTEXT_PROFILE_MASK: c_uint = 0x9126;
+const COMPATIBILITY_PROFILE: c_int = 0x2;
 
 const PACK_SWAP_BYTES: c_uint = 0x0D00;
 const PACK_ROW_LENGTH: c_uint = 0x0D02;
@@ -38,6 +43,10 @@ pub(super) struct Gl {
     pub(super) storage: Option<Storage>,
     /// See [`packing`].
     pub(super) packing: Vec<(c_uint, c_int)>,
+    /// Of a context with the fixed-function pipeline.
+    pub(super) transfer: Option<Transfer>,
+    /// Whether pixel transfer has the imaging subset (`GL_ARB_imaging`).
+    pub(super) imaging: bool,
     /// How a window is read.
     pub(super) format: (c_uint, PixelFormat),
 }
@@ -125,6 +134,12 @@ impl Gl {
                 copied.then(|| Copies::load(loader)).flatten(),
             )
         };
+        // SAFETY: as above.
+        let transfer = unsafe {
+            has_fixed_function(&base, version, &has)
+                .then(|| Transfer::load(loader))
+                .flatten()
+        };
         let lasting = if desktop && (version.is(4, 4) || has("GL_ARB_buffer_storage")) {
             Some(c"glBufferStorage")
         } else if version.embedded && has("GL_EXT_buffer_storage") {
@@ -143,6 +158,8 @@ impl Gl {
             // SAFETY: as above.
             storage: lasting.and_then(|name| unsafe { storage(loader, name) }),
             packing: packing(&version, &has),
+            imaging: transfer.is_some() && has("GL_ARB_imaging"),
+            transfer,
             format: if desktop && version.is(1, 2) || has("GL_EXT_read_format_bgra") {
                 (BGRA, PixelFormat::Bgrx)
             } else {
@@ -153,10 +170,35 @@ impl Gl {
 
     /// A piece of state that the context knows and that is one number.
     pub(super) fn integer(&self, name: c_uint) -> c_int {
-        let mut value = 0;
-        // SAFETY: the context is current (the contract of `ReadBack::new`), and writes one number.
-        unsafe { (self.base.integers)(name, &raw mut value) };
-        value
+        // SAFETY: the context is current (the contract of `ReadBack::new`).
+        unsafe { integer(&self.base, name) }
+    }
+}
+
+/// # Safety
+/// A context is current that knows `name` as one number.
+unsafe fn integer(base: &Base, name: c_uint) -> c_int {
+    let mut value = 0;
+    // SAFETY: by the caller's word; one number is written.
+    unsafe { (base.integers)(name, &raw mut value) };
+    value
+}
+
+/// Whether the context has the fixed-function pipeline: OpenGL before 3.1, and later ones where they say so.
+///
+/// # Safety
+/// The context of this version is current.
+unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -> bool) -> bool {
+    // SAFETY: by the caller's word; each is asked of versions that know it.
+    unsafe {
+        match version {
+            Version { embedded: true, .. } => false,
+            _ if has("GL_ARB_compatibility") => true,
+            of if of.is(3, 2) => integer(base, CONTEXT_PROFILE_MASK) & COMPATIBILITY_PROFILE != 0,
+            of if of.is(3, 1) => false,
+            of if of.is(3, 0) => integer(base, CONTEXT_FLAGS) & FORWARD_COMPATIBLE == 0,
+            _ => true,
+        }
     }
 }
 

@@ -62,6 +62,17 @@ functions! {
 }
 
 functions! {
+    /// Pixel transfer: what the fixed-function pipeline does to pixels that are read.
+    Transfer {
+        floats: c"glGetFloatv"(c_uint, *mut f32);
+        set: c"glPixelTransferf"(c_uint, f32);
+        is_enabled: c"glIsEnabled"(c_uint) -> u8;
+        enable: c"glEnable"(c_uint);
+        disable: c"glDisable"(c_uint);
+    }
+}
+
+functions! {
     /// Which buffer of the window is read: not in ES 2.
     ReadBuffer {
         select: c"glReadBuffer"(c_uint);

@@ -1,5 +1,10 @@
 //! What of the application's state is changed for a picture, and put back as it was: how pixels are
-//! packed, which framebuffer and which of its buffers is read, and which pixel buffers are bound.
+//! packed and converted, which framebuffer and which of its buffers is read, and which pixel buffers are bound.
+//!
+//! Of what else has to do with reading, nothing changes the bytes of `GL_UNSIGNED_BYTE`: they are clamped whatever
+//! `glClampColor` says, and `GL_FRAMEBUFFER_SRGB` and conditional rendering are about drawing (OpenGL 4.6
+//! compatibility profile, 18.2). What is not looked at is the colour matrix of `GL_ARB_imaging`, which no
+//! application was seen to use.
 //!
 //! `glGetError` is never called, since it would take the application's errors; so nothing may be
 //! asked or set that this context does not know.
@@ -29,6 +34,53 @@ const BACK_LEFT: c_uint = 0x0402;
 const FRONT: c_uint = 0x0404;
 const BACK: c_uint = 0x0405;
 
+/// Parameters of pixel transfer, and the values with which a colour is read as it is stored (OpenGL 2.1, table 6.31;
+/// `GL_MAP_COLOR` is false).
+const TRANSFER: [(c_uint, f32); 9] = [
+    (0x0D10, 0.0), // GL_MAP_COLOR
+    (0x0D14, 1.0), // GL_RED_SCALE
+    (0x0D15, 0.0), // GL_RED_BIAS
+    (0x0D18, 1.0), // GL_GREEN_SCALE
+    (0x0D19, 0.0), // GL_GREEN_BIAS
+    (0x0D1A, 1.0), // GL_BLUE_SCALE
+    (0x0D1B, 0.0), // GL_BLUE_BIAS
+    (0x0D1C, 1.0), // GL_ALPHA_SCALE
+    (0x0D1D, 0.0), // GL_ALPHA_BIAS
+];
+
+/// The same of the imaging subset: scale of red, green, blue and alpha, and bias, behind the convolution and behind
+/// the colour matrix …
+const IMAGING: [(c_uint, f32); 16] = [
+    (0x801C, 1.0), // GL_POST_CONVOLUTION_RED_SCALE …
+    (0x801D, 1.0),
+    (0x801E, 1.0),
+    (0x801F, 1.0),
+    (0x8020, 0.0), // GL_POST_CONVOLUTION_RED_BIAS …
+    (0x8021, 0.0),
+    (0x8022, 0.0),
+    (0x8023, 0.0),
+    (0x80B4, 1.0), // GL_POST_COLOR_MATRIX_RED_SCALE …
+    (0x80B5, 1.0),
+    (0x80B6, 1.0),
+    (0x80B7, 1.0),
+    (0x80B8, 0.0), // GL_POST_COLOR_MATRIX_RED_BIAS …
+    (0x80B9, 0.0),
+    (0x80BA, 0.0),
+    (0x80BB, 0.0),
+];
+
+/// … and its stages, which have to be off.
+const STAGES: [c_uint; 8] = [
+    0x80D0, // GL_COLOR_TABLE
+    0x80D1, // GL_POST_CONVOLUTION_COLOR_TABLE
+    0x80D2, // GL_POST_COLOR_MATRIX_COLOR_TABLE
+    0x8010, // GL_CONVOLUTION_1D
+    0x8011, // GL_CONVOLUTION_2D
+    0x8012, // GL_SEPARABLE_2D
+    0x8024, // GL_HISTOGRAM
+    0x802E, // GL_MINMAX
+];
+
 /// What is to be put back: undone in the opposite order when this is dropped.
 pub(super) struct Saved<'a> {
     gl: &'a Gl,
@@ -37,6 +89,8 @@ pub(super) struct Saved<'a> {
 
 enum Undo {
     Packing(c_uint, c_int),
+    Transfer(c_uint, f32),
+    Enabled(c_uint),
     Buffer(c_uint, c_uint),
     Framebuffer(c_uint, c_uint),
     ReadBuffer(c_uint),
@@ -52,14 +106,43 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Packs rows of 4-byte pixels one after the other.
+    /// Packs rows of 4-byte pixels one after the other, with the colours that are stored.
     pub(super) fn pack(&mut self) {
+        self.transfer();
         for &(name, wanted) in &self.gl.packing {
             let now = self.gl.integer(name);
             if now != wanted {
                 // SAFETY: the context is current and knows this parameter.
                 unsafe { (self.gl.base.pixel_store)(name, wanted) };
                 self.undo.push(Undo::Packing(name, now));
+            }
+        }
+    }
+
+    /// Has pixel transfer change nothing.
+    fn transfer(&mut self) {
+        let Some(transfer) = &self.gl.transfer else {
+            return;
+        };
+        let imaging = self.gl.imaging;
+        let parameters = TRANSFER.iter().chain(IMAGING.iter().filter(|_| imaging));
+        for &(name, wanted) in parameters {
+            let mut now = wanted;
+            // SAFETY: the context is current and knows this parameter, which is one number.
+            unsafe { (transfer.floats)(name, &raw mut now) };
+            if now.to_bits() != wanted.to_bits() {
+                // SAFETY: as above.
+                unsafe { (transfer.set)(name, wanted) };
+                self.undo.push(Undo::Transfer(name, now));
+            }
+        }
+        for &stage in STAGES.iter().filter(|_| imaging) {
+            // SAFETY: the context is current and knows this stage.
+            unsafe {
+                if (transfer.is_enabled)(stage) != 0 {
+                    (transfer.disable)(stage);
+                    self.undo.push(Undo::Enabled(stage));
+                }
             }
         }
     }
@@ -173,6 +256,16 @@ impl<'a> Saved<'a> {
             unsafe {
                 match undo {
                     Undo::Packing(name, value) => (gl.base.pixel_store)(name, value),
+                    Undo::Transfer(name, value) => {
+                        if let Some(transfer) = &gl.transfer {
+                            (transfer.set)(name, value);
+                        }
+                    }
+                    Undo::Enabled(stage) => {
+                        if let Some(transfer) = &gl.transfer {
+                            (transfer.enable)(stage);
+                        }
+                    }
                     Undo::Buffer(target, name) => {
                         if let Some(binding) = &gl.binding {
                             (binding.bind)(target, name);

@@ -14,7 +14,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PinRefused {
     /// No pairing window is open, or this network has used up its tries.
-    #[error("pairing is closed at the host")]
+    #[error("pairing is closed at the host: run `openuvr devices pair` there for a new PIN")]
     Closed,
     /// It may try again after so many seconds.
     #[error("try again in {0} s")]

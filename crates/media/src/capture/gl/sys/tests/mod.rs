@@ -437,6 +437,76 @@ fn the_applications_state_and_errors_stay_its_own() {
 }
 
 #[test]
+fn pixel_transfer_of_the_application_changes_no_colour() {
+    /// `glPixelTransferf` and `glPixelMapfv`, which glow does not have.
+    type Set = unsafe extern "C" fn(u32, f32);
+    type Map = unsafe extern "C" fn(u32, i32, *const f32);
+    const MAP_COLOR: u32 = 0x0D10;
+    const RED_TO_RED: u32 = 0x0C76;
+    let theirs = [
+        (MAP_COLOR, 1.0),
+        (0x0D14, 0.25), // GL_RED_SCALE
+        (0x0D19, 0.5),  // GL_GREEN_BIAS
+        (0x0D1A, -1.0), // GL_BLUE_SCALE
+        (0x0D1B, 1.0),  // GL_BLUE_BIAS
+        (0x0D1C, 0.5),  // GL_ALPHA_SCALE
+    ];
+    let Some(server) = Xvfb::start("320x240") else {
+        return;
+    };
+    let mut changed = 0;
+    for (wanted, fixed) in [
+        (Wanted::USUAL, true),
+        (Wanted::of(Profile::Compatible, 2, 1), true),
+        (Wanted::of(Profile::Core, 3, 1), false),
+        (Wanted::of(Profile::Core, 3, 2), false),
+        (Wanted::of(Profile::Embedded, 2, 0), false),
+    ] {
+        let Some(context) = Glx::open(&server.display, SIZE, wanted, None) else {
+            eprintln!("{wanted:?} is not there");
+            continue;
+        };
+        let gl = functions(&context);
+        let state = || {
+            let values = theirs.iter().filter(|_| fixed);
+            // SAFETY: the context is current and knows these.
+            let values = values.map(|(name, _)| unsafe { gl.get_parameter_f32(*name) });
+            values.collect::<Vec<_>>()
+        };
+        if fixed {
+            // SAFETY: these are their types; the context is current.
+            unsafe {
+                let find = |name| context.find(name);
+                let set: Set = std::mem::transmute(find(c"glPixelTransferf"));
+                let map: Map = std::mem::transmute(find(c"glPixelMapfv"));
+                map(RED_TO_RED, 2, [1.0, 0.0].as_ptr());
+                for (name, value) in theirs {
+                    set(name, value);
+                }
+            }
+            assert_eq!(state(), theirs.map(|(_, value)| value));
+            changed += 1;
+        }
+        let before = state();
+        for lacks in WAYS {
+            let what = format!("{wanted:?} without {lacks:?}");
+            let shelf = Shelf::default();
+            let mut back = read_back_without(&context, Sharing::None, &shelf, lacks);
+            draw(&gl, SIZE, 4);
+            window(&mut back);
+            back.finish(Duration::from_secs(30));
+            assert_shows(&*shelf.one(), SIZE, 4, &what);
+            assert_eq!(state(), before, "{what}");
+            back.retire(true);
+            // SAFETY: the context is current.
+            assert_eq!(unsafe { gl.get_error() }, glow::NO_ERROR, "{what}");
+        }
+        context.make_current(false);
+    }
+    assert!(changed > 0);
+}
+
+#[test]
 fn a_window_that_is_resized_gets_other_buffers() {
     let Some(server) = Xvfb::start("320x240") else {
         return;

@@ -1,0 +1,24 @@
+"""./dev knows the options of `openuvr demo`, which it looks at before it builds."""
+
+import re
+
+import repository
+
+
+def check():
+    source = (repository.ROOT / "crates/bench/src/demo.rs").read_text()
+    struct = re.search(r"pub\(crate\) struct Args \{(.*?)\n\}", source, re.S).group(1)
+    # An attribute that names an option, and the field behind it.
+    fields = re.findall(r"#\[arg\((.*?)\)\]\n\s+(\w+): ([\w:<>]+)", struct, re.S)
+    there = set()
+    for attribute, field, kind in fields:
+        named = re.search(r'long = "([a-z-]+)"', attribute)
+        name = named.group(1) if named else field.replace("_", "-")
+        # A value that may be left out is not asked for.
+        takes_value = kind != "bool" and "num_args = 0" not in attribute
+        there.add(f"--{name}{'=' if takes_value else ''}")
+    there.add("--help")
+    dev = (repository.ROOT / "dev").read_text()
+    known = set(re.search(r'^demo_options="([^"]*)"', dev, re.M).group(1).split())
+    for option in sorted(there ^ known):
+        yield f"{option}: {'not in demo_options of ./dev' if option in there else 'no option of demo'}"

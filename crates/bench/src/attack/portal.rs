@@ -1,0 +1,263 @@
+//! Attacks on a portal, beside which a person asks for the list of sessions again and again.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_lab::attack::portal::{Guessing, SlowBodies, ask, log_in};
+use openuvr_runtime::clock;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::Attackers;
+use super::table::{Figures, Judged, Row, use_of};
+use crate::child::Child;
+use crate::pair::TemporaryDir;
+use crate::programs::openuvr;
+
+/// Connections of [`Against::SlowBodies`], and how many it opens a second.
+const CONNECTIONS: usize = 10_000;
+const OPENED: u32 = 20_000;
+
+/// Guesses a second, and the networks that they come from: one, and as many as use up what an account leaves to
+/// strangers.
+const GUESSES: u32 = 100;
+const NETWORKS: u16 = 20;
+
+/// How long the list may take.
+const LIST: Duration = Duration::from_millis(200);
+
+/// How often it is asked for.
+const OFTEN: Duration = Duration::from_millis(50);
+
+/// The account and its password.
+const NAME: &str = "ada";
+const PASSWORD: &str = "correct horse";
+
+/// The address of the person at home, and of the same browser elsewhere (RFC 5737).
+const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
+const AWAY: (&str, &str) = ("x-forwarded-for", "198.51.100.7");
+
+/// What is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Against {
+    /// Log-ins whose body does not come, from four networks.
+    SlowBodies,
+    /// Guesses at an account from one /64, then from many.
+    Guesses,
+}
+
+/// Starts a portal, attacks it, and says what was left for others.
+///
+/// # Errors
+/// The portal can't be started, or ended.
+pub(super) fn attack(
+    name: String,
+    against: Against,
+    lasting: Duration,
+    stop: &AtomicBool,
+) -> Result<Row> {
+    let mut victim = Victim::start(against == Against::Guesses)?;
+    let figures = Figures::begin(Some(use_of(victim.portal.id())?));
+    let (struck, judged) = match against {
+        Against::SlowBodies => slow_bodies(&victim, lasting, stop)?,
+        Against::Guesses => guesses(&victim, lasting, stop)?,
+    };
+    victim.portal.check()?;
+    Ok(figures.end(name, struck, Some(use_of(victim.portal.id())?), judged))
+}
+
+fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64, Judged)> {
+    let from = (11..15).map(|n| IpAddr::from(Ipv4Addr::new(127, 0, 0, n)));
+    let slow = SlowBodies::new(victim.at, from.collect(), connections());
+    let person = Person::begin(victim);
+    let attackers = Attackers::start(vec![(slow, OPENED)]);
+    wait(lasting, stop);
+    let (struck, mut done) = attackers.stop();
+    let held = done.pop().map_or(0, |slow| slow.held());
+    let (lists, slowest) = person.end();
+    let milliseconds = slowest.map_or_else(|| "–".to_owned(), |of| of.as_millis().to_string());
+    let judged = Judged {
+        words: format!("{lists} lists, the slowest in {milliseconds} ms; {held} connections held"),
+        held: lists > 0 && slowest.is_some_and(|slowest| slowest <= LIST),
+    };
+    Ok((struck, judged))
+}
+
+/// As many as this process may have beside what it has already.
+fn connections() -> usize {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // What can't be raised is what there is.
+    let _ = setrlimit(Resource::Nofile, raised);
+    let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    CONNECTIONS.min(
+        usize::try_from(now)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(200),
+    )
+}
+
+fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64, Judged)> {
+    let (mut struck, mut compared) = (0, 0);
+    let mut missing = Vec::new();
+    for (networks, whence) in [(1, "strangers"), (NETWORKS, "known browsers")] {
+        let attackers = Attackers::start(vec![(Guessing::new(victim.at, NAME, networks), GUESSES)]);
+        wait(lasting / 2, stop);
+        let (more, mut done) = attackers.stop();
+        struck += more;
+        compared += done.pop().map_or(0, |guessing| guessing.compared());
+        let headers = match networks {
+            // From elsewhere, by a browser that was never there.
+            1 => vec![AWAY],
+            _ => vec![AWAY, ("cookie", victim.device.as_str())],
+        };
+        let answer = ask(
+            victim.at,
+            "POST",
+            "/api/login",
+            &headers,
+            &log_in(NAME, PASSWORD),
+        );
+        if !answer.is_ok_and(|answer| answer.status == 200) {
+            missing.push(whence);
+        }
+    }
+    let judged = Judged {
+        words: match missing.is_empty() {
+            true => format!("{compared} guesses compared, and the account's person gets in"),
+            false => format!(
+                "{compared} guesses compared; locked out: {}",
+                missing.join(", ")
+            ),
+        },
+        held: missing.is_empty(),
+    };
+    Ok((struck, judged))
+}
+
+/// Waits, unless a signal comes.
+fn wait(span: Duration, stop: &AtomicBool) {
+    let until = clock::now() + span;
+    while clock::now() < until && !stop.load(Ordering::Relaxed) {
+        clock::sleep_until(until.min(clock::now() + OFTEN));
+    }
+}
+
+/// A portal with one account, whose person has logged in.
+struct Victim {
+    at: SocketAddr,
+    portal: Child,
+    cookie: String,
+    device: String,
+    _dir: TemporaryDir,
+}
+
+impl Victim {
+    fn start(behind_proxy: bool) -> Result<Victim> {
+        let dir = TemporaryDir::new()?;
+        let config = dir.path().join("portal.toml");
+        let text = format!("data = \"data\"\nbehind_proxy = {behind_proxy}\n");
+        std::fs::write(&config, text).context("the portal's configuration can't be written")?;
+        std::fs::write(dir.path().join("applications.toml"), "")
+            .context("the portal's applications can't be written")?;
+        let command = |words: &[&str]| -> Result<Command> {
+            let mut command = openuvr("portal")?;
+            command.args(words).arg("--config").arg(&config);
+            Ok(command)
+        };
+        let mut added = command(&["user", "add", NAME, "--password-stdin"])?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("the portal can't be started")?;
+        if let Some(mut input) = added.stdin.take() {
+            let _ = input.write_all(PASSWORD.as_bytes());
+        }
+        ensure!(added.wait()?.success(), "the portal made no account");
+        let serve = command(&["--listen", "127.0.0.1:0"])?;
+        let mut portal = Child::start_piped("portal", serve, &dir.path().join("log"))?;
+        let mut line = String::new();
+        let said = portal.stdout().context("the portal has no output")?;
+        BufReader::new(said).read_line(&mut line)?;
+        let at = line
+            .trim()
+            .rsplit("://")
+            .next()
+            .and_then(|at| at.parse().ok());
+        let Some(at) = at else {
+            bail!("the portal did not start{}", portal.last_words());
+        };
+        // Once more than passwords are compared at a time, so that the memory for it is there before it is looked at.
+        let logins: Vec<_> = (0..4)
+            .map(|_| {
+                thread::spawn(move || {
+                    ask(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
+                })
+            })
+            .collect();
+        let mut answer = None;
+        for login in logins {
+            answer = login.join().ok().and_then(Result::ok).or(answer);
+        }
+        let cookies = answer.map(|answer| answer.cookies).unwrap_or_default();
+        let [cookie, device] = <[String; 2]>::try_from(cookies).map_err(|cookies| {
+            anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
+        })?;
+        Ok(Victim {
+            at,
+            portal,
+            cookie,
+            device,
+            _dir: dir,
+        })
+    }
+}
+
+/// Who asks for the list, until it is enough.
+struct Person {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(u32, Option<Duration>)>,
+}
+
+impl Person {
+    fn begin(victim: &Victim) -> Person {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (at, cookie, ends) = (victim.at, victim.cookie.clone(), stop.clone());
+        let thread = thread::spawn(move || {
+            let (mut lists, mut slowest) = (0, Some(Duration::ZERO));
+            while !ends.load(Ordering::Relaxed) {
+                let begun = clock::now();
+                let answer = ask(
+                    at,
+                    "GET",
+                    "/api/sessions",
+                    &[("cookie", cookie.as_str())],
+                    "",
+                );
+                let took = clock::now().since(begun);
+                match answer {
+                    Ok(answer) if answer.status == 200 => lists += 1,
+                    _ => slowest = None,
+                }
+                slowest = slowest.map(|slowest| slowest.max(took));
+                clock::sleep_until(begun + OFTEN);
+            }
+            (lists, slowest)
+        });
+        Person { stop, thread }
+    }
+
+    /// How often the list came, and the longest that it took; none: once it did not.
+    fn end(self) -> (u32, Option<Duration>) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or((0, None))
+    }
+}

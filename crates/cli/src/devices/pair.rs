@@ -1,0 +1,79 @@
+//! `openuvr devices pair`: a pairing window at hosts that run already.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use openuvr_proto::control::pairing::Pin;
+use openuvr_runtime::clock;
+use openuvr_runtime::trust_store::{LONGEST_WINDOW, PairingRequest};
+
+use crate::config::span;
+
+/// How long hosts may take to answer: each looks four times a second, and the machine may be busy.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long further hosts may take behind the first.
+const OTHERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Between two looks.
+const TURN: Duration = Duration::from_millis(50);
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// The PIN [default: a random one of six digits]
+    #[arg(long, value_name = "DIGITS")]
+    pin: Option<Pin>,
+    /// How long the window is open, one hour at most
+    #[arg(long = "for", value_name = "TIME", value_parser = window, default_value = "2m")]
+    lasting: Duration,
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    let lasting = span(text)?;
+    match (Duration::from_secs(1)..=LONGEST_WINDOW).contains(&lasting) {
+        true => Ok(lasting),
+        false => Err("a pairing window is open for 1 s to 1 h".to_owned()),
+    }
+}
+
+/// Opens it; the lines for the person.
+pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
+    let lasting = args.lasting;
+    let pin = match &args.pin {
+        Some(pin) => pin.clone(),
+        None => Pin::generate()?,
+    };
+    let request = PairingRequest::leave(dir, &pin, lasting, now)?;
+    let asked = clock::now();
+    let mut first = None;
+    let opened = loop {
+        let opened = request.opened()?;
+        let now = clock::now();
+        if !opened.is_empty() {
+            first.get_or_insert(now);
+        }
+        let over = match first {
+            Some(first) => now.since(first) >= OTHERS_WITHIN,
+            None => now.since(asked) >= ANSWER_WITHIN,
+        };
+        if over {
+            break opened;
+        }
+        clock::sleep_until(now + TURN);
+    };
+    request.withdraw()?;
+    let seconds = lasting.as_secs();
+    match opened.len() {
+        0 => bail!(
+            "no host that uses the folder {} runs: start one (openuvr host), or name its folder (--config-dir FOLDER)",
+            dir.display()
+        ),
+        1 => Ok(format!(
+            "a new device may pair within {seconds} s with the PIN  {pin}\n"
+        )),
+        hosts => Ok(format!(
+            "a new device may pair within {seconds} s with the PIN  {pin}, at each of {hosts} hosts\n"
+        )),
+    }
+}

@@ -1,0 +1,303 @@
+//! What stands in for a game that has not drawn yet: while a window of its launcher is to be seen that draws with
+//! neither OpenGL nor Vulkan, a second process of this program is the host, and shows that window as `openuvr host`
+//! would. It ends when the first process of the game shows a picture.
+//!
+//! ```text
+//! openuvr run ─► launcher, whose window is to be seen
+//!      │  └────► openuvr stand-in ─► captures the window, streams to the clients
+//!      │            ▲ ends
+//!      └─► game ────┘ its first swap: it streams from inside
+//! ```
+//! Clients find the game's host at the same address, as they find a host that was started again.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use openuvr_media::application::{WindowScope, largest_window};
+use openuvr_media::capture::pool::Pool;
+use openuvr_media::capture::x11::{Target, Viewport, What, WindowName, WindowQuery, open};
+use openuvr_media::capture::{Capture as _, CaptureEvent};
+use openuvr_media::display;
+use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
+use openuvr_runtime::clock;
+use openuvr_runtime::guest::{Guest, InputTo};
+use openuvr_runtime::launch::Socket;
+use openuvr_runtime::launched::Launcher;
+use openuvr_runtime::line::{Line, SOCKET};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::Window;
+use x11rb::rust_connection::RustConnection;
+
+use crate::descendants;
+use crate::sys::die_with_parent;
+
+/// The subcommand.
+pub(crate) const COMMAND: &str = "stand-in";
+
+/// A window is to be seen for so long without a picture of OpenGL or Vulkan (guess: a game opens its window, and loads
+/// what it draws first).
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How soon the process sees that it is over, and that the window has moved.
+const TURN: Duration = Duration::from_millis(50);
+
+/// A picture that came too soon is tried again this much later (guess: a quarter of a frame at 60 a second).
+const SOON: Duration = Duration::from_millis(4);
+
+/// How long the window that was found may take to be captured: it was to be seen just now.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The stand-in, as `openuvr run` starts and ends it.
+pub(super) struct StandIn {
+    who: &'static str,
+    display: String,
+    /// `None` where there is no display.
+    server: Option<(RustConnection, Window)>,
+    /// Since when a window is to be seen.
+    seen_since: Option<Instant>,
+    process: Option<Child>,
+}
+
+impl StandIn {
+    pub(super) fn new(who: &'static str, display: &str) -> StandIn {
+        let server = display::connect(display).ok().and_then(|(conn, screen)| {
+            let root = conn.setup().roots.get(screen)?.root;
+            Some((conn, root))
+        });
+        StandIn {
+            who,
+            display: display.to_owned(),
+            server,
+            seen_since: None,
+            process: None,
+        }
+    }
+
+    /// Its process, for whose end this one waits here.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.process.iter().map(Child::id).collect()
+    }
+
+    /// Starts one if that is due; to be called a few times a second.
+    pub(super) fn tick(&mut self, socket: &mut Socket, now: Instant) {
+        if let Some(process) = &mut self.process {
+            match process.try_wait() {
+                Ok(None) => return,
+                Ok(Some(status)) if status.success() => {}
+                // It has said why; the next one would say the same.
+                _ => self.server = None,
+            }
+            self.process = None;
+            socket.stands_in(None);
+        }
+        let window = match socket.is_served() {
+            true => None,
+            false => self.window(),
+        };
+        let Some(window) = window else {
+            self.seen_since = None;
+            return;
+        };
+        if now.since(*self.seen_since.get_or_insert(now)) < PATIENCE {
+            return;
+        }
+        self.seen_since = None;
+        tracing::debug!("window {window:#x} of the launcher is shown");
+        match start(&self.display, window, socket) {
+            Ok(process) => {
+                let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+                socket.stands_in(id);
+                self.process = Some(process);
+            }
+            Err(why) => {
+                let who = self.who;
+                eprintln!("openuvr {who}: the launcher's window is not shown: {why}");
+                self.server = None;
+            }
+        }
+    }
+
+    /// The largest window of what was started.
+    fn window(&mut self) -> Option<Window> {
+        let (conn, root) = self.server.as_ref()?;
+        let ours = descendants::running();
+        let is_ours = |pid: u32| {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            pid.is_some_and(|pid| ours.contains(&pid))
+        };
+        match largest_window(conn, *root, is_ours) {
+            Ok(window) => window,
+            Err(why) => {
+                tracing::debug!("no window can be looked for: {why}");
+                self.server = None;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It has heard that its socket is gone, or does so now.
+            let until = clock::now() + WAIT;
+            while matches!(process.try_wait(), Ok(None)) && clock::now() < until {
+                clock::sleep_until(clock::now() + Duration::from_millis(5));
+            }
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+fn start(display: &str, window: Window, socket: &Socket) -> std::io::Result<Child> {
+    // Also where the file was replaced since this program was started.
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args([
+            COMMAND,
+            "--display",
+            display,
+            "--window",
+            &window.to_string(),
+        ])
+        .env(SOCKET, socket.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C is for `openuvr run`.
+        .process_group(0);
+    die_with_parent(&mut command);
+    command.spawn()
+}
+
+/// Shows a window of a launcher to clients until the game draws (started by `openuvr run` for itself).
+#[derive(clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Args {
+    /// The display.
+    #[arg(long)]
+    display: String,
+    /// The window.
+    #[arg(long)]
+    window: u32,
+}
+
+/// The stand-in's process: it says to `openuvr run` what happens.
+///
+/// # Errors
+/// One line, which was said there as well.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
+    let shown = show(args, &launcher);
+    if let Err(why) = &shown {
+        launcher.say(&Line::Trouble(format!(
+            "the launcher's window is not shown: {why}"
+        )));
+    }
+    shown.map_err(|e| anyhow!(e))
+}
+
+fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
+    // Until the order comes, it may be over.
+    let order = loop {
+        if let Some(order) = launcher.order_within(TURN)? {
+            break order;
+        }
+        if is_over(launcher) {
+            return Ok(());
+        }
+    };
+    let target = Target {
+        display: Some(args.display.clone()),
+        what: What::Window(WindowQuery {
+            name: WindowName::Id(args.window),
+            wait: WAIT,
+        }),
+    };
+    let mut capture = open(&target).map_err(|e| e.to_string())?;
+    capture.limit_fps(order.host.fps);
+    let input = match order.input {
+        true => InputTo::Display(args.display.clone()),
+        false => InputTo::Nothing,
+    };
+    if let InputTo::Display(display) = &input {
+        // Before anything is pressed there: if this process is killed, another one must know.
+        launcher.say(&Line::InputGoesTo(display.clone()));
+    }
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let size = capture.size();
+        let notice = move |notice| drop(tell.send(Line::from(notice)));
+        let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
+        scope.spawn(|| told.into_iter().for_each(|line| launcher.say(&line)));
+        launcher.say(&Line::Streaming {
+            size,
+            place: guest.place().to_owned(),
+        });
+        // One that the person chose need not be told.
+        if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
+            launcher.say(&Line::Invitation {
+                pin: pin.to_string(),
+                seconds: order.host.pair_for,
+            });
+        }
+        launcher.say(&Line::Trouble(
+            "the game draws with neither OpenGL nor Vulkan yet: its window is shown until it does"
+                .to_owned(),
+        ));
+        guest.set_window_scope(WindowScope::Program);
+        let viewport = capture.shared_viewport();
+        serve(&guest, &mut capture, &viewport, launcher)
+    })
+}
+
+/// Hands the window's pictures over until its end, or that of this process's task.
+fn serve(
+    guest: &Guest,
+    capture: &mut openuvr_media::capture::x11::X11Capture,
+    viewport: &Viewport,
+    launcher: &Launcher,
+) -> Result<(), String> {
+    let pool = Pool::default();
+    let mut placed: Option<((i32, i32, Size), Option<u32>)> = None;
+    // A picture that was not handed over yet.
+    let mut waits = false;
+    while !is_over(launcher) && !guest.is_over() {
+        let place = (viewport.now(), viewport.window());
+        if placed.replace(place) != Some(place) {
+            let ((x, y, size), window) = place;
+            guest.set_viewport(x, y, Some(size));
+            guest.set_window(window);
+        }
+        let turn = if waits { SOON } else { TURN };
+        match capture.next(Some(turn)).map_err(|e| e.to_string())? {
+            CaptureEvent::Frame => waits = true,
+            CaptureEvent::Hidden => guest.set_shown(false),
+            CaptureEvent::Shown => guest.set_shown(true),
+            CaptureEvent::Ended(_) => break,
+            CaptureEvent::Resized(_) | CaptureEvent::TimedOut | CaptureEvent::Woken => {}
+        }
+        if waits
+            && guest.wants()
+            && let Some(picture) = capture.picture()
+        {
+            let _ = guest.submit(Box::new(pool.copy_of(&picture)));
+            waits = false;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `openuvr run` wants no more of this process, or is gone.
+fn is_over(launcher: &Launcher) -> bool {
+    let mut fds = [PollFd::new(launcher, PollFlags::RDHUP)];
+    let over = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let looked = poll(&mut fds, Some(&Timespec::default()));
+    looked.is_ok() && fds[0].revents().intersects(over)
+}

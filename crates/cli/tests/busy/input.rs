@@ -1,0 +1,81 @@
+//! Input: late on a busy machine, but never lost or repeated.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use crate::alone;
+use crate::load::Load;
+use crate::real_time_loops::Pattern;
+use crate::support::{Display, Folder, Host, PIN, eventually, skip};
+
+const SIZE: &str = "320x200";
+
+/// How often the alphabet is typed, and how long a key is held and the next waits: 130 keys in six seconds.
+const ALPHABETS: usize = 5;
+const HELD: &str = "wait 20ms\n";
+const PAUSE: &str = "wait 25ms\n";
+
+fn types_beside(load: Load) {
+    let _alone = alone();
+    if Command::new("xterm").arg("-version").output().is_err() {
+        skip("xterm is not installed");
+        return;
+    }
+    let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
+        return;
+    };
+    let folder = Folder::new();
+    let (typed, script) = (folder.join("typed"), folder.join("script"));
+    let mut terminal = Command::new("xterm");
+    let shell = format!("stty -icanon -echo; touch '{typed}'; exec cat > '{typed}'");
+    terminal.args([
+        "-display",
+        &here.name,
+        "-geometry",
+        "40x10+0+0",
+        "-e",
+        "sh",
+        "-c",
+        &shell,
+    ]);
+    let _terminal = crate::support::Program::start("xterm", terminal);
+    eventually("the terminal", || std::fs::metadata(&typed).ok());
+    let host = Host::start(&[&PIN[..], &["--display", &here.name]].concat());
+    let mut text = String::from("wait 2s\n");
+    for letter in ('A'..='Z').cycle().take(26 * ALPHABETS) {
+        let _ = write!(
+            text,
+            "key KEY_{letter} down\n{HELD}key KEY_{letter} up\n{PAUSE}"
+        );
+    }
+    // What was typed last arrives before the client ends.
+    text += "wait 1s\n";
+    std::fs::write(&script, text).expect("a temporary file");
+    // The pointer's window has the keyboard: no window manager is there.
+    let words = [&PIN[..], &["--input-script", &script]].concat();
+    let mut client = host.client("client", &there, &words);
+    let Some(running) = load.begin() else { return };
+    let (status, said) = client.ended();
+    drop(running);
+    assert!(status.success(), "{said}");
+    let want: String = ('a'..='z').cycle().take(26 * ALPHABETS).collect();
+    eventually("the last letter", || {
+        let typed = std::fs::read_to_string(&typed).ok()?;
+        (typed.len() >= want.len()).then_some(())
+    });
+    let got = std::fs::read_to_string(&typed).expect("it is there");
+    assert_eq!(got, want, "{load:?}");
+}
+
+#[test]
+fn typed_text_arrives_in_order_beside_busy_loops() {
+    types_beside(Load::Loops);
+}
+
+#[test]
+#[ignore = "./dev test-busy"]
+fn typed_text_arrives_in_order_beside_stops_and_a_build() {
+    types_beside(Load::RealTime(Pattern::OFTEN));
+    types_beside(Load::RealTime(Pattern::LONG));
+    types_beside(Load::Build);
+}

@@ -1,0 +1,65 @@
+//! A host's record of each frame (`--csv`).
+
+use std::path::Path;
+
+/// A frame that was captured while a subscriber was there.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Whose: a session's number, or `other-` and a number.
+    pub(crate) subscriber: String,
+    pub(crate) frame: u64,
+    pub(crate) outcome: String,
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub(crate) captured: Option<i64>,
+    pub(crate) encoded: Option<i64>,
+    pub(crate) key_frame: bool,
+    /// `None` if it was not coded.
+    pub(crate) qp: Option<f64>,
+    /// The longest run of sample frames that the subscriber's sound lacked, as it said last.
+    pub(crate) longest_concealment: Option<u64>,
+}
+
+pub(crate) fn rows(path: &Path) -> Vec<Row> {
+    let text = std::fs::read_to_string(path).expect("the host has written it");
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("a header");
+    let column = |name| names.iter().position(|n| *n == name).expect("a column");
+    let [subscriber, frame, outcome, captured, encoded] =
+        ["subscriber", "frame", "outcome", "Captured", "Encoded"].map(column);
+    let [key, qp, longest] = ["key_frame", "qp", "audio_longest_concealment"].map(column);
+    lines
+        .map(|line| Row {
+            subscriber: line[subscriber].to_owned(),
+            frame: line[frame].parse().expect("a number"),
+            outcome: line[outcome].to_owned(),
+            captured: line[captured].parse().ok(),
+            encoded: line[encoded].parse().ok(),
+            key_frame: line[key] == "1",
+            qp: line[qp].parse().ok(),
+            longest_concealment: line[longest].parse().ok(),
+        })
+        .collect()
+}
+
+/// Panics unless each frame from the first to the last has exactly one end.
+pub(crate) fn assert_accounted(rows: &[Row]) {
+    let mut frames: Vec<u64> = rows.iter().map(|row| row.frame).collect();
+    frames.sort_unstable();
+    let first = *frames.first().expect("frames were sent");
+    let whole = first..first + rows.len() as u64;
+    assert!(
+        frames.iter().copied().eq(whole),
+        "a frame has no end or two"
+    );
+}
+
+/// Of the frames that were encoded for somebody: how many, and how many of them reached it.
+pub(crate) fn encoded_and_left<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
+    // What comes before its first frame waits for a key frame, which is nobody's loss.
+    let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();
+    rows.sort_by_key(|row| row.frame);
+    let first = rows.iter().position(|row| row.outcome == "left");
+    let rows = &rows[first.expect("something left")..];
+    let left = rows.iter().filter(|row| row.outcome == "left").count();
+    (rows.len(), left)
+}

@@ -1,0 +1,102 @@
+//! A stream to a client of ours: each frame has an end, and none is coarser for the load.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+use openuvr_runtime::clock;
+
+use crate::alone;
+use crate::load::Load;
+use crate::real_time_loops::Pattern;
+use crate::record::{Row, assert_accounted, rows};
+use crate::support::{Display, Eye, Folder, Host, PIN, scene};
+
+const SIZE: &str = "640x360";
+
+/// How long it is looked at before the load, beside it, and from [`BACK`] after its end on.
+const QUIET: Duration = Duration::from_secs(4);
+const BUSY: Duration = Duration::from_secs(8);
+const BACK: Duration = Duration::from_secs(1);
+
+/// A step of the quantiser is about 1 dB (ITU-T H.264, section 8.5: six double the step).
+const DECIBEL: f64 = 1.0;
+
+/// Mean quantiser of the frames captured within a time that are no key frames.
+fn quantiser(rows: &[Row], from: Instant, until: Instant) -> f64 {
+    let within = |row: &&Row| {
+        row.captured
+            .is_some_and(|at| (from.0..until.0).contains(&at))
+    };
+    let coded = rows.iter().filter(within).filter(|row| !row.key_frame);
+    let all: Vec<f64> = coded.filter_map(|row| row.qp).collect();
+    assert!(all.len() >= 10, "only {} frames were coded", all.len());
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// Streams the scene before, beside and behind a load.
+fn streams_beside(load: Load) {
+    let _alone = alone();
+    let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
+        return;
+    };
+    let _scene = scene(&here, SIZE, "30");
+    Eye::open(&here).more_frames(1);
+    let folder = Folder::new();
+    let csv = folder.join("host.csv");
+    // Twice what the scene takes at the best quantiser, so that a rate that is cut twice shows.
+    let rate = ["--fps", "30", "--bitrate", "8M"];
+    let own = ["--display", &here.name, "--csv", &csv];
+    let mut host = Host::start(&[&PIN[..], &own, &rate].concat());
+    let mut client = host.client("client", &there, &PIN);
+    client.line(&format!("showing {SIZE}"));
+    Eye::open(&there).more_frames(10);
+    let began = clock::now();
+    std::thread::sleep(QUIET);
+    let loaded = clock::now();
+    let Some(running) = load.begin() else { return };
+    std::thread::sleep(BUSY);
+    drop(running);
+    let ended = clock::now();
+    std::thread::sleep(BACK + QUIET);
+    let last = clock::now();
+    host.program.assert_running();
+    client.stop();
+    host.program.line("is gone: it said goodbye");
+    host.program.stop();
+    let rows = rows(&folder.path().join("host.csv"));
+    assert_accounted(&rows);
+    let quiet = quantiser(&rows, began, loaded);
+    let busy = quantiser(&rows, loaded, ended);
+    let back = quantiser(&rows, ended + BACK, last);
+    println!("{load:?}: quantiser {quiet:.2}, beside the load {busy:.2}, behind it {back:.2}");
+    assert!(
+        busy <= quiet + DECIBEL,
+        "{load:?}: {quiet:.2} became {busy:.2}"
+    );
+    assert!(
+        back <= quiet + DECIBEL / 2.0,
+        "{load:?}: {quiet:.2} stays {back:.2}"
+    );
+}
+
+#[test]
+fn pictures_stay_as_good_beside_busy_loops() {
+    streams_beside(Load::Loops);
+}
+
+#[test]
+fn pictures_stay_as_good_beside_stops_of_40_ms() {
+    streams_beside(Load::RealTime(Pattern::OFTEN));
+}
+
+#[test]
+#[ignore = "./dev test-busy: a quarter of a minute each"]
+fn pictures_stay_as_good_beside_stops_of_100_ms() {
+    streams_beside(Load::RealTime(Pattern::LONG));
+}
+
+#[test]
+#[ignore = "./dev test-busy"]
+fn pictures_stay_as_good_beside_a_build() {
+    streams_beside(Load::Build);
+}

@@ -1,0 +1,104 @@
+//! A host that has no descriptors left: its threads that take connections wait, say so once, and go on afterwards.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use crate::support::{Host, eventually};
+
+/// A host that nobody needs to see, small and slow.
+const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
+
+/// Turns of a loop that waits, after which it is looked at.
+const TURNS: u64 = 10;
+
+/// The host's thread of this name, in `/proc`.
+fn thread(process: u32, name: &str) -> PathBuf {
+    let folder = format!("/proc/{process}/task");
+    let threads = std::fs::read_dir(folder).expect("it runs");
+    let mut paths = threads.map(|thread| thread.expect("it runs").path());
+    let named = |path: &PathBuf| {
+        let comm = std::fs::read_to_string(path.join("comm"));
+        comm.is_ok_and(|comm| comm.trim() == name)
+    };
+    paths.find(named).expect("a thread of this name")
+}
+
+/// How often a thread has waited, and hundredths of a second that it has taken of a core.
+fn waits_and_use(thread: &std::path::Path) -> (u64, u64) {
+    let status = std::fs::read_to_string(thread.join("status")).expect("it runs");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let waits = line.and_then(|number| number.trim().parse().ok());
+    let stat = std::fs::read_to_string(thread.join("stat")).expect("it runs");
+    // Behind the name: state is field 3, the two times 14 and 15 (proc(5)).
+    let behind = stat.rsplit(')').next().expect("fields");
+    let fields = behind.split_whitespace().skip(11).take(2);
+    let used = fields
+        .map(|field| field.parse::<u64>().expect("a number"))
+        .sum();
+    (waits.expect("a number"), used)
+}
+
+/// Gives the host so many descriptors besides those that it has open.
+fn limit(host: &Host, left: u64) {
+    let id = host.program.id();
+    let open = std::fs::read_dir(format!("/proc/{id}/fd"))
+        .expect("it runs")
+        .count() as u64;
+    let pid = Pid::from_raw(id.try_into().expect("a process"));
+    let limit = Rlimit {
+        current: Some(open + left),
+        maximum: rustix::process::getrlimit(Resource::Nofile).maximum,
+    };
+    prlimit(pid, Resource::Nofile, limit).expect("our own child");
+}
+
+#[test]
+fn a_host_without_descriptors_waits_says_so_once_and_goes_on() {
+    let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"];
+    let mut host = Host::start(&[&PATTERN[..], &doors].concat());
+    for (line, name, what) in [
+        ("video players: rtsp://", "ouvr-rtsp", "video players"),
+        ("browsers: https://", "ouvr-gateway", "browsers"),
+    ] {
+        let said = host.program.line(line);
+        let (_, url) = said.split_once("://").expect("a URL");
+        let at: SocketAddr = url
+            .split('/')
+            .next()
+            .expect("a place")
+            .parse()
+            .expect("an address");
+        let thread = thread(host.program.id(), name);
+        limit(&host, 0);
+        let waiting: Vec<_> = (0..4)
+            .map(|_| TcpStream::connect(at).expect("the system takes it"))
+            .collect();
+        let lack = format!("no connections of {what} can be taken now");
+        host.program.line(&lack);
+        let (before, used_before) = waits_and_use(&thread);
+        let used = eventually("it waits between its tries", || {
+            let (waits, used) = waits_and_use(&thread);
+            (waits >= before + TURNS).then_some(used - used_before)
+        });
+        assert!(used < 50, "{used} hundredths of a second for {TURNS} turns");
+        assert_eq!(host.program.count(&lack), 1, "{}", host.program.text());
+        drop(waiting);
+        limit(&host, 1000);
+        // It takes connections again, and closes one that says nothing of use.
+        eventually("it serves again", || {
+            use std::io::{Read as _, Write as _};
+            let mut stream = TcpStream::connect(at).ok()?;
+            stream
+                .write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+                .ok()?;
+            let mut answer = [0; 4];
+            stream.read_exact(&mut answer).ok()?;
+            Some(())
+        });
+        host.program.assert_running();
+    }
+}

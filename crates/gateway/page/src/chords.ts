@@ -1,0 +1,28 @@
+// Keys that the browser or the system keeps to itself, and those that an on-screen keyboard lacks: the menu sends them.
+
+/** What a button shows, and the keys by KeyboardEvent.code. */
+const CHORDS: [string, string][] = [
+  ["Ctrl+Alt+Del", "ControlLeft AltLeft Delete"],
+  ["Alt+Tab", "AltLeft Tab"],
+  ["Alt+F4", "AltLeft F4"],
+  ["Ctrl+W", "ControlLeft KeyW"],
+  ["Ctrl+T", "ControlLeft KeyT"],
+  ["Ctrl+C", "ControlLeft KeyC"],
+  ["Super", "MetaLeft"],
+  ["Esc", "Escape"],
+  ["Tab", "Tab"],
+  ["F5", "F5"],
+  ["F11", "F11"],
+  ["Print", "PrintScreen"],
+];
+
+/** Puts a button for each into `into`. */
+export function offerChords(into: HTMLElement, send: (keys: string[]) => void) {
+  for (const [words, keys] of CHORDS) {
+    const button = document.createElement("button");
+    button.textContent = words;
+    button.dataset.keys = keys;
+    button.addEventListener("click", () => send(keys.split(" ")));
+    into.append(button);
+  }
+}

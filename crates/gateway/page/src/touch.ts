@@ -1,0 +1,89 @@
+// What fingers on the picture mean: a tap is the left button, a long press the right one, a finger that moves drags,
+// two fingers turn the wheel. It keeps no time of its own.
+
+/** How long a finger stays for the right button, in milliseconds: the usual of Android (ViewConfiguration). */
+export const LONG_PRESS = 500;
+
+/** A finger that moves less than this lies still, in pixels of the page; a guess, near Android's "touch slop" of 8 dp. */
+const STILL = 10;
+
+/** Fingers move so far for a notch of the wheel, in pixels of the page: about three lines of text; a guess. */
+const NOTCH = 50;
+
+interface Finger {
+  x: number;
+  y: number;
+}
+
+export interface Fingers {
+  point(finger: Finger, at: number): void;
+  button(which: "left" | "right", pressed: boolean, at: number): void;
+  /** In notches: positive is to the right and up. */
+  wheel(x: number, y: number, at: number): void;
+}
+
+export class Touch {
+  private fingers = new Map<number, Finger>();
+  /** What the fingers do: `waits`: it may become a tap, a long press or a drag; `done`: the rest means nothing. */
+  private does: "nothing" | "waits" | "drags" | "turns" | "done" = "nothing";
+  private first: Finger = { x: 0, y: 0 };
+  private since = 0;
+
+  constructor(private readonly to: Fingers) {}
+
+  down(id: number, finger: Finger, at: number) {
+    this.fingers.set(id, finger);
+    if (this.fingers.size === 1) {
+      this.does = "waits";
+      this.first = finger;
+      this.since = at;
+      this.to.point(finger, at);
+    } else if (this.fingers.size === 2 && this.does !== "done") {
+      if (this.does === "drags") this.to.button("left", false, at);
+      this.does = "turns";
+    }
+  }
+
+  moved(id: number, finger: Finger, at: number) {
+    const before = this.fingers.get(id);
+    if (!before) return;
+    this.fingers.set(id, finger);
+    if (this.does === "turns") {
+      // The picture goes with the fingers: down shows what is above. Both fingers move it by half.
+      const share = NOTCH * this.fingers.size;
+      this.to.wheel((before.x - finger.x) / share, (finger.y - before.y) / share, at);
+      return;
+    }
+    if (this.does === "waits" && Math.hypot(finger.x - this.first.x, finger.y - this.first.y) > STILL) {
+      // What is dragged is what lay under the finger first.
+      this.does = "drags";
+      this.to.button("left", true, at);
+    }
+    if (this.does === "drags") this.to.point(finger, at);
+  }
+
+  up(id: number, at: number) {
+    if (!this.fingers.delete(id)) return;
+    this.due(at);
+    if (this.does === "waits") {
+      this.to.button("left", true, at);
+      this.to.button("left", false, at);
+    }
+    if (this.does === "drags") this.to.button("left", false, at);
+    this.does = this.fingers.size > 0 ? "done" : "nothing";
+  }
+
+  /** The browser took the fingers for something else. */
+  cancel() {
+    this.fingers.clear();
+    this.does = "nothing";
+  }
+
+  /** A finger may have stayed for long enough. */
+  due(at: number) {
+    if (this.does !== "waits" || at - this.since < LONG_PRESS) return;
+    this.to.button("right", true, at);
+    this.to.button("right", false, at);
+    this.does = "done";
+  }
+}

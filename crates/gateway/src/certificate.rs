@@ -1,0 +1,432 @@
+//! The certificates that a host makes for its page: an authority of its own, whose certificate a person may let browsers
+//! trust, and the page's certificate, which that authority signs anew before it expires or when names are missing in it.
+//!
+//! The authority can sign for this host's names and for addresses of private networks alone (RFC 5280 section 4.2.1.10):
+//! its stolen key is worth little to anybody who has not stolen the host.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use openuvr_runtime::store::{Lock, read_text, write_whole};
+use rcgen::{
+    BasicConstraints, CertificateParams, CidrSubnet, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
+};
+use time::OffsetDateTime;
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier as _;
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
+
+use crate::own_addresses::own_addresses;
+use crate::tls_error::TlsError;
+
+/// The page's certificate with its key, in the host's folder.
+pub(crate) const PAGE: &str = "web.pem";
+
+/// The authority's certificate with its key.
+const AUTHORITY: &str = "web-authority.pem";
+
+/// The validity of the page's certificate, the day before it counted: browsers refuse what is valid for more than 398
+/// days (CA/Browser Forum Baseline Requirements, section 6.3.2).
+const PAGE_VALID: Duration = Duration::from_hours(24 * 396);
+
+/// The validity of the authority's (a guess: longer than a machine is used).
+const AUTHORITY_VALID: Duration = Duration::from_hours(24 * 3650);
+
+/// Clocks of browsers may be behind by so much.
+const EARLIER: Duration = Duration::from_hours(24);
+
+/// A certificate that ends sooner is made anew.
+const RENEW_BEFORE: Duration = Duration::from_hours(24 * 30);
+
+/// Names in a certificate at most (a guess: a machine with many bridges has some dozens of addresses).
+const NAMES: usize = 64;
+
+/// Networks of which anybody may have addresses (RFC 1918, 3927, 4193, 4291, 6598, 1122).
+const PRIVATE: [(&str, u8); 9] = [
+    ("10.0.0.0", 8),
+    ("172.16.0.0", 12),
+    ("192.168.0.0", 16),
+    ("169.254.0.0", 16),
+    ("100.64.0.0", 10),
+    ("127.0.0.0", 8),
+    ("fc00::", 7),
+    ("fe80::", 10),
+    ("::1", 128),
+];
+
+/// The names and addresses by which browsers may reach a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageNames(BTreeSet<String>);
+
+impl PageNames {
+    /// Those of a page at `bind` on this machine, and these besides: names and addresses. What can't stand in a
+    /// certificate is left out.
+    #[must_use]
+    pub fn of(bind: SocketAddr, besides: impl IntoIterator<Item = String>) -> PageNames {
+        let bound = bind.ip().to_canonical();
+        let mut addresses = vec![
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ];
+        match bound.is_unspecified() {
+            true => addresses.extend(own_addresses()),
+            false => addresses.push(bound),
+        }
+        let machine = openuvr_runtime::machine::name();
+        let names = [
+            format!("{machine}.local"),
+            machine,
+            "localhost".to_owned(),
+            "openuvr.local".to_owned(),
+        ];
+        let all = (names.into_iter().chain(besides))
+            .chain(addresses.iter().map(IpAddr::to_string))
+            .map(|name| name.to_ascii_lowercase())
+            .filter(|name| ServerName::try_from(name.as_str()).is_ok());
+        PageNames(all.take(NAMES).collect())
+    }
+}
+
+/// Makes the page's certificate in `folder`, unless one is there that is good for these names for a while.
+///
+/// # Errors
+/// [`TlsError`]; a file that is there and holds something else is left alone.
+pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Result<(), TlsError> {
+    let lock = Lock::take(folder)?;
+    let authority = Authority::open(&lock, folder, names, now)?;
+    if authority.vouches_for(&folder.join(PAGE), names, now) {
+        return Ok(());
+    }
+    authority.sign(folder, names, now)?;
+    if authority.vouches_for(&folder.join(PAGE), names, now) {
+        return Ok(());
+    }
+    // It may not sign for one of the names, or has come to its end.
+    let authority = Authority::make(&lock, folder, names, now)?;
+    tracing::warn!(
+        "the authority of the page's certificate is a new one: browsers that trust the old one have to be given it \
+         (openuvr web-certificate)"
+    );
+    authority.sign(folder, names, now)
+}
+
+/// The authority's certificate in PEM form, made if there is none in `folder` yet.
+///
+/// # Errors
+/// [`TlsError`]
+pub fn authority(folder: &Path, names: &PageNames, now: SystemTime) -> Result<String, TlsError> {
+    let lock = Lock::take(folder)?;
+    Ok(Authority::open(&lock, folder, names, now)?.pem)
+}
+
+struct Authority {
+    certificate: CertificateDer<'static>,
+    /// The certificate alone.
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+    /// Until then. The verifier of TLS looks at the page's own validity alone.
+    ends: SystemTime,
+}
+
+impl Authority {
+    /// That of the folder.
+    fn open(
+        lock: &Lock,
+        folder: &Path,
+        names: &PageNames,
+        now: SystemTime,
+    ) -> Result<Authority, TlsError> {
+        let path = folder.join(AUTHORITY);
+        let Some(text) = read_text(&path)? else {
+            return Authority::make(lock, folder, names, now);
+        };
+        let damaged = |what: String| TlsError::Content {
+            path: path.clone(),
+            what: format!("{what}; move the file away, and the host makes another"),
+        };
+        let end = "-----END CERTIFICATE-----\n";
+        let pem = text.split_inclusive(end).next().unwrap_or_default();
+        let pem = pem.to_owned();
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes())
+            .map_err(|e| damaged(format!("it holds no certificate: {e}")))?;
+        let key = text[pem.len()..].trim();
+        let key = KeyPair::from_pem(key).map_err(|e| damaged(format!("it holds no key: {e}")))?;
+        let issuer = Issuer::from_ca_cert_der(&certificate, key)
+            .map_err(|e| damaged(format!("it holds no authority: {e}")))?;
+        let ends = ends(&certificate)
+            .ok_or_else(|| damaged("its authority has no end that can be read".to_owned()))?;
+        Ok(Authority {
+            certificate,
+            pem,
+            issuer,
+            ends,
+        })
+    }
+
+    /// A new one in place of the one that is there.
+    fn make(
+        _lock: &Lock,
+        folder: &Path,
+        names: &PageNames,
+        now: SystemTime,
+    ) -> Result<Authority, TlsError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        (params.not_before, params.not_after) = validity(now, AUTHORITY_VALID);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.name_constraints = Some(NameConstraints {
+            permitted_subtrees: permitted(names),
+            excluded_subtrees: Vec::new(),
+        });
+        let title = format!("OpenUVR host {}", openuvr_runtime::machine::name());
+        params.distinguished_name.push(DnType::CommonName, title);
+        let made = params.self_signed(&key)?;
+        let pem = made.pem().replace("\r\n", "\n");
+        let both = format!("{pem}{}", key.serialize_pem());
+        write_whole(&folder.join(AUTHORITY), both.as_bytes())?;
+        Ok(Authority {
+            certificate: made.der().clone(),
+            pem,
+            issuer: Issuer::new(params, key),
+            ends: now + AUTHORITY_VALID,
+        })
+    }
+
+    /// Makes the page's certificate.
+    fn sign(&self, folder: &Path, names: &PageNames, now: SystemTime) -> Result<(), TlsError> {
+        let key = KeyPair::generate()?;
+        let names: Vec<String> = names.0.iter().cloned().collect();
+        let mut params = CertificateParams::new(names)?;
+        (params.not_before, params.not_after) = validity(now, PAGE_VALID);
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let title = "OpenUVR host's page";
+        params.distinguished_name.push(DnType::CommonName, title);
+        let made = params.signed_by(&key, &self.issuer)?;
+        let both = format!("{}{}", made.pem(), key.serialize_pem());
+        write_whole(&folder.join(PAGE), both.as_bytes())?;
+        Ok(())
+    }
+
+    /// Whether a browser that trusts this authority takes the certificate at `page`, by each of these names, now and
+    /// for a while.
+    fn vouches_for(&self, page: &Path, names: &PageNames, now: SystemTime) -> bool {
+        let page = read_text(page).ok().flatten().unwrap_or_default();
+        let Ok(page) = CertificateDer::from_pem_slice(page.as_bytes()) else {
+            return false;
+        };
+        if self.ends < now + RENEW_BEFORE {
+            return false;
+        }
+        let mut roots = RootCertStore::empty();
+        if roots.add(self.certificate.clone()).is_err() {
+            return false;
+        }
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let Ok(verifier) = verifier.build() else {
+            return false;
+        };
+        let taken = |name: &str, at: SystemTime| {
+            let since_1970 = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let time = UnixTime::since_unix_epoch(since_1970);
+            ServerName::try_from(name).is_ok_and(|name| {
+                verifier
+                    .verify_server_cert(&page, &[], &name, &[], time)
+                    .is_ok()
+            })
+        };
+        (names.0.iter()).all(|name| taken(name, now) && taken(name, now + RENEW_BEFORE))
+    }
+}
+
+/// The end of a certificate's validity.
+fn ends(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let (_, read) = X509Certificate::from_der(certificate).ok()?;
+    let seconds = u64::try_from(read.validity().not_after.timestamp()).ok()?;
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// The names for which an authority may sign.
+fn permitted(names: &PageNames) -> Vec<GeneralSubtree> {
+    let private = PRIVATE.iter().filter_map(|(network, bits)| {
+        let network: IpAddr = network.parse().ok()?;
+        Some((network, *bits))
+    });
+    let mut networks: Vec<(IpAddr, u8)> = private.collect();
+    let mut permitted = Vec::new();
+    for name in &names.0 {
+        match name.parse::<IpAddr>() {
+            Ok(address @ IpAddr::V4(_)) => networks.push((address, 32)),
+            Ok(address @ IpAddr::V6(_)) => networks.push((address, 128)),
+            Err(_) => permitted.push(GeneralSubtree::DnsName(name.clone())),
+        }
+    }
+    let subnets = networks.into_iter().map(|(address, bits)| {
+        GeneralSubtree::IpAddress(CidrSubnet::from_addr_prefix(address, bits))
+    });
+    permitted.extend(subnets);
+    permitted
+}
+
+/// From a day ago until after so long from now.
+fn validity(now: SystemTime, valid: Duration) -> (OffsetDateTime, OffsetDateTime) {
+    let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(since_1970.as_secs());
+    (now - EARLIER, now + valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let name = format!("openuvr-certificate-{}-{name}", std::process::id());
+            Folder(std::env::temp_dir().join(name))
+        }
+
+        fn text(&self, file: &str) -> String {
+            std::fs::read_to_string(self.0.join(file)).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn names(besides: &[&str]) -> PageNames {
+        let bind = "192.168.3.4:4711".parse().unwrap();
+        PageNames::of(bind, besides.iter().map(|&name| name.to_owned()))
+    }
+
+    /// Whether a browser that trusts the folder's authority takes the page by this name at this time.
+    fn takes(folder: &Folder, name: &str, at: SystemTime) -> bool {
+        let pem = folder.text(AUTHORITY);
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
+            .unwrap();
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let page = CertificateDer::from_pem_slice(folder.text(PAGE).as_bytes()).unwrap();
+        let time = UnixTime::since_unix_epoch(at.duration_since(UNIX_EPOCH).unwrap());
+        let name = ServerName::try_from(name).unwrap();
+        let verifier = verifier.build().unwrap();
+        verifier
+            .verify_server_cert(&page, &[], &name, &[], time)
+            .is_ok()
+    }
+
+    #[test]
+    fn the_page_is_trusted_by_all_its_names_for_398_days_at_most() {
+        let folder = Folder::new("names");
+        let now = SystemTime::now();
+        ensure(
+            &folder.0,
+            &names(&["desk.example.org", "no name!", "203.0.113.7"]),
+            now,
+        )
+        .unwrap();
+        for name in [
+            "localhost",
+            "127.0.0.1",
+            "::1",
+            "192.168.3.4",
+            "desk.example.org",
+            "203.0.113.7",
+        ] {
+            assert!(takes(&folder, name, now), "{name}");
+            assert!(takes(&folder, name, now + 395 * DAY), "{name}");
+            assert!(!takes(&folder, name, now + 397 * DAY), "{name}");
+            assert!(!takes(&folder, name, now - 2 * DAY), "{name}");
+        }
+        assert!(!takes(&folder, "192.168.3.5", now));
+    }
+
+    #[test]
+    fn the_certificate_is_renewed_in_time_by_the_same_authority() {
+        let folder = Folder::new("renewed");
+        let now = SystemTime::now();
+        ensure(&folder.0, &names(&[]), now).unwrap();
+        let (authority, page) = (folder.text(AUTHORITY), folder.text(PAGE));
+        ensure(&folder.0, &names(&[]), now + 300 * DAY).unwrap();
+        assert_eq!(folder.text(PAGE), page);
+        ensure(&folder.0, &names(&[]), now + 370 * DAY).unwrap();
+        assert_ne!(folder.text(PAGE), page);
+        assert_eq!(folder.text(AUTHORITY), authority);
+        assert!(takes(&folder, "localhost", now + 700 * DAY));
+        // Another private address: the same authority again.
+        let page = folder.text(PAGE);
+        ensure(&folder.0, &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
+        assert_ne!(folder.text(PAGE), page);
+        assert_eq!(folder.text(AUTHORITY), authority);
+        // It has come to its end.
+        let late = now + AUTHORITY_VALID - DAY;
+        ensure(&folder.0, &names(&[]), late).unwrap();
+        assert_ne!(folder.text(AUTHORITY), authority);
+        assert!(takes(&folder, "localhost", late + 300 * DAY));
+    }
+
+    #[test]
+    fn an_authority_signs_for_this_host_alone() {
+        let folder = Folder::new("alone");
+        let now = SystemTime::now();
+        ensure(&folder.0, &names(&[]), now).unwrap();
+        let first = folder.text(AUTHORITY);
+        let lock = Lock::take(&folder.0).unwrap();
+        let authority = Authority::open(&lock, &folder.0, &names(&[]), now).unwrap();
+        let other = names(&["bank.example.org", "203.0.113.7"]);
+        authority.sign(&folder.0, &other, now).unwrap();
+        for name in ["bank.example.org", "203.0.113.7", "localhost"] {
+            assert!(!takes(&folder, name, now), "{name}");
+        }
+        drop(lock);
+        // A host that is to be reached by such a name gets another authority.
+        ensure(&folder.0, &other, now).unwrap();
+        assert!(takes(&folder, "bank.example.org", now));
+        assert_ne!(folder.text(AUTHORITY), first);
+    }
+
+    #[test]
+    fn an_old_certificate_is_replaced_and_a_damaged_authority_said() {
+        let folder = Folder::new("damaged");
+        let now = SystemTime::now();
+        drop(Lock::take(&folder.0).unwrap());
+        let pair = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["openuvr.local".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2099, 12, 31);
+        let old = params.self_signed(&pair).unwrap();
+        let both = format!("{}{}", old.pem(), pair.serialize_pem());
+        write_whole(&folder.0.join(PAGE), both.as_bytes()).unwrap();
+        ensure(&folder.0, &names(&[]), now).unwrap();
+        assert!(takes(&folder, "openuvr.local", now));
+        for content in ["", "junk", &old.pem()] {
+            write_whole(&folder.0.join(AUTHORITY), content.as_bytes()).unwrap();
+            let why = ensure(&folder.0, &names(&[]), now).unwrap_err().to_string();
+            assert!(why.contains("web-authority.pem: it holds no"), "{why}");
+            assert_eq!(folder.text(AUTHORITY), content);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A file of servers, one a line: a secret of a relay in it stands in no list of processes.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::IceServer;
+
+/// The longest file that is read, in bytes: some hundred servers.
+const LONGEST: u64 = 16 * 1024;
+
+/// Why there are no servers.
+#[derive(Debug, thiserror::Error)]
+pub enum IceFileError {
+    /// The file can't be read.
+    #[error("the servers in {} can't be read: {why}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        why: io::Error,
+    },
+    /// A line names no server. It is not shown, since it may have a secret.
+    #[error(
+        "{}:{line} is no server: write stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT] in a line of its own",
+        path.display()
+    )]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+}
+
+impl IceServer {
+    /// The servers in a file: one a line; empty lines and those that begin with `#` are none.
+    ///
+    /// # Errors
+    /// It can't be read, or a line of it names no server.
+    pub fn read_file(path: &Path) -> Result<Vec<IceServer>, IceFileError> {
+        let failed = |why| IceFileError::Read {
+            path: path.to_owned(),
+            why,
+        };
+        let mut text = String::new();
+        let file = File::open(path).map_err(failed)?;
+        file.take(LONGEST)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
+        let lines = text.lines().map(str::trim).zip(1..);
+        let servers = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+        let read = servers.map(|(server, line)| {
+            server.parse().map_err(|_| IceFileError::Line {
+                path: path.to_owned(),
+                line,
+            })
+        });
+        read.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_server_a_line_and_its_secrets_are_not_told() {
+        let name = format!("openuvr-ice-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            IceServer::read_file(&path).map_err(|why| why.to_string())
+        };
+        let servers = read("# relays\n\n turn:me:hidden@relay:3478 \nstun:192.0.2.1\n").unwrap();
+        let expected = ["turn:me:hidden@relay:3478", "stun:192.0.2.1"];
+        assert_eq!(
+            servers,
+            expected.map(|text| text.parse::<IceServer>().unwrap())
+        );
+        assert_eq!(read("\n"), Ok(Vec::new()));
+        let wrong = read("stun:192.0.2.1\nturn:me:hidden@relay:port").unwrap_err();
+        assert!(wrong.contains(":2 is no server"), "{wrong}");
+        assert!(!wrong.contains("hidden"), "{wrong}");
+        std::fs::remove_file(&path).unwrap();
+        let missing = IceServer::read_file(&path).unwrap_err().to_string();
+        assert!(missing.contains("can't be read"), "{missing}");
+    }
+}

@@ -1,0 +1,15 @@
+//! The addresses of this machine.
+
+use std::net::IpAddr;
+
+/// Addresses of this machine's interfaces that last: neither those of one link, nor those that IPv6 gives for a day
+/// (RFC 8981), nor loopback.
+pub(crate) fn own_addresses() -> Vec<IpAddr> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    let addresses = all.into_iter().map(|interface| interface.ip());
+    let lasts = |address: &IpAddr| match address {
+        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    };
+    addresses.filter(lasts).collect()
+}

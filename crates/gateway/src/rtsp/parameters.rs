@@ -1,0 +1,154 @@
+//! What a decoder must know of the picture before it sees a frame: the parameter sets of H.264, which players want to
+//! read in the description already (RFC 6184 section 8.2.1).
+//!
+//! They may change with the picture's size, so that they are known only while somebody watches. Else a subscription
+//! that ends with its first key frame asks for them.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::intake::Intake;
+use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::time::Instant;
+use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_runtime::host::GatewayHost;
+
+use crate::packetise::nal_units;
+
+/// How long a description waits for a key frame: the budget of recorders, and an encoder that has to be opened. A host
+/// that shows nothing is described without.
+const KEY_FRAME_WITHIN: Duration = Duration::from_secs(3);
+
+/// Types of NAL units (ITU-T H.264 table 7-1).
+const SEQUENCE_SET: u8 = 7;
+const PICTURE_SET: u8 = 8;
+
+/// The parameter sets of a stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParameterSets {
+    sequence: Vec<u8>,
+    picture: Vec<u8>,
+}
+
+impl ParameterSets {
+    /// Those in front of a key frame in Annex B form.
+    #[must_use]
+    pub fn of(key_frame: &[u8]) -> Option<ParameterSets> {
+        let first = |kind: u8| {
+            let mut units = nal_units(key_frame);
+            units.find(|unit| unit.first().is_some_and(|first| first & 0x1f == kind))
+        };
+        let sequence = first(SEQUENCE_SET)?;
+        // Profile and level follow its first byte.
+        (sequence.len() >= 4).then_some(())?;
+        Some(ParameterSets {
+            sequence: sequence.to_vec(),
+            picture: first(PICTURE_SET)?.to_vec(),
+        })
+    }
+
+    /// Profile, constraints and level, as `profile-level-id`.
+    pub(super) fn profile_level_id(&self) -> String {
+        let of = self.sequence.iter().skip(1).take(3);
+        of.map(|byte| format!("{byte:02X}")).collect()
+    }
+
+    /// As `sprop-parameter-sets`.
+    pub(super) fn in_words(&self) -> String {
+        let sets = [&self.sequence, &self.picture].map(|set| STANDARD.encode(set));
+        sets.join(",")
+    }
+}
+
+/// What is known of the stream now.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    now: Mutex<Now>,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    sets: Option<ParameterSets>,
+    watching: usize,
+}
+
+/// A player gets the stream, and notes what is in it.
+#[derive(Debug)]
+pub(super) struct Watching(Arc<Known>);
+
+impl Watching {
+    pub(super) fn new(known: Arc<Known>) -> Watching {
+        known.lock().watching += 1;
+        Watching(known)
+    }
+
+    /// A key frame begins so.
+    pub(super) fn note(&self, key_frame: &[u8]) {
+        if let Some(sets) = ParameterSets::of(key_frame) {
+            self.0.lock().sets = Some(sets);
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut now = self.0.lock();
+        now.watching -= 1;
+        if now.watching == 0 {
+            now.sets = None;
+        }
+    }
+}
+
+impl Known {
+    /// The parameter sets of the stream; it may wait for a key frame of `host`, which all who ask at a time share.
+    pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
+        let known = self.lock().sets.clone();
+        known.or_else(|| ask(host, codec))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ask(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
+    let (found, finds) = sync_channel(1);
+    let request = SubscribeRequest {
+        kind: SubscriberKind::VideoPlayer,
+        codecs: 1 << codec,
+        software: "the description of the stream".to_owned(),
+        // Its key frame must not delay the player's own by the observers' budget.
+        intake: Intake::Complete,
+        ..SubscribeRequest::new(Role::Observer, "a video player that asks")
+    };
+    let (id, _) = host.subscribe(request, Box::new(Looks(found))).ok()?;
+    let sets = finds.recv_timeout(KEY_FRAME_WITHIN).ok();
+    host.unsubscribe(id);
+    sets
+}
+
+/// Takes the parameter sets of the first frame, which is a key frame.
+struct Looks(SyncSender<ParameterSets>);
+
+impl Subscriber for Looks {
+    fn begin(&mut self, _: Instant, _: &Frame) {}
+
+    fn slice(&mut self, _: Instant, slice: &Slice<'_>) {
+        if let Some(sets) = ParameterSets::of(slice.bytes) {
+            let _ = self.0.try_send(sets);
+        }
+    }
+
+    fn end(&mut self, _: Instant) -> Progress {
+        Progress::Left(Departure::default())
+    }
+
+    fn dropped(&mut self, _: Instant, _: FrameId, _: Stage, _: DropCause) {}
+}

@@ -1,0 +1,495 @@
+//! What a person finds on the page beside the picture: buttons, menu, sound, touch, words about a lost connection.
+
+use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use serde_json::{Value, json};
+
+use super::browser::{self, Browser, Tab};
+use super::support::{PIN, Rig, eventually};
+use super::{SIZE, log_in, next_press, start, turn};
+
+/// The middle of an element, in pixels of the page.
+fn middle(browser: &mut Browser, tab: &Tab, selector: &str) -> (f64, f64) {
+    let place = browser.run(
+        tab,
+        &format!(
+            "(() => {{ const b = document.querySelector('{selector}').getBoundingClientRect(); \
+             return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
+        ),
+    );
+    (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
+}
+
+/// Clicks on an element with the mouse, as a person does: it takes the focus if the page lets it.
+fn click(browser: &mut Browser, tab: &Tab, selector: &str) {
+    let (x, y) = middle(browser, tab, selector);
+    for kind in ["mousePressed", "mouseReleased"] {
+        let params = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+        browser.call(Some(tab), "Input.dispatchMouseEvent", &params);
+    }
+}
+
+/// A key that is pressed and released, with its number at the host.
+fn press(browser: &mut Browser, tab: &Tab, code: &str, key: &str) {
+    for down in [true, false] {
+        browser.key(tab, code, key, down);
+    }
+}
+
+/// The next key, past what buttons and losses of the focus have released.
+fn next_key(rig: &Rig) -> (u16, bool) {
+    loop {
+        match next_press(rig) {
+            InputEvent::Key { code, pressed, .. } => return (code.0, pressed),
+            InputEvent::ReleaseAll | InputEvent::Button { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn plays(browser: &mut Browser, tab: &Tab) {
+    browser.until(
+        tab,
+        "document.querySelector('#state').textContent === 'you play'",
+    );
+}
+
+#[test]
+fn buttons_give_the_keyboard_back_to_the_picture() {
+    let rig = Rig::new("focus", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    plays(&mut browser, &tab);
+    // Full screen is the picture alone, and Space is the host's there.
+    click(&mut browser, &tab, "#full");
+    browser.until(&tab, "document.fullscreenElement?.id === 'play'");
+    browser.until(
+        &tab,
+        "(() => { const b = document.querySelector('#video').getBoundingClientRect(); \
+         return b.top === 0 && b.left === 0 && b.width === innerWidth && b.height === innerHeight \
+         && !!document.elementFromPoint(5, 5).closest('#play'); })()",
+    );
+    press(&mut browser, &tab, "Space", " ");
+    assert_eq!(next_key(&rig), (57, true));
+    assert_eq!(next_key(&rig), (57, false));
+    let full = "document.fullscreenElement?.id === 'play'";
+    assert_eq!(browser.run(&tab, full), json!(true));
+    browser.run(&tab, "document.exitFullscreen()");
+    // The menu has the keyboard while it is open, and gives it back with each thing that is chosen.
+    click(&mut browser, &tab, "#open-menu");
+    browser.until(
+        &tab,
+        "document.querySelector('#menu').matches(':popover-open')",
+    );
+    browser.until(&tab, "document.activeElement.id === 'menu'");
+    press(&mut browser, &tab, "KeyX", "x");
+    click(&mut browser, &tab, "#overlay");
+    browser.until(
+        &tab,
+        "!document.querySelector('#menu').matches(':popover-open')",
+    );
+    browser.until(&tab, "document.activeElement.id === 'keys'");
+    press(&mut browser, &tab, "KeyQ", "q");
+    assert_eq!(next_key(&rig), (16, true));
+    assert_eq!(next_key(&rig), (16, false));
+    // By keys alone, too.
+    browser.run(&tab, "document.querySelector('#full').focus()");
+    browser.run(&tab, "document.querySelector('#full').click()");
+    browser.until(&tab, "document.activeElement.id === 'keys'");
+}
+
+#[test]
+fn the_menu_sends_keys_that_the_browser_keeps() {
+    let rig = Rig::new("chords", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    plays(&mut browser, &tab);
+    click(&mut browser, &tab, "#open-menu");
+    browser.until(
+        &tab,
+        "document.querySelector('#menu').matches(':popover-open')",
+    );
+    click(&mut browser, &tab, "#chords button");
+    let codes = [29, 56, 111];
+    let down = codes.iter().map(|code| (*code, true));
+    let up = codes.iter().rev().map(|code| (*code, false));
+    for expected in down.chain(up) {
+        assert_eq!(next_key(&rig), expected);
+    }
+}
+
+#[test]
+fn a_browser_that_cannot_play_is_told_before_it_logs_in() {
+    let rig = Rig::new("cannot", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    for (lacks, says) in [
+        ("delete window.RTCPeerConnection", "no WebRTC"),
+        (
+            "RTCPeerConnection.prototype.createOffer = async () => \
+             ({ type: 'offer', sdp: 'a=rtpmap:96 VP8/90000' })",
+            "no H.264",
+        ),
+    ] {
+        let tab = browser.open("about:blank");
+        browser.call(Some(&tab), "Page.enable", &json!({}));
+        let source = json!({ "source": lacks });
+        browser.call(Some(&tab), "Page.addScriptToEvaluateOnNewDocument", &source);
+        let url = format!("https://127.0.0.1:{}/", rig.address().port());
+        browser.call(Some(&tab), "Page.navigate", &json!({ "url": url }));
+        let words = "document.querySelector('#notice p')?.innerText ?? ''";
+        browser.until(&tab, &format!("({words}).includes('{says}')"));
+        let said = browser.run(&tab, words);
+        let said = said.as_str().unwrap();
+        assert_eq!(said.matches(". ").count(), 0, "one sentence: {said}");
+        let asked =
+            "performance.getEntriesByType('resource').some((r) => r.name.includes('login'))";
+        assert_eq!(browser.run(&tab, asked), json!(false));
+        let form = "document.querySelector('#login').hidden";
+        assert_eq!(browser.run(&tab, form), json!(true));
+        browser.close(&tab);
+    }
+}
+
+#[test]
+fn a_lost_connection_is_said_large_over_the_last_picture() {
+    let rig = Rig::new("lost", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open("about:blank");
+    browser.call(Some(&tab), "Page.enable", &json!({}));
+    let source = json!({ "source":
+        "window.WebSocket = class extends WebSocket { \
+         constructor(...all) { super(...all); globalThis.signalling = this; } };" });
+    browser.call(Some(&tab), "Page.addScriptToEvaluateOnNewDocument", &source);
+    let url = format!("https://127.0.0.1:{}/", rig.address().port());
+    browser.call(Some(&tab), "Page.navigate", &json!({ "url": url }));
+    browser.log_in(&tab, PIN);
+    plays(&mut browser, &tab);
+    browser.until(&tab, "document.querySelector('#notice').hidden");
+    // The connection breaks. The last picture is there, dimmed: not all of it is black.
+    let seen = browser.run(
+        &tab,
+        "new Promise((done) => { const look = () => { \
+         const [notice, last] = ['#notice', '#last'].map((of) => document.querySelector(of)); \
+         if (notice.hidden || notice.querySelector('h1').textContent !== 'Reconnecting…') \
+           return void requestAnimationFrame(look); \
+         const { data } = last.getContext('2d').getImageData(0, 0, last.width, last.height); \
+         done({ width: last.width, lit: data.some((value, n) => n % 4 < 3 && value > 64), \
+         dimmed: getComputedStyle(last).filter.includes('brightness'), \
+         size: parseFloat(getComputedStyle(notice.querySelector('h1')).fontSize) }); }; \
+         signalling.close(); look(); })",
+    );
+    assert_eq!(seen["width"], 640, "{seen}");
+    assert_eq!(seen["lit"], true, "{seen}");
+    assert_eq!(seen["dimmed"], true, "{seen}");
+    assert!(seen["size"].as_f64().unwrap() >= 28.0, "{seen}");
+    // It connects again by itself.
+    browser.until(
+        &tab,
+        "document.querySelector('#notice').hidden && document.querySelector('#last').hidden",
+    );
+    plays(&mut browser, &tab);
+    // A host that has stopped is not looked for: the person may.
+    drop(rig.gateway);
+    browser.until(
+        &tab,
+        "document.querySelector('#notice h1').innerText === 'Disconnected' \
+         && !document.querySelector('#again').hidden && !document.querySelector('#notice').hidden",
+    );
+}
+
+#[test]
+fn sound_starts_with_the_first_click_and_has_a_volume() {
+    let rig = Rig::with("sound", SIZE, |config| config.sound = "tone:440".to_owned());
+    let _turn = turn();
+    let Some(program) = browser::program() else {
+        return;
+    };
+    let policy = "--autoplay-policy=document-user-activation-required";
+    let mut browser = Browser::start_with(program, &rig.folder.0, policy);
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    // As a person who touches nothing.
+    let seen = |browser: &mut Browser, expression: &str| {
+        eventually(expression, || {
+            (browser.looks(&tab, expression) == Some(json!(true))).then_some(())
+        });
+    };
+    seen(
+        &mut browser,
+        "document.querySelector('#login')?.hidden === false",
+    );
+    let typed = format!(
+        "(document.querySelector('#pin').value = '{PIN}', document.querySelector('#login').requestSubmit(), true)"
+    );
+    seen(&mut browser, &typed);
+    seen(
+        &mut browser,
+        "!document.querySelector('#sound').hidden && document.querySelector('#video').videoWidth > 0",
+    );
+    let paused = "document.querySelector('#audio').paused";
+    assert_eq!(browser.looks(&tab, paused), Some(json!(true)));
+    click(&mut browser, &tab, "#video");
+    seen(&mut browser, "!document.querySelector('#audio').paused");
+    let pressed = "document.querySelector('#sound').ariaPressed === 'true'";
+    browser.until(&tab, pressed);
+    browser.run(
+        &tab,
+        "(() => { const volume = document.querySelector('#volume'); volume.value = '50'; \
+         volume.dispatchEvent(new Event('input')); })()",
+    );
+    assert_eq!(
+        browser.run(&tab, "document.querySelector('#audio').volume"),
+        json!(0.25)
+    );
+    click(&mut browser, &tab, "#sound");
+    browser.until(&tab, "document.querySelector('#audio').muted");
+}
+
+#[test]
+fn size_and_bit_rate_are_chosen_on_the_page() {
+    let rig = Rig::new("wishes", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    plays(&mut browser, &tab);
+    let choose = |browser: &mut Browser, name: &str, value: &str| {
+        browser.run(
+            &tab,
+            &format!(
+                "(() => {{ const choice = document.querySelector('#{name}'); choice.value = '{value}'; \
+                 choice.dispatchEvent(new Event('change')); }})()"
+            ),
+        );
+    };
+    choose(&mut browser, "size", "640x360");
+    browser.until(&tab, "document.querySelector('#video').videoHeight === 360");
+    choose(&mut browser, "bitrate", "1000000");
+    choose(&mut browser, "size", "");
+    browser.until(&tab, "document.querySelector('#video').videoHeight === 384");
+    plays(&mut browser, &tab);
+    // It stays so.
+    browser.close(&tab);
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(
+        &tab,
+        "document.querySelector('#bitrate')?.value === '1000000'",
+    );
+}
+
+/// A page on a phone of 390 x 844.
+fn phone(rig: &Rig, browser: &mut Browser) -> Tab {
+    let tab = browser.open("about:blank");
+    let metrics = json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
+    browser.call(Some(&tab), "Emulation.setDeviceMetricsOverride", &metrics);
+    let touch = json!({ "enabled": true, "maxTouchPoints": 5 });
+    browser.call(Some(&tab), "Emulation.setTouchEmulationEnabled", &touch);
+    browser.call(Some(&tab), "Page.enable", &json!({}));
+    let url = format!("https://127.0.0.1:{}/", rig.address().port());
+    browser.call(Some(&tab), "Page.navigate", &json!({ "url": url }));
+    tab
+}
+
+/// Buttons that are too small for a finger, and whether all fits the page's width.
+const SMALL: &str = "(() => { const small = []; \
+    for (const b of document.querySelectorAll('button, select, input')) { \
+      const { width, height } = b.getBoundingClientRect(); \
+      if (width > 0 && (width < 44 || height < 44)) small.push(`${b.id || b.textContent} ${width}x${height}`); } \
+    const fits = document.documentElement.scrollWidth <= innerWidth \
+      && [...document.querySelectorAll('header *')].every((e) => e.getBoundingClientRect().right <= innerWidth); \
+    return JSON.stringify([small, fits]); })()";
+
+#[test]
+fn fingers_tap_press_long_and_scroll() {
+    let rig = Rig::new("touch", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = phone(&rig, &mut browser);
+    browser.until(&tab, "document.querySelector('#login')?.hidden === false");
+    assert_eq!(browser.run(&tab, SMALL), json!("[[],true]"));
+    browser.log_in(&tab, PIN);
+    plays(&mut browser, &tab);
+    assert_eq!(browser.run(&tab, SMALL), json!("[[],true]"));
+    let (x, y) = middle(&mut browser, &tab, "#video");
+    let touch = |browser: &mut Browser, kind: &str, points: &[(f64, f64)]| {
+        let points: Vec<Value> = (0..)
+            .zip(points)
+            .map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id }))
+            .collect();
+        let params = json!({ "type": kind, "touchPoints": points });
+        browser.call(Some(&tab), "Input.dispatchTouchEvent", &params);
+    };
+    let button = |button, pressed| InputEvent::Button { button, pressed };
+    touch(&mut browser, "touchStart", &[(x, y)]);
+    touch(&mut browser, "touchEnd", &[]);
+    for pressed in [true, false] {
+        assert_eq!(next_press(&rig), button(Button::LEFT, pressed));
+    }
+    // A finger that stays is the right button, though it is not lifted.
+    touch(&mut browser, "touchStart", &[(x, y)]);
+    for pressed in [true, false] {
+        assert_eq!(next_press(&rig), button(Button::RIGHT, pressed));
+    }
+    touch(&mut browser, "touchEnd", &[]);
+    // Two fingers that go up by 100 pixels show what is two notches below.
+    touch(&mut browser, "touchStart", &[(x - 40.0, y)]);
+    touch(&mut browser, "touchStart", &[(x - 40.0, y), (x + 40.0, y)]);
+    for step in 1..=10 {
+        let y = y - 10.0 * f64::from(step);
+        touch(&mut browser, "touchMove", &[(x - 40.0, y), (x + 40.0, y)]);
+    }
+    touch(&mut browser, "touchEnd", &[]);
+    let mut turned = 0;
+    while turned > -240 {
+        match next_press(&rig) {
+            InputEvent::Wheel { dx: 0, dy } => turned += i32::from(dy),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(turned, -240);
+}
+
+#[test]
+fn an_on_screen_keyboard_types_what_it_composes() {
+    let rig = Rig::new("osk", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = phone(&rig, &mut browser);
+    browser.log_in(&tab, PIN);
+    plays(&mut browser, &tab);
+    // A tap on the picture brings none.
+    browser.until(&tab, "document.querySelector('#keys').inputMode === 'none'");
+    click(&mut browser, &tab, "#keyboard");
+    browser.until(
+        &tab,
+        "document.querySelector('#keys').inputMode === 'text' && document.activeElement.id === 'keys'",
+    );
+    let mut compose = |method: &str, text: &str| {
+        let params = match method {
+            "Input.insertText" => json!({ "text": text }),
+            _ => json!({ "text": text, "selectionStart": text.len(), "selectionEnd": text.len() }),
+        };
+        browser.call(Some(&tab), method, &params);
+    };
+    // As a keyboard with suggestions: each letter changes the word, and the space takes a correction.
+    compose("Input.imeSetComposition", "h");
+    compose("Input.imeSetComposition", "hu");
+    compose("Input.imeSetComposition", "hi");
+    compose("Input.insertText", "hi 👋");
+    let mut typed = String::new();
+    while !typed.ends_with('👋') {
+        match next_press(&rig) {
+            InputEvent::Key {
+                code: KeyCode(0),
+                text: Some(text),
+                pressed: true,
+            } => typed.push(text),
+            InputEvent::Key {
+                code: KeyCode(14),
+                pressed: true,
+                ..
+            } => drop(typed.pop()),
+            InputEvent::Key { pressed: false, .. } | InputEvent::ReleaseAll => {}
+            InputEvent::Button { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(typed, "hi 👋");
+}
+
+#[test]
+fn a_page_that_plays_asks_before_it_closes() {
+    let rig = Rig::new("closes", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    let asks = "!dispatchEvent(new Event('beforeunload', { cancelable: true }))";
+    browser.until(&tab, "document.querySelector('#login')?.hidden === false");
+    assert_eq!(browser.run(&tab, asks), json!(false));
+    browser.log_in(&tab, PIN);
+    plays(&mut browser, &tab);
+    assert_eq!(browser.run(&tab, asks), json!(true));
+    browser.run(&tab, "document.querySelector('#watch').click()");
+    browser.until(&tab, "!document.querySelector('#role').hidden");
+    assert_eq!(browser.run(&tab, asks), json!(false));
+}
+
+#[test]
+fn the_page_can_be_installed() {
+    let rig = Rig::new("installed", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&tab, "document.querySelector('#login')?.hidden === false");
+    browser.call(Some(&tab), "Page.enable", &json!({}));
+    let manifest = browser.call(Some(&tab), "Page.getAppManifest", &json!({}));
+    assert_eq!(manifest["errors"], json!([]), "{manifest}");
+    assert_eq!(manifest["manifest"]["display"], "kStandalone", "{manifest}");
+    let errors = browser.call(Some(&tab), "Page.getInstallabilityErrors", &json!({}));
+    let errors = errors["installabilityErrors"].as_array().unwrap().clone();
+    // An empty profile of a test is nobody's, and its certificate was not looked at.
+    let ours = |error: &&Value| {
+        let id = error["errorId"].as_str().unwrap_or_default();
+        !["in-incognito", "not-from-secure-origin"].contains(&id)
+    };
+    assert_eq!(errors.iter().find(ours), None, "{errors:?}");
+    let icon = "fetch(document.querySelector('link[rel=icon]').href).then((r) => r.headers.get('content-type'))";
+    assert_eq!(browser.run(&tab, icon), json!("image/svg+xml"));
+}
+
+#[test]
+fn arrow_keys_choose_a_tab() {
+    let rig = Rig::new("tabs", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = log_in(&rig, &mut browser);
+    browser.run(&tab, "document.querySelector('#tab-play').focus()");
+    for (key, shown, other) in [
+        ("ArrowRight", "figures", "play"),
+        ("ArrowRight", "play", "figures"),
+        ("End", "figures", "play"),
+        ("Home", "play", "figures"),
+    ] {
+        press(&mut browser, &tab, key, key);
+        browser.until(
+            &tab,
+            &format!(
+                "document.activeElement.id === 'tab-{shown}' && !document.querySelector('#{shown}').hidden \
+                 && document.querySelector('#{other}').hidden && document.querySelector('#tab-{other}').tabIndex === -1"
+            ),
+        );
+    }
+}
+
+#[test]
+fn the_page_follows_the_systems_theme() {
+    let rig = Rig::new("theme", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&tab, "document.querySelector('#login')?.hidden === false");
+    let mut lightness = |theme: &str| {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
+        browser.call(Some(&tab), "Emulation.setEmulatedMedia", &features);
+        let red = "Number(/\\d+/.exec(getComputedStyle(document.body).backgroundColor)[0])";
+        let [ground, words] = ["backgroundColor", "color"].map(|of| {
+            let value = browser.run(&tab, &red.replace("backgroundColor", of));
+            value.as_f64().unwrap()
+        });
+        ground - words
+    };
+    assert!(lightness("light") > 128.0);
+    assert!(lightness("dark") < -128.0);
+}

@@ -1,0 +1,331 @@
+//! Keys and wheels as a person's window system gives them to a browser: pressed by xdotool on one display, and read by
+//! xterm on the host's, whose keyboard is another. Both browsers are tried.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use openuvr_media::input_sink::InputSink as _;
+use openuvr_media::input_sink::xtest::Xtest;
+use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::units::Size;
+
+use super::browser::{self, Browser, Tab};
+use super::firefox::Firefox;
+use super::support::{Folder, PIN, Rig, eventually};
+use super::xvfb::Xvfb;
+
+const SIZE: Size = Size::new(640, 384);
+
+/// A French keyboard whose menu key is Compose. Key codes of X are eight higher than Linux's.
+const LAYOUT: [&str; 4] = ["-layout", "fr", "-option", "compose:menu"];
+const CIRCUMFLEX: &str = "34";
+const MENU: &str = "135";
+
+/// The person's browser.
+trait Person {
+    fn until(&mut self, script: &str);
+}
+
+struct Chromium(Browser, Tab);
+
+impl Person for Chromium {
+    fn until(&mut self, script: &str) {
+        self.0.until(&self.1, script);
+    }
+}
+
+impl Person for Firefox {
+    fn until(&mut self, script: &str) {
+        Firefox::until(self, script);
+    }
+}
+
+/// Types the PIN, and waits until it plays.
+fn log_in(person: &mut dyn Person) {
+    person.until("!!document.querySelector('#login:not([hidden])')");
+    person.until(&format!(
+        "(document.querySelector('#pin').value = '{PIN}', \
+         document.querySelector('#login').requestSubmit(), true)"
+    ));
+    person.until("document.querySelector('#state').textContent === 'you play'");
+}
+
+/// A program on the host's display that writes down what is typed into it, line by line.
+struct Terminal {
+    child: Child,
+    lines: PathBuf,
+}
+
+impl Terminal {
+    fn start(display: &str, folder: &Path) -> Terminal {
+        let lines = folder.join("lines");
+        let child = Command::new("xterm")
+            .args(["-u8", "-geometry", "200x60+0+0", "-e", "sh", "-c"])
+            .arg("echo > \"$0\"; exec cat >> \"$0\"")
+            .arg(&lines)
+            .env("DISPLAY", display)
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let terminal = Terminal { child, lines };
+        eventually("the terminal", || std::fs::metadata(&terminal.lines).ok());
+        terminal
+    }
+
+    fn typed(&self) -> String {
+        std::fs::read_to_string(&self.lines).unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address of this machine by which a browser here reaches it: Firefox takes no loopback address for media. None is
+/// asked for it, since no datagram is sent.
+fn own_address() -> IpAddr {
+    let routed = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        // TEST-NET-1 (RFC 5737): the usual way out.
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    routed.map_or(Ipv4Addr::LOCALHOST.into(), |own| own.ip())
+}
+
+/// The person's hands.
+struct Hands<'a> {
+    display: &'a str,
+}
+
+impl Hands<'_> {
+    fn does(&self, program: &str, arguments: &[&str]) {
+        let mut command = Command::new(program);
+        let done = command
+            .args(arguments)
+            .env("DISPLAY", self.display)
+            .output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{program} {arguments:?}: {done:?}");
+    }
+
+    fn xdotool(&self, words: &str) {
+        let words: Vec<&str> = words.split(' ').collect();
+        self.does("xdotool", &words);
+    }
+}
+
+/// Everything between a person's keyboard and a program at the host.
+struct Desk {
+    rig: Rig,
+    host: Xvfb,
+    person: Xvfb,
+    folder: Folder,
+}
+
+impl Desk {
+    /// `None`: something is not installed.
+    fn new(name: &str) -> Option<Desk> {
+        let rig = Rig::at(own_address(), name, SIZE, Vec::new(), |_| ());
+        Some(Desk {
+            host: Xvfb::start(640, 384, &[])?,
+            person: Xvfb::start(1024, 700, &[])?,
+            folder: Folder::new(&format!("{name}-desk")),
+            rig,
+        })
+    }
+
+    fn hands(&self) -> Hands<'_> {
+        Hands {
+            display: &self.person.display,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("https://{}/", self.rig.address())
+    }
+
+    /// Chromium shows the page of the host.
+    fn chromium(&self) -> Option<Chromium> {
+        let program = browser::program()?;
+        let mut browser = Browser::shown(program, &self.folder.0, &self.person.display);
+        let tab = browser.open(&self.url());
+        Some(Chromium(browser, tab))
+    }
+
+    fn firefox(&self, h264: bool) -> Option<Firefox> {
+        let program = Firefox::program()?;
+        let display = &self.person.display;
+        let mut firefox = Firefox::shown(program, &self.folder.0, display, h264);
+        firefox.open(&self.url());
+        Some(firefox)
+    }
+
+    /// Types what needs dead keys, Compose and keys that no keyboard has, and looks what came.
+    fn types(&self, person: &mut dyn Person) {
+        log_in(person);
+        let hands = self.hands();
+        let terminal = Terminal::start(&self.host.display, &self.folder.0);
+        let mut sink = Xtest::open(Some(&self.host.display)).unwrap();
+        hands.xdotool("mousemove 500 300 click 1");
+        person.until("document.activeElement?.id === 'keys'");
+        for keys in [
+            // ê, ï with Shift for the dead key alone, © by Compose, and what ^ makes of p.
+            format!("key {CIRCUMFLEX} key 26"),
+            format!("keydown Shift_L key {CIRCUMFLEX} keyup Shift_L key 31"),
+            format!("key {MENU} key o key c"),
+            format!("key {CIRCUMFLEX} key 33"),
+            // The letters of the keys A and 2, which are q and é on this layout; nothing is shifted any more.
+            "key 38 key 11".to_owned(),
+            // By AltGr, which xdotool presses at a place that no keyboard has.
+            "type ß€".to_owned(),
+            "key Return".to_owned(),
+        ] {
+            hands.xdotool(&keys);
+        }
+        let typed = eventually("a line", || {
+            self.pass_on(&mut sink);
+            let typed = terminal.typed();
+            typed.trim_start().ends_with('\n').then_some(typed)
+        });
+        assert_eq!(typed.trim(), "êï©^pqéß€");
+        // Nothing is held: what comes next is as it is typed.
+        hands.xdotool("key 38 key Return");
+        let typed = eventually("another line", || {
+            self.pass_on(&mut sink);
+            let typed = terminal.typed();
+            typed.ends_with("q\n").then_some(typed)
+        });
+        assert_eq!(typed.trim(), "êï©^pqéß€\nq");
+    }
+
+    /// Gives the host's display what came until now.
+    fn pass_on(&self, sink: &mut Xtest) {
+        for event in self.rig.received.try_iter() {
+            sink.apply(&event).unwrap();
+        }
+    }
+
+    /// Turns the wheel by ten notches, up and down, and looks by how many the host's turns.
+    fn turns(&self, person: &mut dyn Person) {
+        log_in(person);
+        let hands = self.hands();
+        hands.xdotool("mousemove 500 300 click 1");
+        person.until("document.activeElement?.id === 'keys'");
+        for (button, notches) in [(4, 10), (5, -10)] {
+            hands.xdotool(&format!("click --repeat 10 --delay 30 {button}"));
+            assert_eq!(self.turned(), (0, 120 * notches));
+        }
+        // To the side, and with Shift, which some browsers take for that.
+        hands.xdotool("click --repeat 10 --delay 30 7");
+        assert_eq!(self.turned(), (1200, 0));
+    }
+
+    /// How far the wheel was turned, when it stands.
+    fn turned(&self) -> (i32, i32) {
+        let mut sum = (0, 0);
+        let mut came = false;
+        loop {
+            // It stands when nothing comes for longer than between two notches.
+            let wait = if came {
+                Duration::from_secs(2)
+            } else {
+                super::TIMEOUT
+            };
+            match self.rig.received.recv_timeout(wait) {
+                Ok(InputEvent::Wheel { dx, dy }) => {
+                    sum = (sum.0 + i32::from(dx), sum.1 + i32::from(dy));
+                    came = true;
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return sum,
+                Err(gone) => panic!("{gone}"),
+            }
+        }
+    }
+}
+
+/// A desk with a keyboard of this layout, if everything is installed.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn desk(name: &str) -> Option<Desk> {
+    for program in ["xdotool", "setxkbmap", "xterm"] {
+        let mut command = Command::new(program);
+        if command.arg("-version").output().is_err() {
+            eprintln!("skipped: install {program} for it, or run ./dev test-web");
+            return None;
+        }
+    }
+    let desk = Desk::new(name)?;
+    desk.hands().does("setxkbmap", &LAYOUT);
+    Some(desk)
+}
+
+#[test]
+fn composed_text_arrives_from_chromium() {
+    let _turn = super::turn();
+    let Some(desk) = desk("composed-chromium") else {
+        return;
+    };
+    let Some(mut chromium) = desk.chromium() else {
+        return;
+    };
+    desk.types(&mut chromium);
+}
+
+#[test]
+fn composed_text_arrives_from_firefox() {
+    let _turn = super::turn();
+    let Some(desk) = desk("composed-firefox") else {
+        return;
+    };
+    let Some(mut firefox) = desk.firefox(true) else {
+        return;
+    };
+    desk.types(&mut firefox);
+}
+
+#[test]
+fn ten_notches_are_ten_in_chromium() {
+    let _turn = super::turn();
+    let Some(desk) = desk("notches-chromium") else {
+        return;
+    };
+    let Some(mut chromium) = desk.chromium() else {
+        return;
+    };
+    desk.turns(&mut chromium);
+}
+
+#[test]
+fn ten_notches_are_ten_in_firefox() {
+    let _turn = super::turn();
+    let Some(desk) = desk("notches-firefox") else {
+        return;
+    };
+    let Some(mut firefox) = desk.firefox(true) else {
+        return;
+    };
+    desk.turns(&mut firefox);
+}
+
+#[test]
+fn a_firefox_without_h264_says_so_before_the_log_in() {
+    let _turn = super::turn();
+    let Some(desk) = desk("no-h264") else { return };
+    let Some(mut firefox) = desk.firefox(false) else {
+        return;
+    };
+    firefox.until("document.querySelector('#notice p').innerText.includes('decodes no H.264')");
+    assert_eq!(
+        firefox.run("document.querySelector('#login').hidden"),
+        serde_json::json!(true)
+    );
+}

@@ -1,0 +1,37 @@
+//! The page in a real Firefox, against a real host. Without one these tests say so and do nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test ends there")]
+
+mod marionette;
+#[path = "../support/mod.rs"]
+mod support;
+
+use marionette::Firefox;
+use openuvr_proto::units::Size;
+use support::{PIN, Rig};
+
+const SIZE: Size = Size::new(640, 384);
+
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn start(rig: &Rig) -> Option<Firefox> {
+    let Some(program) = marionette::program() else {
+        eprintln!("skipped: install firefox-esr for it, or run ./dev test-web");
+        return None;
+    };
+    Some(Firefox::start(&program, &rig.folder.0))
+}
+
+#[test]
+fn firefox_on_the_hosts_machine_connects_by_loopback() {
+    let rig = Rig::new("firefox", SIZE);
+    let Some(mut firefox) = start(&rig) else {
+        return;
+    };
+    firefox.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    firefox.until("document.querySelector('#pin')?.offsetParent");
+    let fill = format!(
+        "const pin = document.querySelector('#pin'); pin.value = '{PIN}'; pin.form.requestSubmit(); return true"
+    );
+    firefox.run(&fill);
+    firefox.until("document.querySelector('#state')?.textContent === 'you play'");
+}

@@ -1,0 +1,93 @@
+//! Strangers in masses stand in nobody's way but their own network's.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use openuvr_proto::units::Size;
+
+use super::caller::Caller;
+use super::support::{PIN, Rig, connect_from, eventually};
+
+const SIZE: Size = Size::new(320, 192);
+
+/// Asks for the same again and again by one connection at a time, until `stop`; `answers` counts.
+fn flood(mut stranger: Caller, request: String, stop: &AtomicBool, answers: &AtomicU32) {
+    let mut stream = stranger.secure();
+    let mut answer = [0; 4096];
+    while !stop.load(Ordering::Relaxed) {
+        let sent = stream.write_all(request.as_bytes());
+        match sent.and_then(|()| stream.read(&mut answer)) {
+            Ok(length) if length > 0 => {
+                answers.fetch_add(1, Ordering::Relaxed);
+            }
+            // It was displaced, or is too old.
+            _ => stream = stranger.secure(),
+        }
+    }
+    stranger.cookie.clear();
+}
+
+#[test]
+fn junk_log_ins_keep_no_known_browser_out() {
+    let rig = Rig::new("junk", SIZE);
+    let mut caller = Caller::known(&rig);
+    eventually("it is written down", || {
+        let store = super::caller::devices(&rig.folder.0);
+        (!store.devices().is_empty()).then_some(())
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let answers = Arc::new(AtomicU32::new(0));
+    let floods: Vec<_> = (0..4_u8)
+        .map(|n| {
+            let mut stranger = Caller::new(&rig);
+            stranger.from = Some([127, 0, 0, 10 + n]);
+            let body = stranger.body(&stranger.challenge(), &stranger.origin(), "");
+            let (host, origin) = (stranger.gateway, stranger.origin());
+            let (path, body) = match n {
+                0 | 1 => ("/login", body),
+                _ => ("/login/challenge", String::new()),
+            };
+            let length = body.len();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nhost: {host}\r\norigin: {origin}\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+            let (stop, answers) = (stop.clone(), answers.clone());
+            std::thread::spawn(move || flood(stranger, request, &stop, &answers))
+        })
+        .collect();
+    // More than the budget of all strangers, and than the challenges that were kept once.
+    let many = |more: u32| {
+        let before = answers.load(Ordering::Relaxed);
+        eventually("strangers are answered", || {
+            (answers.load(Ordering::Relaxed) - before >= more).then_some(())
+        });
+    };
+    many(300);
+    for _ in 0..5 {
+        let challenge = caller.challenge();
+        many(100);
+        let body = caller.body(&challenge, &caller.origin(), "");
+        let origin = format!("origin: {}", caller.origin());
+        let answer = caller.ask("POST /login", &[&origin], &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(caller.log_in("").status, 200);
+        many(100);
+    }
+    stop.store(true, Ordering::Relaxed);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+#[test]
+fn four_networks_that_hold_all_connections_keep_no_browser_out() {
+    let rig = Rig::new("places", SIZE);
+    // More than there are places, silent.
+    let held: Vec<_> = (0..4_u8)
+        .flat_map(|n| std::iter::repeat_n([127, 0, 0, 20 + n], 80))
+        .map(|from| connect_from(from, rig.address()))
+        .collect();
+    let mut caller = Caller::new(&rig);
+    assert_eq!(caller.log_in(PIN).status, 200);
+    assert!(caller.websocket("", &caller.origin()).is_ok());
+    drop(held);
+}

@@ -1,0 +1,46 @@
+//! Players that use live555, which reads no other profile than `RTP/AVP`: VLC, where it has RTSP, and live555's own
+//! program.
+
+use std::process::{Command, Stdio};
+
+use crate::support::vlc;
+use crate::{Players, ffmpeg};
+
+#[test]
+fn vlc_plays_a_stream() {
+    if !vlc::is_there(Some("access/liblive555_plugin.so")) || !ffmpeg::is_there() {
+        return;
+    }
+    let players = Players::new("rtsp-vlc");
+    let (file, out) = vlc::copies(&players.url(), &players.rig.folder.0, 4);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    let frames = ffmpeg::frames(&file);
+    assert!(frames > 60, "{frames} frames; {said}");
+}
+
+#[test]
+fn live555s_own_program_plays_a_stream() {
+    if !Command::new("openRTSP")
+        .output()
+        .is_ok_and(|out| !out.stderr.is_empty())
+    {
+        eprintln!("skipped: no openRTSP (package livemedia-utils, where a system has it)");
+        return;
+    }
+    let players = Players::new("rtsp-live555");
+    for by_tcp in [true, false] {
+        let mut command = Command::new("openRTSP");
+        command
+            .args(["-v", "-V", "-d", "4"])
+            .args(by_tcp.then_some("-t"));
+        // The picture, as it is, to standard output.
+        let out = command
+            .arg(players.url())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && out.stdout.len() > 100_000, "{said}");
+    }
+}

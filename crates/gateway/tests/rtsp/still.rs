@@ -1,0 +1,84 @@
+//! A picture that stands still: what players need to begin, and that they go on.
+
+use std::process::{Command, Stdio};
+
+use openuvr_media::capture::pattern::Pattern;
+
+use crate::player::{Player, VIDEO};
+use crate::{Players, SIZE, ffmpeg};
+
+/// A host whose picture changes once in ten seconds.
+fn still(name: &str) -> Players {
+    Players::showing(name, Box::new(Pattern::open(SIZE, 0.1).unwrap()))
+}
+
+#[test]
+fn a_description_names_the_parameter_sets_of_the_stream() {
+    let players = still("rtsp-sprop");
+    let mut player = Player::connect(players.server.address(), &players.url());
+    let (status, text) = player.ask("DESCRIBE", "", "Accept: application/sdp\r\n");
+    assert_eq!(status, 200);
+    let format = text.lines().find(|line| line.starts_with("a=fmtp:96 "));
+    let format = format.unwrap();
+    // Profile and level stand in the sequence parameter set, too: `Z` and 8 of its bits begin every one in base64.
+    let level = format.split("profile-level-id=").nth(1).unwrap();
+    let sets = format.split("sprop-parameter-sets=").nth(1).unwrap();
+    assert!(level.len() > 6 && level.as_bytes()[6] == b';', "{format}");
+    assert!(sets.starts_with("Z") && sets.contains(",aM"), "{format}");
+}
+
+#[test]
+fn a_still_picture_is_sent_again_and_again() {
+    let players = still("rtsp-still");
+    let mut player = Player::that_plays(players.server.address(), &players.url());
+    let mut stamps = Vec::new();
+    while stamps.len() < 36 {
+        let (channel, bytes) = player.packet();
+        if channel == VIDEO {
+            let packet = rtp_types::RtpPacket::parse(&bytes).unwrap();
+            if packet.marker_bit() {
+                stamps.push(packet.timestamp());
+            }
+        }
+    }
+    // By their own stamps: none is later than a second, and the first twenty come in less than two.
+    let gap = |pair: &[u32]| pair[1].wrapping_sub(pair[0]);
+    let gaps: Vec<u32> = stamps.windows(2).map(gap).collect();
+    assert!(
+        gaps.iter().all(|gap| (1..=90_000).contains(gap)),
+        "{gaps:?}"
+    );
+    assert!(stamps[20].wrapping_sub(stamps[0]) < 180_000, "{gaps:?}");
+}
+
+#[test]
+fn ffprobe_knows_a_still_picture() {
+    if !ffmpeg::is_there() {
+        return;
+    }
+    let players = still("rtsp-ffprobe");
+    for transport in ["tcp", "udp"] {
+        let out = Command::new("ffprobe")
+            .args(["-v", "error", "-rtsp_transport", transport])
+            .args([
+                "-show_entries",
+                "stream=codec_name,width,height",
+                "-of",
+                "csv=p=0",
+            ])
+            .arg(players.url())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (told, said) = (
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr),
+        );
+        assert!(
+            out.status.success() && said.is_empty(),
+            "{transport}: {said}"
+        );
+        let size = format!("h264,{},{}", SIZE.width, SIZE.height);
+        assert_eq!(told.lines().next(), Some(&size[..]), "{transport}");
+    }
+}

@@ -1,0 +1,62 @@
+//! VLC, which takes streams and files as they are and writes them into another container.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The user that VLC runs as: it refuses to run as root.
+const NOBODY: &str = "65534";
+
+/// Where VLC's plugins lie on Debian and others.
+const PLUGINS: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/vlc/plugins",
+    "/usr/lib/aarch64-linux-gnu/vlc/plugins",
+    "/usr/lib/vlc/plugins",
+];
+
+/// Whether VLC is installed, with this plugin if one is named.
+#[expect(clippy::print_stderr, reason = "a test that does less says so")]
+pub(crate) fn is_there(plugin: Option<&str>) -> bool {
+    let vlc = Path::new("/usr/bin/cvlc").exists();
+    let has = |plugin: &str| PLUGINS.iter().any(|at| Path::new(at).join(plugin).exists());
+    if vlc && plugin.is_none_or(has) {
+        return true;
+    }
+    match plugin {
+        Some(plugin) => eprintln!("skipped: no VLC with {plugin} (Debian's has no RTSP)"),
+        None => eprintln!("skipped: install vlc-bin and vlc-plugin-base for it"),
+    }
+    false
+}
+
+/// Has VLC write what it plays into a Matroska file in `folder`, for so many seconds at most; what it said.
+pub(crate) fn copies(what: &str, folder: &Path, seconds: u32) -> (PathBuf, Output) {
+    let (home, file) = (folder.join("vlc"), folder.join("vlc/it.mkv"));
+    std::fs::create_dir_all(&home).unwrap();
+    let mut command = Command::new("setpriv");
+    if rustix::process::getuid().is_root() {
+        for path in [folder, &home] {
+            let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(path, anyone).unwrap();
+        }
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    }
+    let to = format!("#std{{access=file,mux=mkv,dst={}}}", file.display());
+    let seconds = format!("--run-time={seconds}");
+    let out = (command.arg("cvlc"))
+        .args([
+            "-I",
+            "dummy",
+            "--no-media-library",
+            "--quiet",
+            &seconds,
+            "--sout",
+            &to,
+        ])
+        .args([what, "vlc://quit"])
+        .env("HOME", &home)
+        .env("XDG_RUNTIME_DIR", &home)
+        .env_remove("DISPLAY")
+        .stdin(Stdio::null())
+        .output();
+    (file, out.expect("setpriv, of util-linux"))
+}

@@ -1,0 +1,84 @@
+//! The names of X displays, as `DISPLAY` has them, of a program's connections to them.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::BorrowedFd;
+
+use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
+
+use crate::real::NextFunction;
+
+/// The sockets of X servers on this machine: this and a number.
+const SOCKETS: &[u8] = b"/tmp/.X11-unix/X";
+
+/// An X server listens on TCP at this port plus its number.
+const PORT: u16 = 6000;
+
+/// The name with which Xlib has opened a display.
+///
+/// # Safety
+/// `display` is one of Xlib that is open.
+pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
+    type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+    static NAME: NextFunction = NextFunction::new(c"XDisplayString");
+    // SAFETY: that is its type.
+    let name: Name = unsafe { NAME.function() }?;
+    // SAFETY: by the caller's word. The answer stays while the display is open.
+    let name = unsafe { name(display) };
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and a string of Xlib's.
+    let name = unsafe { CStr::from_ptr(name) };
+    Some(name.to_str().ok()?.to_owned())
+}
+
+/// The name of the display at the other end of a connection of XCB, which itself does not keep it.
+///
+/// # Safety
+/// `connection` is one of XCB that is open.
+pub(crate) unsafe fn of_xcb(connection: *mut c_void) -> Option<String> {
+    type Descriptor = unsafe extern "C" fn(*mut c_void) -> c_int;
+    static DESCRIPTOR: NextFunction = NextFunction::new(c"xcb_get_file_descriptor");
+    // SAFETY: that is its type.
+    let descriptor: Descriptor = unsafe { DESCRIPTOR.function() }?;
+    // SAFETY: by the caller's word.
+    let descriptor = unsafe { descriptor(connection) };
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: it is open as long as the connection.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    at(&getpeername(descriptor).ok()??)
+}
+
+/// The name of the display that listens at an address.
+fn at(address: &SocketAddrAny) -> Option<String> {
+    if let Ok(unix) = SocketAddrUnix::try_from(address.clone()) {
+        let path = unix.path_bytes().or_else(|| unix.abstract_name())?;
+        let number = path.strip_prefix(SOCKETS)?;
+        let number: u16 = str::from_utf8(number).ok()?.parse().ok()?;
+        return Some(format!(":{number}"));
+    }
+    let address = std::net::SocketAddr::try_from(address.clone()).ok()?;
+    let number = address.port().checked_sub(PORT)?;
+    Some(format!("{}:{number}", address.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_its_display() {
+        let file = SocketAddrUnix::new("/tmp/.X11-unix/X12").unwrap();
+        let hidden = SocketAddrUnix::new_abstract_name(b"/tmp/.X11-unix/X3").unwrap();
+        let other = SocketAddrUnix::new("/run/user/0/bus").unwrap();
+        assert_eq!(at(&file.into()).as_deref(), Some(":12"));
+        assert_eq!(at(&hidden.into()).as_deref(), Some(":3"));
+        assert_eq!(at(&other.into()), None);
+        let tcp: std::net::SocketAddr = "127.0.0.1:6010".parse().unwrap();
+        assert_eq!(at(&tcp.into()).as_deref(), Some("127.0.0.1:10"));
+        let none: std::net::SocketAddr = "127.0.0.1:80".parse().unwrap();
+        assert_eq!(at(&none.into()), None);
+    }
+}

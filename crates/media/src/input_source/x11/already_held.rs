@@ -1,0 +1,59 @@
+//! Keys that went down before the window had the keyboard: a person holds Ctrl, clicks into the window, and
+//! presses C.
+//!
+//! Such a modifier is pressed at the host when the first event carries it, not when the window gets the
+//! keyboard: the Alt of an Alt+Tab that leads here is no key of the host's.
+//!
+//! Spec: X protocol, `KeymapNotify`.
+
+use std::collections::BTreeSet;
+
+use crate::keyboard::keymap::Keymap;
+
+/// The X key codes.
+#[derive(Debug, Default)]
+pub(super) struct AlreadyHeld(BTreeSet<u8>);
+
+impl AlreadyHeld {
+    /// Those that are down and not `known`, by the bits of a `KeymapNotify`, which lack the first eight.
+    pub(super) fn of(keys: &[u8; 31], known: impl Fn(&u8) -> bool) -> AlreadyHeld {
+        let down = |keycode: &u8| {
+            let byte = usize::from(keycode / 8) - 1;
+            keys[byte] & (1 << (keycode % 8)) != 0
+        };
+        AlreadyHeld(
+            (8..=u8::MAX)
+                .filter(down)
+                .filter(|key| !known(key))
+                .collect(),
+        )
+    }
+
+    /// This key is not held any more, or went down anew.
+    pub(super) fn forget(&mut self, keycode: u8) {
+        self.0.remove(&keycode);
+    }
+
+    /// Takes out the keys that hold modifiers of `state`. A key that chooses a level is a key of the host's
+    /// only where keys are told by their position.
+    pub(super) fn take(&mut self, map: &Keymap, state: u8, by_position: bool) -> Vec<u8> {
+        let carried = |keycode: &u8| {
+            let symbol = map.symbol(*keycode, 0, 0).unwrap_or(0);
+            let holds = is_modifier(symbol) || (by_position && symbol == LEVEL3_SHIFT);
+            holds && map.modifiers_of(*keycode) & state != 0
+        };
+        let keys: Vec<u8> = self.0.iter().copied().filter(carried).collect();
+        for key in &keys {
+            self.0.remove(key);
+        }
+        keys
+    }
+}
+
+/// `XK_ISO_Level3_Shift` of `keysymdef.h`.
+const LEVEL3_SHIFT: u32 = 0xfe03;
+
+/// `XK_Shift_L` to `XK_Hyper_R` of `keysymdef.h`, without both locks.
+fn is_modifier(symbol: u32) -> bool {
+    matches!(symbol, 0xffe1..=0xffee) && !matches!(symbol, 0xffe5 | 0xffe6)
+}

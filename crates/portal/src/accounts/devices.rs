@@ -1,0 +1,161 @@
+//! Browsers that logged in before: a cookie of their own vouches for them, so that strangers who guess at an account
+//! keep its person out of no browser that it uses (OWASP, "Device Cookies").
+//!
+//! Such a cookie lets nobody in. It has an entry for each of the last accounts: an id, a time, and a MAC over them and
+//! the account's name. Nothing of it is kept at the portal.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::hmac;
+
+use super::Secret;
+use super::secret::hex;
+use crate::store::{Store, StoreError, now};
+
+/// The name of the key in the database.
+const KEY: &str = "devices";
+
+/// How long a browser is known after it logged in, in seconds: half a year; a guess.
+pub(crate) const LIFE: u32 = 180 * 24 * 3600;
+
+/// Accounts of one browser that it is known for: a family's; a guess.
+const ACCOUNTS: usize = 4;
+
+/// Characters of an entry's id and of its MAC: 128 and 256 bits.
+const ID: usize = 32;
+const MAC: usize = 64;
+
+/// What an entry is made of, and nothing else is a MAC of this key over.
+const DOMAIN: &str = "openuvr-device";
+
+/// Makes the cookies of browsers, and reads them.
+pub(crate) struct Devices {
+    key: hmac::Key,
+}
+
+impl Devices {
+    /// With the key that the database keeps, or a new one.
+    pub(crate) async fn open(store: &Store) -> Result<Devices, StoreError> {
+        let kept = store.key(KEY, &Secret::random().text()).await?;
+        Ok(Devices::with_key(kept.as_bytes()))
+    }
+
+    pub(crate) fn with_key(key: &[u8]) -> Devices {
+        Devices {
+            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+        }
+    }
+
+    /// The browser's id for this account, if it logged in to it before.
+    pub(crate) fn read(&self, cookie: Option<&str>, name: &str) -> Option<String> {
+        let now = now();
+        let entries = cookie?.split('~').take(ACCOUNTS);
+        let mut known = entries.filter_map(|entry| self.id(entry, name, now));
+        known.next().map(str::to_owned)
+    }
+
+    /// The cookie of a browser that logs in to this account, and has `cookie` already.
+    pub(crate) fn written(&self, cookie: Option<&str>, name: &str) -> String {
+        let now = now();
+        let mut written = self.entry(name, now + i64::from(LIFE));
+        let entries = cookie.unwrap_or_default().split('~').take(ACCOUNTS);
+        let others = entries.filter(|entry| is_entry(entry) && self.id(entry, name, now).is_none());
+        for entry in others.take(ACCOUNTS - 1) {
+            // Writing into a string does not fail.
+            let _ = write!(written, "~{entry}");
+        }
+        written
+    }
+
+    fn entry(&self, name: &str, until: i64) -> String {
+        let id = &Secret::random().text()[..ID];
+        let mac = hmac::sign(&self.key, &signed(name, id, until));
+        format!("{id}.{until}.{}", hex(mac.as_ref()))
+    }
+
+    fn id<'a>(&self, entry: &'a str, name: &str, now: i64) -> Option<&'a str> {
+        let (id, rest) = entry.split_once('.')?;
+        let (until, mac) = rest.split_once('.')?;
+        let until: i64 = until.parse().ok()?;
+        let mac = unhex(mac)?;
+        let right = hmac::verify(&self.key, &signed(name, id, until), &mac).is_ok();
+        (right && until >= now).then_some(id)
+    }
+}
+
+/// What the MAC is over. The id and the time have no zero byte, so a name can't stand for another.
+fn signed(name: &str, id: &str, until: i64) -> Vec<u8> {
+    format!("{DOMAIN}\0{id}\0{until}\0{name}").into_bytes()
+}
+
+/// Whether it may be one of ours: what a browser sends is sent back to it.
+fn is_entry(text: &str) -> bool {
+    let length = 1..=ID + MAC + 24;
+    length.contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'.')
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if text.len() != MAC || !text.is_ascii() {
+        return None;
+    }
+    let pairs = (0..MAC).step_by(2);
+    pairs
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_known_for_the_accounts_that_it_logged_in_to() {
+        let devices = Devices::with_key(b"key");
+        let cookie = devices.written(None, "ada");
+        assert!(devices.read(Some(&cookie), "ada").is_some());
+        assert_eq!(devices.read(Some(&cookie), "eve"), None);
+        assert_eq!(devices.read(None, "ada"), None);
+        let cookie = devices.written(Some(&cookie), "eve");
+        assert!(devices.read(Some(&cookie), "ada").is_some());
+        assert!(devices.read(Some(&cookie), "eve").is_some());
+        assert_eq!(devices.written(Some(&cookie), "eve").split('~').count(), 2);
+    }
+
+    #[test]
+    fn forged_and_old_cookies_are_none() {
+        let (own, other) = (Devices::with_key(b"key"), Devices::with_key(b"another"));
+        assert_eq!(own.read(Some(&other.written(None, "ada")), "ada"), None);
+        let old = own.entry("ada", now() - 1);
+        assert_eq!(own.read(Some(&old), "ada"), None);
+        let cookie = own.written(None, "ada");
+        let longer = cookie.replacen('.', ".9", 1);
+        assert_eq!(own.read(Some(&longer), "ada"), None);
+        for junk in [
+            "",
+            "..",
+            "a.1.b",
+            "~~~~",
+            &"a".repeat(4000),
+            "\u{e9}.1.\u{e9}",
+        ] {
+            assert_eq!(own.read(Some(junk), "ada"), None);
+            assert!(own.written(Some(junk), "ada").len() < 200);
+        }
+    }
+
+    #[test]
+    fn a_cookie_does_not_grow() {
+        let devices = Devices::with_key(b"key");
+        let mut cookie = String::new();
+        for n in 0..20 {
+            cookie = devices.written(Some(&cookie), &format!("user{n}"));
+        }
+        assert_eq!(cookie.split('~').count(), ACCOUNTS);
+        assert!(cookie.len() < 512);
+        assert!(devices.read(Some(&cookie), "user16").is_some());
+        assert_eq!(devices.read(Some(&cookie), "user15"), None);
+    }
+}

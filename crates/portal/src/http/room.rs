@@ -1,0 +1,214 @@
+//! Places for connections, shared between networks: no network has more than its share, and where all places are
+//! taken, one that waits to be known gives way to a new one.
+//!
+//! A connection is a stranger's until a request on it has shown the cookie of a log-in. The oldest stranger of the
+//! network goes first, so that slow requests of one network hold its places no longer than a new connection leaves
+//! them, and never those of others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::network::Network;
+
+/// Numbers of connections, in the order in which they came.
+type Number = u64;
+
+/// All places.
+pub(super) struct Room {
+    /// How many there are, and how many one network may have.
+    all: usize,
+    each: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    count: usize,
+    next: Number,
+    by: HashMap<Network, Held>,
+}
+
+/// What one network has.
+#[derive(Default)]
+struct Held {
+    strangers: BTreeMap<Number, Arc<Notify>>,
+    known: usize,
+}
+
+/// A place of one connection, until it is dropped.
+pub(super) struct Place {
+    room: Arc<Room>,
+    network: Network,
+    number: Number,
+    /// It has to be given back.
+    wanted: Arc<Notify>,
+    known: Mutex<bool>,
+}
+
+impl Room {
+    pub(super) fn new(all: usize, each: usize) -> Arc<Room> {
+        Arc::new(Room {
+            all,
+            each,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A place for a connection from there; none: all are with people who have logged in.
+    pub(super) fn enter(self: &Arc<Room>, network: Network) -> Option<Place> {
+        let mut taken = self.lock();
+        let own = taken.by.get(&network).map_or(0, Held::count);
+        let from = match own >= self.each {
+            true => Some(network),
+            false if taken.count >= self.all => Some(taken.most_strangers()?),
+            false => None,
+        };
+        if let Some(from) = from {
+            taken.take_oldest(from)?;
+        }
+        let (number, wanted) = (taken.next, Arc::new(Notify::new()));
+        taken.next += 1;
+        taken.count += 1;
+        let held = taken.by.entry(network).or_default();
+        held.strangers.insert(number, Arc::clone(&wanted));
+        Some(Place {
+            room: Arc::clone(self),
+            network,
+            number,
+            wanted,
+            known: Mutex::new(false),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// The network whose strangers have the most places.
+    fn most_strangers(&self) -> Option<Network> {
+        let most = self.by.iter().max_by_key(|(_, held)| held.strangers.len());
+        most.map(|(network, _)| *network)
+    }
+
+    /// Takes the place of the network's oldest stranger, if it has one.
+    fn take_oldest(&mut self, network: Network) -> Option<()> {
+        let (_, wanted) = self.by.get_mut(&network)?.strangers.pop_first()?;
+        wanted.notify_one();
+        self.left(network);
+        Some(())
+    }
+
+    /// A place of this network is free.
+    fn left(&mut self, network: Network) {
+        self.count -= 1;
+        if self.by.get(&network).is_some_and(|held| held.count() == 0) {
+            self.by.remove(&network);
+        }
+    }
+}
+
+impl Held {
+    fn count(&self) -> usize {
+        self.strangers.len() + self.known
+    }
+}
+
+impl Place {
+    /// Returns when another connection has got it.
+    pub(super) async fn taken(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// The connection is that of a person who has logged in.
+    pub(super) fn known(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known {
+            return;
+        }
+        let mut taken = self.room.lock();
+        if let Some(held) = taken.by.get_mut(&self.network)
+            && held.strangers.remove(&self.number).is_some()
+        {
+            held.known += 1;
+            *known = true;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.room.lock();
+        let Some(held) = taken.by.get_mut(&self.network) else {
+            return;
+        };
+        let had = match known {
+            true => {
+                held.known -= 1;
+                true
+            }
+            false => held.strangers.remove(&self.number).is_some(),
+        };
+        if had {
+            taken.left(self.network);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn network(number: u16) -> Network {
+        Network::V6([0x2001, 0xdb8, 0, number])
+    }
+
+    fn is_taken(place: &Place) -> bool {
+        place.taken().now_or_never().is_some()
+    }
+
+    #[test]
+    fn a_network_holds_its_share_and_its_oldest_stranger_goes() {
+        let room = Room::new(100, 3);
+        let mut all: Vec<Place> = (0..3).map(|_| room.enter(network(1)).unwrap()).collect();
+        all[0].known();
+        all.push(room.enter(network(1)).unwrap());
+        let taken: Vec<bool> = all.iter().map(is_taken).collect();
+        assert_eq!(taken, [false, true, false, false]);
+        for place in &all {
+            place.known();
+        }
+        assert!(room.enter(network(1)).is_none(), "all others are known");
+        let other = room.enter(network(2)).unwrap();
+        assert!(!is_taken(&other));
+        all.truncate(1);
+        assert!(room.enter(network(1)).is_some());
+    }
+
+    #[test]
+    fn many_networks_leave_a_place_for_another() {
+        let room = Room::new(20, 10);
+        let mut strangers: Vec<Place> = (0..10)
+            .flat_map(|n| (0..8).map(move |_| n))
+            .filter_map(|n| room.enter(network(n)))
+            .collect();
+        strangers.retain(|place| !is_taken(place));
+        assert_eq!((strangers.len(), room.lock().count), (20, 20));
+        let honest = room.enter(network(100)).unwrap();
+        honest.known();
+        let again: Vec<Place> = (0..50)
+            .filter_map(|n| room.enter(network(n % 10)))
+            .collect();
+        assert!(!is_taken(&honest));
+        assert_eq!(room.lock().count, 20);
+        drop((strangers, honest, again));
+        assert_eq!(room.lock().count, 0);
+        assert!(room.lock().by.is_empty());
+    }
+}

@@ -1,0 +1,69 @@
+//! How many event streams a log-in has open: each holds a connection for as long as it likes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Streams of one log-in at a time. A browser opens six connections to a portal (RFC 9112, section 9.4, leaves the
+/// number to it); a guess, with room for those that a reload leaves behind.
+const EACH: u32 = 8;
+
+/// The streams that are open, by the log-in's token.
+#[derive(Default)]
+pub(crate) struct Streams {
+    open: Mutex<HashMap<String, u32>>,
+}
+
+/// One stream, until it is dropped.
+pub(super) struct Stream {
+    streams: Arc<Streams>,
+    token: String,
+}
+
+impl Streams {
+    /// One more; none: the log-in has as many as it may have.
+    pub(super) fn open(self: &Arc<Streams>, token: &str) -> Option<Stream> {
+        let mut open = self.lock();
+        let count = open.entry(token.to_owned()).or_default();
+        if *count >= EACH {
+            return None;
+        }
+        *count += 1;
+        Some(Stream {
+            streams: Arc::clone(self),
+            token: token.to_owned(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, u32>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut open = self.streams.lock();
+        if let Some(count) = open.get_mut(&self.token) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.token);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_log_in_has_its_own_streams() {
+        let streams = Arc::new(Streams::default());
+        let mut open: Vec<Stream> = (0..EACH).filter_map(|_| streams.open("a")).collect();
+        assert!(streams.open("a").is_none());
+        assert!(streams.open("b").is_some());
+        open.pop();
+        assert!(streams.open("a").is_some());
+        open.clear();
+        assert!(streams.lock().is_empty());
+    }
+}

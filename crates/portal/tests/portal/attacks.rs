@@ -1,0 +1,42 @@
+//! The attacks of `openuvr lab attack` on a portal: that each is tried, and what its row says. How long a list takes
+//! depends on the machine, so it is not judged here.
+
+use std::process::Command;
+
+use super::support::openuvr;
+
+/// The words of a row.
+fn row<'a>(text: &'a str, name: &str) -> &'a str {
+    let start = format!("| {name} |");
+    let row = text.lines().find(|line| line.starts_with(&start));
+    let row = row.unwrap_or_else(|| panic!("no row {name}: {text}"));
+    row.split('|').nth(6).unwrap().trim()
+}
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: the program openuvr-bench"]
+fn a_portal_under_attack_answers_its_people() {
+    let ended = Command::new(openuvr())
+        .args([
+            "lab",
+            "attack",
+            "--for",
+            "4s",
+            "--only",
+            "portal-bodies,portal-guesses",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let numbers: Vec<u32> = row(&text, "portal-bodies")
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    // Without the number in the middle a list did not come.
+    let [lists, _, held] = numbers[..] else {
+        panic!("{text}");
+    };
+    assert!(lists > 0 && held <= 4 * 512, "{text}");
+    let guesses = row(&text, "portal-guesses");
+    assert!(guesses.contains("the account's person gets in"), "{text}");
+}

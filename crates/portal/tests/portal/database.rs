@@ -1,0 +1,153 @@
+//! The database's file: whose it is, what is said of one that can't be used, and how the portal's health follows it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::support::{Place, wait};
+
+/// A place whose database is SQLite, whatever the others have.
+fn in_a_file() -> Place {
+    let mut place = Place::new();
+    place.database = None;
+    place
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// All that it says before it ends without success.
+fn complaint(place: &Place) -> String {
+    let ended = place.run(&["--listen", "127.0.0.1:0"], "");
+    assert!(!ended.status.success());
+    String::from_utf8(ended.stderr).unwrap()
+}
+
+#[test]
+fn its_files_are_the_owners_alone() {
+    let place = in_a_file();
+    let data = place.path("data");
+    fs::create_dir(&data).unwrap();
+    set_mode(&data, 0o755);
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    portal.log_in("ada");
+    let mode = |name: &str| {
+        let of = fs::metadata(data.join(name)).unwrap();
+        of.permissions().mode() & 0o777
+    };
+    for name in ["portal.sqlite", "portal.sqlite-wal", "portal.sqlite-shm"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    assert_eq!(mode(""), 0o711);
+    portal.kill();
+    // As an older portal left it.
+    set_mode(&data.join("portal.sqlite"), 0o644);
+    let portal = place.start();
+    portal.log_in("ada");
+    for name in ["portal.sqlite", "portal.sqlite-wal", "portal.sqlite-shm"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_told_in_one_line() {
+    let place = in_a_file();
+    let data = place.path("data");
+    fs::create_dir(&data).unwrap();
+    set_mode(&data, 0o700);
+    let file = data.join("portal.sqlite");
+    let junk = "this is no database, and longer than a header of one".repeat(100);
+    for (content, why) in [(junk.as_str(), "is damaged"), ("", "is empty")] {
+        fs::write(&file, content).unwrap();
+        set_mode(&file, 0o600);
+        let said = complaint(&place);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.contains(why) && said.contains("restore a copy"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_folder_that_can_t_be_written_to_is_told_in_one_line() {
+    let place = in_a_file();
+    place.add_user("ada", &[]);
+    let data = place.path("data");
+    set_mode(&data, 0o555);
+    let said = match rustix::process::geteuid().is_root() {
+        false => complaint(&place),
+        // Root may write everywhere: somebody else starts it, who may read all else.
+        true => {
+            set_mode(&data.join("portal.sqlite"), 0o666);
+            let program = place.path("openuvr-portal");
+            fs::copy(env!("CARGO_BIN_EXE_openuvr-portal"), &program).unwrap();
+            let ended = Command::new("setpriv")
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                .arg(program)
+                .args(["portal", "--listen", "127.0.0.1:0", "--config"])
+                .arg(place.path("portal.toml"))
+                .output()
+                .unwrap();
+            assert!(!ended.status.success());
+            String::from_utf8(ended.stderr).unwrap()
+        }
+    };
+    set_mode(&data, 0o755);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("the database can't be opened"), "{said}");
+    assert!(said.contains(&data.display().to_string()), "{said}");
+}
+
+/// Holds the database's lock for writing until its input ends.
+fn hold(file: &Path) -> Child {
+    let hold = "import sqlite3, sys\n\
+                c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                c.execute('BEGIN IMMEDIATE')\n\
+                print('held', flush=True)\n\
+                sys.stdin.read()\n";
+    let mut holder = Command::new("python3")
+        .args(["-c", hold])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let said = holder.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
+    assert_eq!(line, "held\n");
+    holder
+}
+
+#[test]
+fn health_follows_the_database() {
+    let place = in_a_file();
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let nobody = portal.nobody();
+    let says = |status: u16, word: &str| {
+        wait(&format!("/healthz says {status}, {word}"), || {
+            let answer = nobody.ask("GET", "/healthz", None).unwrap();
+            answer.status == status && answer.text().contains(word)
+        });
+    };
+    says(200, "ok");
+    let file = place.path("data/portal.sqlite");
+    let mut holder = hold(&file);
+    says(503, "the database does not answer");
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    says(200, "ok");
+    let aside = place.path("aside.sqlite");
+    fs::rename(&file, &aside).unwrap();
+    says(503, "deleted or replaced");
+    fs::copy(&aside, &file).unwrap();
+    says(503, "deleted or replaced");
+    fs::rename(&aside, &file).unwrap();
+    says(200, "ok");
+}

@@ -1,0 +1,140 @@
+//! The command that starts a virtual display, an X server without a screen (Xvfb), and the secret that guards it.
+//!
+//! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie
+//! (Xsecurity(7), MIT-MAGIC-COOKIE-1): only a program that can read the file can connect, by the socket in the file
+//! system or by the abstract one, which sandboxes and containers with the host's network see. The abstract one stays:
+//! by it Xvfb 21.1 knows which numbers are free (`-displayfd`), and without it two servers take the same.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use openuvr_proto::units::Size;
+
+use super::LaunchError;
+
+/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file goes when this is
+/// dropped.
+#[derive(Debug)]
+pub struct Authority {
+    cookie: [u8; 16],
+    file: PathBuf,
+}
+
+impl Authority {
+    /// The protocol's name in an authority file.
+    const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
+
+    /// Makes one in a new `file`, which only this user can read.
+    ///
+    /// # Errors
+    /// The file can't be written, or was there.
+    pub fn make(file: PathBuf) -> Result<Authority, LaunchError> {
+        let mut cookie = [0; 16];
+        random(&mut cookie)?;
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create_new(true).mode(0o600).open(&file);
+        opened
+            .and_then(|mut opened| opened.write_all(&entry(&cookie)))
+            .map_err(LaunchError::system(format!(
+                "can't write the cookie of the virtual display to {}",
+                file.display()
+            )))?;
+        Ok(Authority { cookie, file })
+    }
+
+    /// Makes one in a new file of `folder`, where others may make files as well.
+    ///
+    /// # Errors
+    /// As [`Authority::make`].
+    pub fn make_in(folder: &Path) -> Result<Authority, LaunchError> {
+        let mut name = [0; 8];
+        random(&mut name)?;
+        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        Authority::make(folder.join(format!("openuvr-xauth-{name}")))
+    }
+
+    /// For `XAUTHORITY`.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The name and the data that a client sends to the server.
+    #[must_use]
+    pub fn credentials(&self) -> (Vec<u8>, Vec<u8>) {
+        (Authority::PROTOCOL.to_vec(), self.cookie.to_vec())
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+fn random(bytes: &mut [u8]) -> Result<(), LaunchError> {
+    let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(bytes));
+    read.map_err(LaunchError::system(
+        "no random numbers: can't read /dev/urandom",
+    ))
+}
+
+/// An entry of an authority file, for any display (Xau(3): FamilyWild, and lengths in network order).
+fn entry(cookie: &[u8; 16]) -> Vec<u8> {
+    let mut entry = vec![0xff, 0xff, 0, 0, 0, 0];
+    for part in [Authority::PROTOCOL, cookie] {
+        let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
+        entry.extend(length.to_be_bytes());
+        entry.extend(part);
+    }
+    entry
+}
+
+/// The command of an Xvfb with a screen of `size`, 24 bits deep, and OpenGL in software. It takes a number that is
+/// free, and writes it to its standard output when it can be connected to. It looks for `authority` as long as it runs.
+#[must_use]
+pub fn xvfb(size: Size, authority: &Authority) -> Command {
+    let mut command = Command::new("Xvfb");
+    command
+        .args(["-displayfd", "1", "-screen", "0", &format!("{size}x24")])
+        .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX", "-auth"])
+        .arg(authority.file())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_authority_entry_is_laid_out_as_xau_reads_it() {
+        let entry = entry(&[7; 16]);
+        assert_eq!(entry[..8], [0xff, 0xff, 0, 0, 0, 0, 0, 18]);
+        assert_eq!(&entry[8..26], b"MIT-MAGIC-COOKIE-1");
+        assert_eq!(entry[26..28], [0, 16]);
+        assert_eq!(entry[28..], [7; 16]);
+    }
+
+    #[test]
+    fn each_authority_has_a_cookie_and_a_private_file_of_its_own() {
+        let folder = std::env::temp_dir();
+        let [one, other] = [(); 2].map(|()| Authority::make_in(&folder).unwrap());
+        assert_ne!(one.credentials(), other.credentials());
+        let mode = std::fs::metadata(one.file()).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let file = one.file().to_owned();
+        let again = Authority::make(file.clone()).unwrap_err().to_string();
+        assert!(again.contains("can't write the cookie"), "{again}");
+        assert!(file.exists(), "the file of another is not removed");
+        drop(one);
+        assert!(!file.exists());
+    }
+}

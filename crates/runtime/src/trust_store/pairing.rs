@@ -1,0 +1,241 @@
+//! A pairing window that a person asks for at hosts that run already, in the background, too: `openuvr devices pair`
+//! leaves a request in the folder of trust, each host of that folder opens its window, and writes down that it did.
+//!
+//! The PIN is in the file (mode 0600, beside the keys) until the request is withdrawn, some seconds later.
+
+use std::path::Path;
+use std::time::Duration;
+
+use openuvr_proto::control::pairing::Pin;
+use serde::{Deserialize, Serialize};
+
+use super::{DeviceStore, TrustFile};
+use crate::clock;
+use crate::store::StoreError;
+
+/// The file's name.
+const FILE: &str = "pairing.toml";
+
+/// The longest window that is opened.
+pub const LONGEST_WINDOW: Duration = Duration::from_hours(1);
+
+/// Requests in the file at most, and processes that answer one (guesses: a person asks for one).
+const REQUESTS: usize = 16;
+/// See [`REQUESTS`].
+const ANSWERS: usize = 64;
+
+/// `pairing.toml`.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Requests {
+    request: Vec<Request>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    /// Tells it from others.
+    id: String,
+    pin: String,
+    /// How long the window is to be open.
+    seconds: u64,
+    /// When the request is too old to be acted on, in seconds since 1970.
+    until: u64,
+    /// Processes of hosts that have opened a window.
+    opened: Vec<u32>,
+}
+
+/// A request that was left.
+#[derive(Debug)]
+pub struct PairingRequest {
+    file: TrustFile,
+    id: String,
+}
+
+impl PairingRequest {
+    /// Asks all hosts of the folder `dir` for a window of `span` with this PIN, at `now` in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the file can't be changed.
+    pub fn leave(
+        dir: &Path,
+        pin: &Pin,
+        span: Duration,
+        now: u64,
+    ) -> Result<PairingRequest, StoreError> {
+        // Unique among the few that a file holds; it proves nothing.
+        let id = format!("{}-{}", std::process::id(), clock::now().0);
+        let mut file = TrustFile::new(dir, FILE);
+        file.change(|all: &mut Requests| {
+            all.request.retain(|old| old.until > now);
+            if all.request.len() >= REQUESTS {
+                all.request.remove(0);
+            }
+            all.request.push(Request {
+                id: id.clone(),
+                pin: pin.to_string(),
+                seconds: span.as_secs(),
+                until: now.saturating_add(span.as_secs()),
+                opened: Vec::new(),
+            });
+            Ok(())
+        })?;
+        Ok(PairingRequest { file, id })
+    }
+
+    /// The processes that have opened a window by now.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the file can't be read.
+    pub fn opened(&self) -> Result<Vec<u32>, StoreError> {
+        let all: Requests = self.file.parse()?;
+        let mut ours = all.request.into_iter().filter(|one| one.id == self.id);
+        Ok(ours.next().map(|ours| ours.opened).unwrap_or_default())
+    }
+
+    /// Takes the request back. Windows that are open stay so.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the file can't be changed.
+    pub fn withdraw(mut self) -> Result<(), StoreError> {
+        let id = self.id;
+        self.file.change(|all: &mut Requests| {
+            all.request.retain(|one| one.id != id);
+            Ok(())
+        })
+    }
+}
+
+/// The requests, as a host sees them.
+#[derive(Clone, Debug)]
+pub struct PairingRequests {
+    file: TrustFile,
+    /// Those that it has acted on, or that were there before it.
+    seen: Vec<String>,
+}
+
+/// A window that is asked for.
+#[derive(Debug)]
+pub struct WantedWindow {
+    /// What [`PairingRequests::opened`] is to be told.
+    pub id: String,
+    /// The PIN.
+    pub pin: Pin,
+    /// For so long.
+    pub span: Duration,
+}
+
+impl DeviceStore {
+    /// The requests for pairing windows in this store's folder, from now on.
+    #[must_use]
+    pub fn pairing_requests(&self) -> PairingRequests {
+        let file = TrustFile::new(&self.file.dir, FILE);
+        let before: Result<Requests, _> = file.parse();
+        let before = before.unwrap_or_default().request.into_iter();
+        PairingRequests {
+            file,
+            seen: before.map(|request| request.id).collect(),
+        }
+    }
+}
+
+impl PairingRequests {
+    /// A window that is asked for at `now`, in seconds since 1970; each request is told once. One `stat` if there is
+    /// nothing new.
+    ///
+    /// # Errors
+    /// [`StoreError`], once for each content of the file.
+    pub fn poll(&mut self, now: u64) -> Result<Option<WantedWindow>, StoreError> {
+        let Some(found) = self.file.read_if_changed::<Requests>()? else {
+            return Ok(None);
+        };
+        let mut wanted = None;
+        let fresh = |one: &&Request| !self.seen.contains(&one.id) && one.until > now;
+        if let Some(request) = found.request.iter().rfind(fresh)
+            && let Ok(pin) = Pin::parse(&request.pin)
+        {
+            wanted = Some(WantedWindow {
+                id: request.id.clone(),
+                pin,
+                span: Duration::from_secs(request.seconds).min(LONGEST_WINDOW),
+            });
+        }
+        let all = found.request.into_iter().take(REQUESTS);
+        self.seen = all.map(|request| request.id).collect();
+        Ok(wanted)
+    }
+
+    /// This process has opened the window.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the file can't be changed.
+    pub fn opened(&mut self, id: &str) -> Result<(), StoreError> {
+        self.file.change(|all: &mut Requests| {
+            let asked = all.request.iter_mut().find(|one| one.id == id);
+            if let Some(asked) = asked.filter(|asked| asked.opened.len() < ANSWERS) {
+                asked.opened.push(std::process::id());
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::TempDir;
+
+    const SPAN: Duration = Duration::from_secs(120);
+
+    fn pin() -> Pin {
+        Pin::parse("271828").unwrap()
+    }
+
+    #[test]
+    fn each_host_that_runs_is_asked_once() {
+        let dir = TempDir::new();
+        let store = DeviceStore::open(&dir.0).unwrap();
+        let (mut one, mut other) = (store.pairing_requests(), store.pairing_requests());
+        assert!(one.poll(1000).unwrap().is_none());
+        let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
+        for host in [&mut one, &mut other] {
+            let wanted = host.poll(1001).unwrap().unwrap();
+            assert_eq!((wanted.pin, wanted.span), (pin(), SPAN));
+            host.opened(&wanted.id).unwrap();
+            assert!(host.poll(1001).unwrap().is_none());
+        }
+        assert_eq!(request.opened().unwrap(), [std::process::id(); 2]);
+        // One that begins later is not meant.
+        assert!(store.pairing_requests().poll(1002).unwrap().is_none());
+        request.withdraw().unwrap();
+        assert!(one.poll(1002).unwrap().is_none());
+        let text = std::fs::read_to_string(dir.0.join(FILE)).unwrap();
+        assert!(!text.contains("271828"), "{text}");
+    }
+
+    #[test]
+    fn a_request_that_is_old_or_damaged_opens_nothing() {
+        let dir = TempDir::new();
+        let store = DeviceStore::open(&dir.0).unwrap();
+        let mut host = store.pairing_requests();
+        let request = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap();
+        assert!(host.poll(1120).unwrap().is_none());
+        assert_eq!(request.opened().unwrap(), [0_u32; 0]);
+        let path = dir.0.join(FILE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for bad in [
+            "",
+            "request = 1",
+            &text.replace("271828", "27"),
+            &text[..text.len() / 2],
+        ] {
+            std::fs::write(&path, bad).unwrap();
+            let mut host = store.pairing_requests();
+            host.seen.clear();
+            assert!(!matches!(host.poll(1001), Ok(Some(_))), "{bad}");
+        }
+        // What is damaged does not keep a person from asking anew for ever: it is said.
+        let why = PairingRequest::leave(&dir.0, &pin(), SPAN, 1000).unwrap_err();
+        assert!(why.to_string().contains("pairing.toml"), "{why}");
+    }
+}

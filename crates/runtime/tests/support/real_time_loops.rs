@@ -1,0 +1,123 @@
+//! A machine that stops now and then: a real-time loop on each core, above all threads of this project, which spins
+//! for a while in each period. Drivers, virtual machines and other real-time programs do that to a host.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// How the loops run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pattern {
+    /// How long a core does nothing else …
+    pub(crate) spin: Duration,
+    /// … in each period.
+    pub(crate) period: Duration,
+}
+
+impl Pattern {
+    /// Ten stops of 40 ms a second: a core has 60 of 100 ms.
+    pub(crate) const OFTEN: Pattern = Pattern {
+        spin: Duration::from_millis(40),
+        period: Duration::from_millis(100),
+    };
+
+    /// A stop of 100 ms twice a second.
+    pub(crate) const LONG: Pattern = Pattern {
+        spin: Duration::from_millis(100),
+        period: Duration::from_millis(500),
+    };
+}
+
+/// The loops. They end when it is dropped.
+pub(crate) struct RealTimeLoops {
+    stop: Arc<AtomicBool>,
+    stops: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl RealTimeLoops {
+    /// Starts them, all in step. `None`: this process may not have real-time threads, which is printed; with
+    /// `CI=true` it is a failure.
+    ///
+    /// # Panics
+    /// With `CI=true`, without the privilege.
+    #[must_use]
+    #[expect(clippy::print_stderr, reason = "a test that does less says so")]
+    pub(crate) fn start(pattern: Pattern) -> Option<RealTimeLoops> {
+        let scheduler = Scheduler::new();
+        let mut loops = RealTimeLoops {
+            stop: Arc::default(),
+            stops: Arc::default(),
+            threads: Vec::new(),
+        };
+        let begin = Instant::now() + Duration::from_millis(20);
+        for core in cores() {
+            let (stop, stops) = (loops.stop.clone(), loops.stops.clone());
+            // The one role that is above those of hosts and clients.
+            let role = ThreadRole::EmulatedLink;
+            let thread = scheduler.spawn(role, "real-time-loop", move || {
+                let mut alone = CpuSet::new();
+                alone.set(core);
+                // Without it the loops may share a core: the others are free then, which the caller sees by `stops`.
+                let _ = sched_setaffinity(None, &alone);
+                run(pattern, begin, &stop, &stops);
+            });
+            loops.threads.extend(thread);
+        }
+        let threads = scheduler.report().threads;
+        let real_time = |policy| matches!(policy, Policy::Fifo(_));
+        if !threads.is_empty() && threads.iter().all(|thread| real_time(thread.policy)) {
+            return Some(loops);
+        }
+        let lacks = "no SCHED_FIFO (needs CAP_SYS_NICE or an rtprio limit)";
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{lacks}");
+        eprintln!("skipped: {lacks}");
+        None
+    }
+
+    /// How often a core was stopped until now, over all cores.
+    #[must_use]
+    pub(crate) fn stops(&self) -> u64 {
+        self.stops.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for RealTimeLoops {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(pattern: Pattern, begin: Instant, stop: &AtomicBool, stops: &AtomicU64) {
+    let mut next = begin;
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        let until = Instant::now() + pattern.spin;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        stops.fetch_add(1, Ordering::Relaxed);
+        next += pattern.period;
+        // One that came late leaves the others their share.
+        next = next.max(Instant::now() + (pattern.period - pattern.spin) / 2);
+    }
+}
+
+/// Those that this process may run on.
+fn cores() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        let count = std::thread::available_parallelism().map_or(1, NonZero::get);
+        return (0..count).collect();
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect()
+}
