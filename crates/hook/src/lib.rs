@@ -18,7 +18,6 @@
 mod exports;
 mod gl;
 mod libc_symbols;
-mod pixels;
 mod place;
 mod process;
 mod real;

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use openuvr_media::application::{Application, Atoms, WindowScope};
 use openuvr_media::capture::pool::{Copied, Pool};
+use openuvr_media::pixel_form::PixelForm;
 use x11rb::connection::Connection as _;
 use x11rb::errors::{ReplyError, ReplyOrIdError};
 use x11rb::protocol::Event;
@@ -17,7 +18,6 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::pixels::PixelLayout;
 use crate::stack::{self, Area, Over};
 use crate::windows::Place;
 
@@ -206,9 +206,13 @@ impl WindowTracker {
         // It may have gone or changed since.
         let image = image.ok()?.reply().ok()?;
         let whole = area.size();
-        let layout = PixelLayout::of(self.conn.setup(), image.visual)?;
-        let theirs = layout.stride(size.width as usize);
-        if !whole.is_valid() || image.data.len() != theirs * size.height as usize {
+        let form = PixelForm::of(self.conn.setup(), image.visual, "the display").ok()?;
+        let theirs = form.row(size.width as usize);
+        // Nobody draws by OpenGL or Vulkan to a visual whose pixels name cells of a map.
+        if form.is_mapped()
+            || !whole.is_valid()
+            || image.data.len() != theirs * size.height as usize
+        {
             return None;
         }
         let mut copied = self.pool.take(whole);
@@ -219,10 +223,10 @@ impl WindowTracker {
             let start = offset(row, area.top) * stride;
             start + offset(left, area.left) * PIXEL..start + offset(right, area.left) * PIXEL
         };
-        let rows = image.data.chunks_exact(theirs);
+        let rows = form.rows(&image.data, size.width as usize);
         for (row, pixels) in (shown.top..shown.bottom).zip(rows) {
             let part = part(row, shown.left, shown.right);
-            layout.convert(pixels, &mut copied.bytes()[part]);
+            form.convert(&[], pixels, &mut copied.bytes()[part]);
         }
         for foreign in others {
             for row in foreign.top..foreign.bottom {

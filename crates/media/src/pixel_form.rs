@@ -13,7 +13,7 @@ use x11rb::rust_connection::RustConnection;
 
 /// How pixels of a visual lie in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct PixelForm {
+pub struct PixelForm {
     /// Bytes a pixel: 1 to 4.
     bytes: usize,
     /// Rows begin at multiples of so many bytes.
@@ -40,14 +40,14 @@ struct Channel {
 }
 
 /// The cells of a colour map as blue, green, red; none where pixels have their colour themselves.
-pub(crate) type Cells = Vec<[u8; 3]>;
+pub type Cells = Vec<[u8; 3]>;
 
 impl PixelForm {
     /// How `visual` is stored.
     ///
     /// # Errors
     /// One line that begins with `display`, the name that it shall go by, for forms that nobody has.
-    pub(crate) fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelForm, String> {
+    pub fn of(setup: &Setup, visual: Visualid, display: &str) -> Result<PixelForm, String> {
         let depths = setup.roots.iter().flat_map(|screen| &screen.allowed_depths);
         let visuals = depths.flat_map(|depth| depth.visuals.iter().map(|v| (depth.depth, v)));
         let found = { visuals }.find(|(_, found)| found.visual_id == visual);
@@ -73,17 +73,25 @@ impl PixelForm {
     }
 
     /// Whether nothing has to be converted.
-    pub(crate) fn is_bgrx(&self) -> bool {
+    #[must_use]
+    pub fn is_bgrx(&self) -> bool {
         self.colours == Colours::Bgrx
     }
 
+    /// Whether pixels name cells of a colour map.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.colours, Colours::Cells(_))
+    }
+
     /// The bytes of a row of so many pixels.
-    fn row(&self, pixels: usize) -> usize {
+    #[must_use]
+    pub fn row(&self, pixels: usize) -> usize {
         (pixels * self.bytes).next_multiple_of(self.align)
     }
 
     /// The rows of an image of so many pixels a row, without what fills them up.
-    pub(crate) fn rows<'a>(
+    pub fn rows<'a>(
         &self,
         image: &'a [u8],
         pixels: usize,
@@ -94,7 +102,10 @@ impl PixelForm {
     }
 
     /// The cells that pixels name now; asks the server where they do.
-    pub(crate) fn cells(&self, conn: &RustConnection, map: Colormap) -> Result<Cells, ReplyError> {
+    ///
+    /// # Errors
+    /// The server is gone, or knows no such map.
+    pub fn cells(&self, conn: &RustConnection, map: Colormap) -> Result<Cells, ReplyError> {
         let Colours::Cells(count) = self.colours else {
             return Ok(Cells::new());
         };
@@ -106,7 +117,7 @@ impl PixelForm {
     }
 
     /// Turns a row of the server's into one of BGRX.
-    pub(crate) fn convert(&self, cells: &[[u8; 3]], from: &[u8], to: &mut [u8]) {
+    pub fn convert(&self, cells: &[[u8; 3]], from: &[u8], to: &mut [u8]) {
         let pixels = from.chunks_exact(self.bytes).zip(to.chunks_exact_mut(4));
         match &self.colours {
             Colours::Bgrx => {

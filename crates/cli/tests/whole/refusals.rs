@@ -77,7 +77,11 @@ fn without_a_pairing_window_no_new_device_comes_in() {
     let text = host.blind("new", &PIN).fails_in_one_line();
     assert_says(
         &text,
-        &[&host.address(), "the host is not pairing now", "devices pair"],
+        &[
+            &host.address(),
+            "the host is not pairing now",
+            "devices pair",
+        ],
     );
     let old = host.blind("old", &[]);
     old.line("player at");

@@ -81,9 +81,24 @@ fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
 
 /// The last sum of sample frames that were made up, as a CSV has it.
 fn concealed(csv: &std::path::Path) -> usize {
-    let rows = rows(csv, "audio_concealed");
+    last_sum(csv, "audio_concealed")
+}
+
+fn last_sum(csv: &std::path::Path, column: &str) -> usize {
+    let rows = rows(csv, column);
     let last = rows.iter().rev().find_map(|row| row.parse().ok());
     last.expect("the client said how it plays")
+}
+
+/// Of a tone of [`PITCH`] four tenths of five are as it was played. A client that had no processor in time has said so,
+/// and spoils a tenth each time.
+fn is_heard(tone: &[f32], csv: &std::path::Path) {
+    let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
+    let dry = last_sum(csv, "audio_underruns");
+    assert!(
+        (right + dry) * 10 >= tenths * 8,
+        "{right} of {tenths} tenths, ran dry {dry} times"
+    );
 }
 
 /// The names of a program's threads.
@@ -133,11 +148,10 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
     let length = std::fs::metadata(&client.heard).expect("a file").len();
     assert_eq!(length, 44 + all.len() as u64 * 2, "the file is finished");
     let tone = from_first_to_last(&all);
-    let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
-    assert!(
-        right * 10 >= tenths * 8 || stalls.longest() > STALLED,
-        "{right} of {tenths} tenths"
-    );
+    if stalls.longest() <= STALLED {
+        is_heard(tone, &client.csv);
+    }
+    let tenths = levels(tone, PITCH).len();
     let wrong = levels(tone, OTHER).iter().filter(|l| **l > 0.05).count();
     assert!(wrong * 10 <= tenths * 2, "{wrong} of {tenths} tenths");
     let (silent, concealed) = (
@@ -269,7 +283,7 @@ fn a_link_that_loses_makes_no_hole_in_the_sound() {
         return;
     };
     let host = host(&server, &["client"]);
-    let hop = Hop::start(&host, 0, &["--loss", "1%", "--seed", "7"]);
+    let hop = Hop::start(&host, 0, &["--loss", "10%", "--seed", "7"]);
     host.also_at("client", &hop.address());
     let mut client = Listener::join(&host, "client", &hop.address(), &["--table", "on"]);
     let player = Player::start(&server.address, "usual", PITCH);
@@ -280,17 +294,14 @@ fn a_link_that_loses_makes_no_hole_in_the_sound() {
     let said = client.program.stop();
     let all = samples(&client.heard);
     let tone = from_first_to_last(&all);
-    let tenths = levels(tone, PITCH).len();
-    let right = tenths_at(tone, PITCH, LEVEL);
     let stalled = stalls.longest() > STALLED;
-    assert!(
-        right * 10 >= tenths * 8 || stalled,
-        "{right} of {tenths} tenths"
-    );
+    if !stalled {
+        is_heard(tone, &client.csv);
+    }
     let made_up = concealed(&client.csv);
-    // A tenth of what was played in all: a payload that is lost comes with the next one.
+    // A payload that is lost comes with the next one: of a tenth a hundredth stays lost, not a twentieth.
     assert!(
-        made_up * 20 < all.len() || stalled,
+        made_up * 40 < all.len() || stalled,
         "{made_up} of {} made up",
         all.len() / 2
     );

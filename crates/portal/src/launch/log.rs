@@ -4,6 +4,10 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+/// A log that grows beyond this is emptied, in bytes (a guess): an application that writes without end does not fill
+/// the disk.
+pub(super) const MAX_LOG: u64 = 4 * 1024 * 1024;
+
 /// The most of a log that is shown, in bytes: a few screens of text (a guess).
 pub const MAX_TAIL: usize = 16 * 1024;
 

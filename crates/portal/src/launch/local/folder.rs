@@ -24,12 +24,8 @@ use openuvr_proto::printable::is_printable;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::process::{self, Process};
-use crate::launch::log::tail_of_file;
+use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
-
-/// A log or an output that grows beyond this is emptied: an application that talks without end does not fill
-/// the disk. In bytes; a guess.
-const MAX_LOG: u64 = 4 * 1024 * 1024;
 
 /// A file of ours that is longer is none; in bytes. A specification of a session is the longest.
 const MAX_FILE: u64 = 1024 * 1024;

@@ -7,12 +7,8 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use crate::launch::log::tail_of_file;
+use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchError, SessionId};
-
-/// A log that grows beyond this is emptied, in bytes: an application that writes without end does not fill the shared
-/// disk. That of sessions on one machine, too.
-const MAX_LOG: u64 = 4 * 1024 * 1024;
 
 /// How often the sizes of logs are looked at: each look is a request to a file server for each session.
 const INTERVAL: Duration = Duration::from_secs(60);
