@@ -1,5 +1,5 @@
-//! `openuvr session`: one session of a portal. It starts a display, the application, and a host with a page for
-//! browsers, and sees to it that all of it ends together.
+//! `openuvr session`: one session of a portal. It starts a display, the application, and a host that the portal lets
+//! browsers into, and sees to it that all of it ends together.
 //!
 //! ```text
 //! launcher ─► openuvr session ─► openuvr host | run | xr ─► display, application
@@ -65,9 +65,10 @@ pub(crate) enum Door {
 /// Run one session of a portal: a display, an application, a host, and a page to play it at
 ///
 /// It writes one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when
-/// it has ended ("code", "why"); all else goes to standard error. Who plays shows a ticket of the portal; the portal
-/// itself asks by HTTPS at the page's address: GET /session, POST /session/renew, POST /session/stop. The session
-/// ends with its application, when the portal stops it, or when nobody plays and the portal does not renew it.
+/// it has ended ("code", "why"); all else goes to standard error. Native clients show a ticket of the portal. Browsers
+/// go to the portal's page; the portal carries their signalling, and asks by HTTPS at "web", where it alone is answered:
+/// GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The session ends with its
+/// application, when the portal stops it, or when nobody plays and the portal does not renew it.
 #[derive(clap::Args, Debug)]
 #[command(
     args_override_self = true,
@@ -107,6 +108,9 @@ pub(crate) struct Args {
     /// The address at which the session is reached; its ports are free ones, unless one is named
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
+    /// Answer the portal, which is on this machine, at a Unix socket in the session's folder, and at no TCP port
+    #[arg(long)]
+    portal_socket: bool,
     /// The address that is told to the portal, and to browsers for media [default: that in OPENUVR_ADDRESS, else that of
     /// --listen]
     #[arg(long, value_name = "ADDRESS")]
@@ -303,6 +307,10 @@ fn follow(
         if running.is_none()
             && let Some(at) = read_running(folder.path())
         {
+            let at = Running {
+                socket: args.portal_socket.then(|| folder.socket()),
+                ..at
+            };
             report::say(&at.line(args.id, args.told_address()));
             running = Some(at);
         }

@@ -33,10 +33,13 @@ pub(crate) struct Running {
     pub(crate) native: Option<SocketAddr>,
     /// The host's key, in base64url.
     pub(crate) key: String,
-    /// Where the page is.
+    /// Where the portal is answered by HTTPS …
     pub(crate) web: Option<SocketAddr>,
-    /// SHA-256 of its certificate.
+    /// … with a certificate of this SHA-256 …
     pub(crate) fingerprint: String,
+    /// … or at a Unix socket instead.
+    #[serde(default)]
+    pub(crate) socket: Option<PathBuf>,
     /// The display that is shown, if one is.
     pub(crate) display: Option<String>,
 }
@@ -107,6 +110,7 @@ impl Reporter {
             key: key_text(key),
             web,
             fingerprint: fingerprint.unwrap_or_default().to_owned(),
+            socket: None,
             display: display.map(str::to_owned),
         };
         self.write(RUNNING, &running);
@@ -156,8 +160,10 @@ impl Running {
             "fingerprint": self.fingerprint,
             "key": self.key,
         });
-        if let Some(web) = self.web {
-            line["web"] = format!("https://{}", at(web)).into();
+        match (&self.socket, self.web) {
+            (Some(socket), _) => line["web"] = format!("unix:{}", socket.display()).into(),
+            (None, Some(web)) => line["web"] = format!("https://{}", at(web)).into(),
+            (None, None) => {}
         }
         if let Some(native) = self.native {
             line["native"] = at(native).to_string().into();

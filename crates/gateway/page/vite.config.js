@@ -1,4 +1,5 @@
-// Addresses are relative: a proxy may serve the page below a path. The names of the files have no hashes: the program embeds them by name.
+// The names of the files have no hashes: the program embeds them by name. Addresses are relative: a proxy may serve the page
+// below a path, as a portal does at /play/SESSION/.
 export default {
   base: "./",
   build: {

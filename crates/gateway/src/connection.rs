@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Wishes;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::sleep_until;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 use self::session::Session;
 use crate::addresses::base;
@@ -87,6 +89,8 @@ pub(crate) async fn serve(
         wants,
         local: media_address(&shared, ends),
         known: shared.addresses.watch(),
+        dismissed: shared.dismissed.subscribe(),
+        carrier_lost: false,
         shared,
         stopping,
         offered: None,
@@ -130,6 +134,10 @@ struct Connection {
     known: watch::Receiver<Vec<SocketAddr>>,
     /// Whether the gateway stops. It waits until nobody has this any more.
     stopping: watch::Receiver<bool>,
+    /// Devices that the portal sends away.
+    dismissed: broadcast::Receiver<PublicKey>,
+    /// The portal that carried the WebSocket is gone. What plays goes on, until the browser is gone, too.
+    carrier_lost: bool,
     offered: Option<Offered>,
     idle_since: Instant,
     counted: (Instant, u32),
@@ -139,6 +147,9 @@ impl Connection {
     /// Waits for whatever comes first, and acts on it; what to answer, or `None` at the end.
     async fn turn(&mut self, socket: &mut Socket) -> Option<Vec<String>> {
         if *self.stopping.borrow() {
+            return None;
+        }
+        if self.carrier_lost && self.offered.is_none() {
             return None;
         }
         let Some(offered) = &mut self.offered else {
@@ -158,8 +169,12 @@ impl Connection {
         let session = offered.session.as_ref();
         let next = session.map_or(next, |session| next.min(session.next_turn()));
         tokio::select! {
-            message = socket.next() => self.message(message?.ok()?),
+            message = socket.next(), if !self.carrier_lost => self.heard(message),
             _ = self.stopping.changed() => Some(self.goodbye()),
+            Ok(device) = self.dismissed.recv() => match device == self.visitor.device {
+                true => None,
+                false => Some(Vec::new()),
+            },
             () = offered.peer.woken.notified() => Some(Vec::new()),
             Ok(()) = self.known.changed() => Some(self.tell_of_addresses()),
             () = sleep_until(next.into()) => {
@@ -236,6 +251,21 @@ impl Connection {
         let error = why.map(|message| Reply::Error { message }.to_text());
         let over = id.map(|id| Reply::Disconnect { connection: &id }.to_text());
         error.into_iter().chain(over).collect()
+    }
+
+    /// A message, or the end of the WebSocket. One that breaks off in a portal's hands says nothing of the browser.
+    fn heard(&mut self, message: Option<Result<Message, Error>>) -> Option<Vec<String>> {
+        let plays = self.offered.as_ref().is_some_and(|o| o.session.is_some());
+        match message? {
+            Ok(message) => self.message(message),
+            Err(Error::Io(_) | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))
+                if self.shared.portal_alone && plays =>
+            {
+                self.carrier_lost = true;
+                Some(Vec::new())
+            }
+            Err(_) => None,
+        }
     }
 
     fn message(&mut self, message: Message) -> Option<Vec<String>> {

@@ -16,6 +16,7 @@ use hyper::{Method, StatusCode};
 use openuvr_proto::control::ticket::{Action, TokenRefused, UnixTime};
 
 use crate::figures;
+use crate::lease::Status;
 use crate::response::{Response, json, text};
 use crate::shared::Shared;
 
@@ -26,22 +27,13 @@ pub(crate) async fn answer(
     path: &str,
     headers: &HeaderMap,
 ) -> Response {
-    let Some(lease) = &shared.lease else {
-        return text(
-            StatusCode::NOT_FOUND,
-            "this host is no session of a portal\n",
-        );
-    };
     let action = match (method, path) {
         (&Method::GET, "/session") => Action::Status,
         (&Method::POST, "/session/renew") => Action::Renew,
         (&Method::POST, "/session/stop") => Action::Stop,
         _ => return text(StatusCode::METHOD_NOT_ALLOWED, "this can't be done here\n"),
     };
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let time = UnixTime(since_1970.map_or(0, |span| span.as_secs()));
-    let token = bearer(headers).unwrap_or_default();
-    match lease.act(Instant::now(), time, token, action) {
+    match allowed(shared, headers, action) {
         Ok(status) => {
             let figures = figures::ask(shared).await;
             let told = serde_json::json!({
@@ -55,8 +47,28 @@ pub(crate) async fn answer(
             });
             json(StatusCode::OK, &told)
         }
-        Err(why) => refused(why),
+        Err(refused) => *refused,
     }
+}
+
+/// Does what the token in the headers asks for; how the session does then, or the answer to who may not.
+pub(crate) fn allowed(
+    shared: &Shared,
+    headers: &HeaderMap,
+    action: Action,
+) -> Result<Status, Box<Response>> {
+    let Some(lease) = &shared.lease else {
+        return Err(Box::new(text(
+            StatusCode::NOT_FOUND,
+            "this host is no session of a portal\n",
+        )));
+    };
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let time = UnixTime(since_1970.map_or(0, |span| span.as_secs()));
+    let token = bearer(headers).unwrap_or_default();
+    lease
+        .act(Instant::now(), time, token, action)
+        .map_err(|why| Box::new(refused(why)))
 }
 
 fn refused(why: TokenRefused) -> Response {

@@ -208,13 +208,30 @@ async fn show_metrics(shared: &Shared, ends: Ends, request: &Request<Incoming>) 
     text(StatusCode::OK, &metrics::text(shared, figures.as_deref()))
 }
 
-async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming>) -> Response {
+async fn upgrade(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
     if own_origin(shared, request.headers()).is_none() {
         return foreign(shared);
     }
     let Some(visitor) = visitor(shared, request.headers()) else {
         return text(StatusCode::UNAUTHORIZED, "log in first\n");
     };
+    // The device may have been forbidden since it logged in.
+    let again = Login {
+        device: visitor.device,
+        name: visitor.name,
+        pin: None,
+        ticket: None,
+    };
+    enter(shared, ends, request, again).await
+}
+
+/// Opens the WebSocket of a device that the host lets in.
+pub(crate) async fn enter(
+    shared: &Arc<Shared>,
+    ends: Ends,
+    mut request: Request<Incoming>,
+    login: Login,
+) -> Response {
     let headers = request.headers();
     let is_websocket = headers
         .get(header::UPGRADE)
@@ -226,23 +243,26 @@ async fn upgrade(shared: &Arc<Shared>, ends: Ends, mut request: Request<Incoming
     ) else {
         return text(StatusCode::BAD_REQUEST, "only a WebSocket is spoken here\n");
     };
-    // The device may have been forbidden since it logged in.
-    let again = Login {
-        device: visitor.device,
-        name: visitor.name.clone(),
-        pin: None,
-        ticket: None,
+    let (device, name) = (login.device, login.name.clone());
+    let AdmittedAs { title, most } = match admit(shared, ends, login).await {
+        Ok(admitted) => admitted,
+        Err(why) => {
+            let status = match why {
+                NotAdmitted::NoAnswer => StatusCode::SERVICE_UNAVAILABLE,
+                NotAdmitted::Refused(_) => {
+                    shared.logins().forget(&device);
+                    StatusCode::UNAUTHORIZED
+                }
+            };
+            return text(status, &why.to_string());
+        }
     };
-    if let Err(why) = admit(shared, ends, again).await {
-        let status = match why {
-            NotAdmitted::NoAnswer => StatusCode::SERVICE_UNAVAILABLE,
-            NotAdmitted::Refused(_) => {
-                shared.logins().forget(&visitor.device);
-                StatusCode::UNAUTHORIZED
-            }
-        };
-        return text(status, &why.to_string());
-    }
+    let visitor = Visitor {
+        device,
+        name,
+        title,
+        most,
+    };
     let Some(place) = shared.place(&visitor.device) else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -108,7 +108,7 @@ impl Lease {
         ControlToken::verify(token, &self.key, self.session, action, time)?;
         let mut state = lock(&self.state);
         match action {
-            Action::Status => {}
+            Action::Status | Action::Connect => {}
             Action::Renew => state.kept = now,
             Action::Stop => state.stopped = true,
         }

@@ -14,6 +14,8 @@
 //! thread that each subscriber has, so that the native player waits for nothing here. All else runs in one
 //! more thread, on an async runtime that no other crate has.
 //!
+//! A session of a portal has neither page nor log-in: the portal carries its browsers' signalling (`portal_door`).
+//!
 //! What it is not: it knows no codec, no device and no link of ours, and decides nothing about rates.
 
 mod addresses;
@@ -40,6 +42,8 @@ pub mod packetise;
 mod pages;
 mod peer;
 mod plain_http;
+mod portal_door;
+mod portal_socket;
 pub mod record;
 pub mod reflexive;
 mod response;
@@ -56,6 +60,7 @@ mod views;
 mod visitor;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -92,8 +97,10 @@ const GOODBYE: Duration = Duration::from_millis(500);
 pub struct Setup {
     /// Where browsers reach it: TCP, and UDP with the same port.
     pub bind: SocketAddr,
-    /// What the page shows itself with.
+    /// What the page shows itself with; not looked at where there is no HTTPS.
     pub certificate: Certificate,
+    /// Who is answered instead of browsers, if not they.
+    pub portal: Option<PortalDoor>,
     /// What the host is called on the page.
     pub name: String,
     /// What browsers that have logged in are told to ask for ways to the host. Those of STUN the gateway itself asks where
@@ -125,6 +132,16 @@ impl Setup {
     }
 }
 
+/// How a portal comes that carries the signalling of its browsers. It alone is answered then: there is neither page nor
+/// log-in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PortalDoor {
+    /// By HTTPS at the address.
+    Https,
+    /// Through a Unix socket of this path, which is made; TCP is not listened at.
+    Socket(PathBuf),
+}
+
 /// Why there is no gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
@@ -133,6 +150,14 @@ pub enum GatewayError {
     Bind {
         /// The address.
         bind: SocketAddr,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// The socket can't be made.
+    #[error("can't answer a portal at {}: {error}", socket.display())]
+    Socket {
+        /// The socket.
+        socket: PathBuf,
         /// The system's reason.
         error: std::io::Error,
     },
@@ -163,14 +188,11 @@ impl Gateway {
         scheduler: &Scheduler,
     ) -> Result<Gateway, GatewayError> {
         let bind = setup.bind;
-        let names = PageNames::of(bind, setup.names());
-        let tls = Arc::new(Tls::open(&setup.certificate, names, SystemTime::now())?);
-        let fingerprint = tls.fingerprint();
         let failed = |error| GatewayError::Bind { bind, error };
-        let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let media = UdpSocket::bind(address).map_err(failed)?;
+        let entrance = Entrance::open(&setup)?;
+        let fingerprint = entrance.fingerprint();
+        let media = UdpSocket::bind(entrance.address().unwrap_or(bind)).map_err(failed)?;
+        let address = media.local_addr().map_err(failed)?;
         media.set_nonblocking(true).map_err(failed)?;
         // Less is not an error: then a burst may be lost, and is asked for again.
         let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
@@ -187,14 +209,12 @@ impl Gateway {
         let run = move || {
             runtime.block_on(async move {
                 let shared = Arc::new(shared);
-                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+                let Ok(()) = entrance.take(&shared) else {
                     return;
                 };
                 let Ok(receiving) = tokio::net::UdpSocket::from_std(receiving) else {
                     return;
                 };
-                tokio::spawn(tls::keep_renewed(tls.clone()));
-                tokio::spawn(server::take(shared.clone(), listener, tls));
                 tokio::spawn(server::receive(shared.clone(), receiving, None));
                 for (own, socket) in beside {
                     if let Ok(socket) = tokio::net::UdpSocket::from_std(socket) {
@@ -223,16 +243,79 @@ impl Gateway {
         })
     }
 
-    /// Where it is reached.
+    /// Where it is reached; where there is no HTTPS, by media alone.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// SHA-256 over its certificate, as browsers show it.
+    /// SHA-256 over its certificate, as browsers show it; empty where there is no HTTPS.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+}
+
+/// Where connections come in.
+enum Entrance {
+    Https(std::net::TcpListener, SocketAddr, Arc<Tls>),
+    Socket(std::os::unix::net::UnixListener),
+}
+
+impl Entrance {
+    fn open(setup: &Setup) -> Result<Entrance, GatewayError> {
+        if let Some(PortalDoor::Socket(socket)) = &setup.portal {
+            let failed = |error| GatewayError::Socket {
+                socket: socket.clone(),
+                error,
+            };
+            return portal_socket::bind(socket)
+                .map(Entrance::Socket)
+                .map_err(failed);
+        }
+        let bind = setup.bind;
+        let names = PageNames::of(bind, setup.names());
+        let tls = Arc::new(Tls::open(&setup.certificate, names, SystemTime::now())?);
+        let failed = |error| GatewayError::Bind { bind, error };
+        let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Entrance::Https(listener, address, tls))
+    }
+
+    /// Where it is by TCP.
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Entrance::Https(_, address, _) => Some(*address),
+            Entrance::Socket(_) => None,
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        match self {
+            Entrance::Https(_, _, tls) => tls.fingerprint(),
+            Entrance::Socket(_) => String::new(),
+        }
+    }
+
+    /// Begins to take connections, in a runtime.
+    fn take(self, shared: &Arc<Shared>) -> std::io::Result<()> {
+        let shared = shared.clone();
+        match self {
+            Entrance::Https(listener, _, tls) => {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                // A portal goes on asking for the certificate that the session had when it began.
+                if !shared.portal_alone {
+                    tokio::spawn(tls::keep_renewed(tls.clone()));
+                }
+                tokio::spawn(server::take(shared, listener, tls));
+            }
+            Entrance::Socket(listener) => {
+                let listener = tokio::net::UnixListener::from_std(listener)?;
+                tokio::spawn(portal_socket::take(shared, listener));
+            }
+        }
+        Ok(())
     }
 }
 

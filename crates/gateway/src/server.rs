@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::arrival::{Arrival, Places};
 use crate::shared::{Ends, Shared};
 use crate::tls::Tls;
-use crate::{http, plain_http};
+use crate::{http, plain_http, portal_door};
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
@@ -89,7 +89,13 @@ async fn serve(
     let secure = secure.ok()?.ok()?;
     let service = service_fn(|request: Request<Incoming>| {
         let ends = arrival.request(shared, request.headers());
-        http::answer(shared.clone(), ends, request)
+        let shared = shared.clone();
+        async move {
+            match shared.portal_alone {
+                true => Ok(portal_door::answer(&shared, ends, request).await),
+                false => http::answer(shared, ends, request).await,
+            }
+        }
     });
     let connection = protocol().serve_connection(TokioIo::new(secure), service);
     if let Err(e) = connection.with_upgrades().await {
@@ -98,7 +104,8 @@ async fn serve(
     Some(())
 }
 
-fn protocol() -> http1::Builder {
+/// HTTP with the limits of a request's head.
+pub(crate) fn protocol() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())

@@ -8,7 +8,7 @@ use openuvr_runtime::clock;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::trust_store::DeviceStore;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::Setup;
 use crate::addresses::Addresses;
@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) ice_servers: Vec<IceServer>,
     /// What a portal may do with this host, if it is a session of one.
     pub(crate) lease: Option<Arc<Lease>>,
+    /// Only that portal is answered, which carries its browsers' signalling.
+    pub(crate) portal_alone: bool,
     /// Origins of the page besides its own.
     pub(crate) origins: Vec<WebOrigin>,
     /// Reverse proxies that say the browser's address.
@@ -96,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Whether the gateway stops: each connection watches it as long as it is there.
     pub(crate) stopping: watch::Sender<bool>,
+    /// Devices that the portal sends away.
+    pub(crate) dismissed: broadcast::Sender<PublicKey>,
     logins: Mutex<Logins>,
     devices: Mutex<DeviceStore>,
     places: Mutex<Vec<PublicKey>>,
@@ -121,6 +125,7 @@ impl Shared {
             name: setup.name,
             ice_servers: setup.ice_servers,
             lease: setup.lease,
+            portal_alone: setup.portal.is_some(),
             origins: setup.origins,
             proxies: setup.proxies,
             media: Arc::new(MediaSockets::new(media)?),
@@ -128,6 +133,7 @@ impl Shared {
             addresses: Arc::new(Addresses::new(here, &setup.addresses)),
             counters: Counters::default(),
             stopping: watch::Sender::new(false),
+            dismissed: broadcast::Sender::new(CONNECTIONS),
             logins: Mutex::new(Logins::new(clock::now())),
             devices: Mutex::new(setup.devices),
             places: Mutex::default(),

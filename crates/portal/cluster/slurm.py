@@ -1,4 +1,5 @@
-"""A Slurm cluster on this machine: its real controller and four of its real node daemons, on loopback.
+"""A Slurm cluster on this machine: its real controller and four of its real node daemons, on loopback, or the nodes in
+a network namespace of their own.
 
 The nodes have more processors than the machine and two GPUs each that are none: `Gres` wants a file, and any device
 will do. Nothing of the machine's own configuration of Slurm is read or changed.
@@ -13,6 +14,8 @@ NODES = 4
 NEEDED = ["munged", "slurmctld", "slurmd", "sbatch"]
 # The plugins of Debian's package lie here; each node has a port of its own.
 CONTROLLER_PORT = 17000
+# The network namespace of the nodes, if they have one.
+NAMESPACE = "namespace"
 
 
 def environment(folder):
@@ -20,9 +23,13 @@ def environment(folder):
     return {"SLURM_CONF": str(folder / "slurm.conf")}
 
 
-def up(folder):
-    """Starts the cluster; when this returns all nodes are idle."""
-    write(folder)
+def up(folder, namespace="", controller="127.0.0.1", node="127.0.0.1"):
+    """Starts the cluster; when this returns all nodes are idle.
+
+    With a network namespace the nodes are in there, at the address `node`, and know the controller by its own.
+    """
+    write(folder, controller, node)
+    (folder / NAMESPACE).write_text(namespace)
     munge = ["--force", "--key-file", folder / "munge.key", "--socket", folder / "munge.socket"]
     munge += ["--pid-file", folder / "munged.own-pid", "--seed-file", folder / "munge.seed"]
     start(folder, "munged", ["munged", "--foreground", "--log-file", folder / "munged.own-log", *munge])
@@ -36,7 +43,10 @@ def up(folder):
 
 def start_node(folder, node):
     """Starts one node's daemon."""
-    start(folder, node, ["slurmd", "-D", "-N", node, "-f", folder / "slurm.conf"], environment(folder))
+    namespace = (folder / NAMESPACE).read_text()
+    inside = ["ip", "netns", "exec", namespace] if namespace else []
+    command = [*inside, "slurmd", "-D", "-N", node, "-f", folder / "slurm.conf"]
+    start(folder, node, command, environment(folder))
 
 
 def down(folder):
@@ -90,7 +100,7 @@ def idle(folder):
     return len(asked.stdout.split())
 
 
-def write(folder):
+def write(folder, controller, node):
     """The cluster's configuration and its key."""
     host = socket.gethostname().split(".")[0]
     key = folder / "munge.key"
@@ -102,7 +112,7 @@ def write(folder):
     (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")
     (folder / "slurm.conf").write_text(
         f"""ClusterName=openuvr
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({controller})
 SlurmctldPort={CONTROLLER_PORT}
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
@@ -130,7 +140,7 @@ KillWait=5
 SlurmdTimeout=10
 # A session is never started a second time.
 JobRequeue=0
-NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{CONTROLLER_PORT + 1}-{CONTROLLER_PORT + NODES}] """
+NodeName={names} NodeHostname={host} NodeAddr={node} Port=[{CONTROLLER_PORT + 1}-{CONTROLLER_PORT + NODES}] """
         f"""CPUs=8 RealMemory=16000 Gres=gpu:2
 PartitionName=sessions Nodes={names} Default=YES MaxTime=INFINITE State=UP
 """

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf, absolute};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
+use crate::acme::AcmeSection;
 use crate::launch::kubernetes::{Network, SHARED_MEMORY};
 use crate::oidc::OidcSection;
+use crate::turn::TurnSection;
 
 /// All that can be said. Paths count from the file's folder.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) kubernetes: Option<KubernetesSection>,
     pub(crate) slurm: SlurmSection,
     pub(crate) oidc: Option<OidcSection>,
+    pub(crate) turn: Option<TurnSection>,
+    pub(crate) acme: Option<AcmeSection>,
 }
 
 /// What a person may have, and how long things may take.
@@ -64,7 +68,7 @@ pub(crate) struct Limits {
 pub(crate) struct LocalSection {
     /// The program of a session with its first words.
     pub(crate) program: Vec<String>,
-    /// Where sessions are reached, by browsers and clients; their ports are free ones.
+    /// Where media of sessions and native clients are answered; their ports are free ones.
     pub(crate) listen: IpAddr,
     /// Sessions at a time.
     pub(crate) places: u32,
@@ -97,7 +101,7 @@ pub(crate) struct KubernetesSection {
     /// The group of the volume, which the program is in.
     #[serde(default = "saves_group")]
     pub(crate) saves_group: i64,
-    /// `pod`, or `host` for that of the node.
+    /// `pod` for that of Pods, or `host` for that of the node.
     #[serde(default)]
     pub(crate) network: Network,
     /// The user and group of the program, by number.
@@ -187,6 +191,8 @@ impl Default for Config {
             kubernetes: None,
             slurm: SlurmSection::default(),
             oidc: None,
+            turn: None,
+            acme: None,
         }
     }
 }
@@ -240,12 +246,22 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
             let (secret, ca) = oidc.map_or((None, None), |of| {
                 (of.client_secret_file.as_mut(), of.ca.as_mut())
             });
+            let relay = (config.turn.as_mut()).and_then(|of| of.secret_file.as_mut());
+            let authority = (config.acme.as_mut()).and_then(|of| of.ca.as_mut());
             let (certificate, key) = (config.certificate.as_mut(), config.key.as_mut());
             let ice = config.ice_file.as_mut();
-            for path in [certificate, key, cluster, logs, secret, ca, ice]
-                .into_iter()
-                .flatten()
-            {
+            let paths = [
+                certificate,
+                key,
+                cluster,
+                logs,
+                secret,
+                ca,
+                ice,
+                relay,
+                authority,
+            ];
+            for path in paths.into_iter().flatten() {
                 *path = folder.join(&*path);
             }
             // Sessions run in folders of their own.
@@ -287,7 +303,7 @@ fn default_data() -> Result<PathBuf> {
 impl Config {
     /// Whether browsers reach it by HTTPS, as far as it knows.
     pub(crate) fn is_secure(&self) -> bool {
-        self.certificate.is_some() || self.behind_proxy
+        self.certificate.is_some() || self.acme.is_some() || self.behind_proxy
     }
 
     /// What does not go together.
@@ -298,10 +314,16 @@ impl Config {
         if self.certificate.is_some() != self.key.is_some() {
             bail!("a certificate needs its key, and a key its certificate: say both or neither");
         }
+        if let Some(acme) = &self.acme {
+            if self.certificate.is_some() {
+                bail!("a certificate is had by [acme] or from files, not both: leave one out");
+            }
+            acme.check()?;
+        }
         let open = !self.listen.ip().is_loopback() && !self.is_secure();
         if open && !self.plain_http {
             bail!(
-                "at {} passwords would cross the network for all to read: say certificate and key; or \
+                "at {} passwords would cross the network for all to read: say certificate and key, or [acme]; or \
                  behind_proxy = true, if a proxy speaks HTTPS in front; or plain_http = true, if you want \
                  it so",
                 self.listen

@@ -10,6 +10,7 @@
 extern crate openuvr_terminal;
 
 mod accounts;
+mod acme;
 mod catalogue;
 mod command;
 mod config;
@@ -24,6 +25,8 @@ mod oidc;
 mod serve;
 mod sessions;
 mod store;
+mod tls;
+mod turn;
 mod users;
 
 use std::process::ExitCode;

@@ -12,10 +12,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::accounts::{Devices, Passwords};
+use crate::acme::Acme;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::descriptors;
-use crate::http::{App, Server, TlsFiles, check_tls, router};
+use crate::http::{App, Server, router};
 use crate::launch::kubernetes::{self, Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
@@ -23,9 +24,14 @@ use crate::launch::{LAUNCHERS, Launcher};
 use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
 use crate::store::{Place, Store};
+use crate::tls::TlsFiles;
+use crate::turn::Turn;
 
 /// Where saves are, in the folder of what the portal keeps.
 const SAVES: &str = "saves";
+
+/// … and what is had of an authority for certificates.
+const ACME: &str = "acme";
 
 /// What becomes of sessions when the portal ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +52,7 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         warn!("passwords cross the network for all to read, as plain_http = true says");
     }
     let provider = config.oidc.clone().map(Provider::open).transpose()?;
+    let turn = Turn::open(config.turn.as_ref())?;
     let store = store(&config).await?;
     let launcher = launcher(&config)?;
     let tickets = Arc::new(Tickets::open(&store).await?);
@@ -62,16 +69,18 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         config.ice_file.clone(),
     ));
     sessions.find_ended().await;
-    let tls = tls_files(&config);
-    let descriptors = descriptors::raise();
-    let server = Server::bind(
-        config.listen,
-        tls.as_ref(),
-        descriptors,
-        config.behind_proxy,
-    )
-    .await?;
+    let acme = (config.acme.clone()).map(|section| Acme::open(section, config.data.join(ACME)));
+    let acme = acme.transpose()?;
+    let tls = match &acme {
+        Some(acme) => Some(acme.tls()?),
+        None => tls_files(&config)
+            .as_ref()
+            .map(TlsFiles::open)
+            .transpose()?,
+    };
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let descriptors = descriptors::raise();
+    let server = Server::bind(config.listen, tls, descriptors, config.behind_proxy).await?;
     let at = server.address()?;
     if provider.is_none() && store.accounts().await?.is_empty() {
         let hint =
@@ -94,13 +103,22 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         counts: Default::default(),
         health: Default::default(),
         streams: Default::default(),
+        carried: Default::default(),
+        turn,
     });
+    let certificates = async {
+        match acme {
+            Some(acme) => acme.keep().await,
+            None => std::future::pending().await,
+        }
+    };
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
     );
     tokio::select! {
         () = server.serve(router(app)) => {}
+        () = certificates => {}
         () = Arc::clone(&sessions).follow() => bail!("the launcher tells no more of sessions"),
         _ = interrupt.recv() => info!("ends"),
         _ = terminate.recv() => info!("ends"),
@@ -136,6 +154,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             let section = &config.local;
             let mut program: Vec<OsString> = section.program.iter().map(Into::into).collect();
             program.push(format!("--listen={}", section.listen).into());
+            program.push("--portal-socket".into());
             let local = Local::open(LocalConfig {
                 folder: config.data.join("sessions"),
                 program,
@@ -197,8 +216,9 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
 /// Something is.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
-    tls_files(config).as_ref().map(check_tls).transpose()?;
+    tls_files(config).as_ref().map(TlsFiles::open).transpose()?;
     config.oidc.clone().map(Provider::open).transpose()?;
+    Turn::open(config.turn.as_ref())?;
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
         out::answer(format_args!("left out: {problem}"));

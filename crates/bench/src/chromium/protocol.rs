@@ -64,6 +64,24 @@ pub(crate) fn command_with(program: &str, folder: &Path, more: &str) -> Command 
     command
 }
 
+/// The same, which takes only certificates with this public key, a SHA-256 in base64, beside those that the system trusts:
+/// as after one question of its person.
+#[allow(
+    dead_code,
+    reason = "only the portal's tests have a certificate of their own"
+)]
+pub(crate) fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
+    let all = command(program, folder);
+    let mut words = all.get_args().map(|word| {
+        let trusted = format!("--ignore-certificate-errors-spki-list={public_key}");
+        word.to_string_lossy()
+            .replace("--ignore-certificate-errors", &trusted)
+    });
+    let mut command = Command::new(all.get_program());
+    command.args(words.by_ref());
+    command
+}
+
 /// A tab.
 pub(crate) struct Tab {
     target: String,

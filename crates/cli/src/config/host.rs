@@ -260,6 +260,13 @@ the last counts. --help says more on each than -h.";
             /// The portal renews and stops it by HTTPS at the page's address (--web), with tokens that it
             /// signs with the key of --ticket-key. docs/security.md says more.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no end of that kind");
+            /// Answer only the portal at the address of --web: no page, no log-in.
+            /// For a portal that serves the page itself and carries the signalling of its browsers; media goes
+            /// between browser and host.
+            portal_only: bool = "portal-only", flag(), Default::Is("false");
+            /// Answer the portal at this Unix socket instead, and at no TCP port.
+            /// For a portal on this machine. --web then names the address of media alone.
+            portal_socket: Option<PathBuf> = "portal-socket", optional(path("SOCKET")), Default::Unset("");
         }
         "Browsers" {
             /// Let browsers in: a page by HTTPS, media by UDP on the same port.
@@ -504,6 +511,9 @@ impl HostConfig {
             }
             () if self.lease.is_some() && (self.ticket_key.is_none() || self.web.is_none()) => {
                 "a portal renews a lease by the page: lease needs web, ticket-key and ticket-session"
+            }
+            () if (self.portal_only || self.portal_socket.is_some()) && self.lease.is_none() => {
+                "portal-only and portal-socket are for a session of a portal: they need lease"
             }
             () if self.web_cert.is_some() != self.web_key.is_some() => {
                 "web-cert and web-key belong together: give both"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, Setup};
+use openuvr_gateway::{Certificate, Gateway, PortalDoor, Setup};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::DeviceStore;
@@ -38,6 +38,7 @@ pub(super) fn open(
     let setup = Setup {
         bind,
         certificate,
+        portal: portal_door(config),
         name: config.name.clone(),
         ice_servers,
         addresses: config.web_address.clone(),
@@ -50,9 +51,19 @@ pub(super) fn open(
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
 }
 
+/// How a portal comes that carries its browsers' signalling, if one does.
+fn portal_door(config: &HostConfig) -> Option<PortalDoor> {
+    let socket = config.portal_socket.clone().map(PortalDoor::Socket);
+    socket.or_else(|| config.portal_only.then_some(PortalDoor::Https))
+}
+
 /// Says where browsers go, and by what they know that they are right there.
 pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
     let (bound, fingerprint) = (gateway.address(), gateway.fingerprint());
+    if portal_door(config).is_some() {
+        eprintln!("openuvr {who}: browsers: through the portal, media by UDP at {bound}");
+        return;
+    }
     let named = config.web_address.iter();
     let mut places: Vec<_> = named.map(|named| named.or_port(bound.port())).collect();
     if places.is_empty() {

@@ -77,6 +77,11 @@ impl SessionFolder {
         self.path.join("keys")
     }
 
+    /// Where the portal is answered, if it is on this machine: `crates/portal/src/sessions/link.rs` knows it by this name.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.path.join("portal")
+    }
+
     /// For temporary files of host and application.
     pub(super) fn temporary(&self) -> PathBuf {
         self.path.join("t")

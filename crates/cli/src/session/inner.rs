@@ -43,6 +43,10 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
         .arg(format!("--ticket-key={}", args.ticket_key))
         .arg(format!("--ticket-session={}", args.id))
         .arg(format!("--lease={}s", args.lease))
+        .arg(match args.portal_socket {
+            true => format!("--portal-socket={}", folder.socket().display()),
+            false => "--portal-only".to_owned(),
+        })
         .arg("--config-dir")
         .arg(folder.keys());
     if let Some(address) = args.told_address() {

@@ -1,6 +1,8 @@
 // The connection to the gateway: a WebSocket for signalling, in the messages of Unity Render Streaming, and
 // WebRTC.
 
+import { iceServers, isPortal } from "./portal";
+
 export interface Events {
   state(words: string): void;
   /** The tracks are there. */
@@ -18,12 +20,17 @@ export interface Events {
 /** How long another way to the host is looked for, in milliseconds: it forgets a page after 10 s. */
 const RESTART_WITHIN = 8000;
 
+/** Of a page without HTTPS browsers withhold `crypto.randomUUID`. */
+function connectionId(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+}
+
 export class Link {
   private socket: WebSocket;
   private peer: RTCPeerConnection | null = null;
   private control: RTCDataChannel | null = null;
   private toldChannel: RTCDataChannel | null = null;
-  private readonly id = crypto.randomUUID();
+  private readonly id = connectionId();
   private over = false;
   /** The timer of [measureRoundTrip]. */
   private roundTrip: number | null = null;
@@ -43,7 +50,11 @@ export class Link {
     this.socket = new WebSocket(address);
     this.socket.onopen = () => this.send({ type: "connect", connectionId: this.id });
     this.socket.onmessage = (message) => void this.signalled(JSON.parse(message.data));
-    this.socket.onclose = () => this.close("the host closed the connection", true);
+    this.socket.onclose = () => {
+      // A portal that is started anew: what plays needs it no more, until another way to the host is looked for.
+      if (isPortal && this.peer?.connectionState === "connected") return;
+      this.close("the host closed the connection", true);
+    };
   }
 
   /** Says something that may be lost. */
@@ -90,7 +101,7 @@ export class Link {
   }) {
     switch (message.type) {
       case "connect":
-        await this.open(message.iceServers ?? []);
+        await this.open([...iceServers, ...(message.iceServers ?? [])]);
         break;
       case "answer":
         if (message.from === this.id && message.data?.sdp)

@@ -13,6 +13,7 @@ import { hasTicket, host, logIn, usualName } from "./login";
 import { Notice } from "./notice";
 import { Outbox } from "./outbox";
 import { Pads } from "./pads";
+import { enter, isPortal, showWayBack, title } from "./portal";
 import { Sound } from "./sound";
 import { missing } from "./support";
 import { Tabs } from "./tabs";
@@ -263,15 +264,21 @@ async function beginOnce(pin: string) {
   if (name.value === "") name.value = localStorage.getItem("name") ?? usualName();
   let answer: Awaited<ReturnType<typeof logIn>>;
   try {
-    answer = await logIn(name.value, pin);
+    answer = isPortal ? await enter() : await logIn(name.value, pin);
   } catch {
-    say("the host does not answer");
-    notice.reconnecting("The host does not answer.");
+    const why = isPortal ? "the portal does not answer" : "the host does not answer";
+    say(why);
+    notice.reconnecting(sentence(why));
     beginLater("");
     return;
   }
   byId("host").textContent = host;
-  document.title = `${host} – OpenUVR`;
+  document.title = `${isPortal ? title : host} – OpenUVR`;
+  if ("over" in answer) {
+    say(answer.over);
+    notice.over(sentence(answer.over));
+    return;
+  }
   if ("later" in answer) {
     say(answer.later);
     notice.waiting(sentence(answer.later));
@@ -290,7 +297,7 @@ async function beginOnce(pin: string) {
   }
   localStorage.setItem("name", name.value);
   form.hidden = true;
-  say(`logged in as ${answer.device}`);
+  if (!isPortal) say(`logged in as ${answer.device}`);
   connect();
 }
 
@@ -386,6 +393,7 @@ const tellsPictures = "requestVideoFrameCallback" in video;
 if (tellsPictures) video.requestVideoFrameCallback(onPicture);
 else byId("video").addEventListener("timeupdate", () => notice.hide());
 requestAnimationFrame(eachPicture);
+if (isPortal) showWayBack(document.getElementsByTagName("header")[0]!);
 addEventListener("pagehide", () => link?.close("the page was closed", false));
 void missing().then((why) => {
   if (why === null) return begin("");

@@ -30,6 +30,11 @@ export class Notice {
     this.show("Disconnected", why, true);
   }
 
+  /** There is nothing here to connect to, and there will be nothing. */
+  over(why: string) {
+    this.show("Nothing to play", why, false);
+  }
+
   /** This browser can't play. */
   impossible(why: string) {
     this.show("Not in this browser", why, false);

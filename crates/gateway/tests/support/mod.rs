@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_gateway::ice::IceServer;
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PublicAddress, Setup};
+use openuvr_gateway::{Certificate, Gateway, PortalDoor, PublicAddress, Setup};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
@@ -124,7 +124,14 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), (ice_servers, &[]), LOCAL, None, change)
+        Rig::made(
+            name,
+            pattern(size),
+            (ice_servers, &[]),
+            LOCAL,
+            (None, None),
+            change,
+        )
     }
 
     /// The same with other pictures.
@@ -134,7 +141,14 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, capture, (ice_servers, &[]), LOCAL, None, change)
+        Rig::made(
+            name,
+            capture,
+            (ice_servers, &[]),
+            LOCAL,
+            (None, None),
+            change,
+        )
     }
 
     /// The same, whose page and media are at another address of this machine.
@@ -145,13 +159,32 @@ impl Rig {
         ice_servers: Vec<IceServer>,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        Rig::made(name, pattern(size), (ice_servers, &[]), web, None, change)
+        Rig::made(
+            name,
+            pattern(size),
+            (ice_servers, &[]),
+            web,
+            (None, None),
+            change,
+        )
     }
 
     /// The same, which a portal controls.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
-        let lease = Some(Arc::new(lease));
+        let lease = (Some(Arc::new(lease)), None);
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
+    }
+
+    /// The same, which answers the portal alone.
+    pub(crate) fn for_portal(
+        name: &str,
+        size: Size,
+        (lease, door): (Lease, PortalDoor),
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
+        let lease = (Some(Arc::new(lease)), Some(door));
+        let nothing = (Vec::new(), &[][..]);
+        Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
     /// The same, which is told of addresses by which others reach it.
@@ -162,7 +195,14 @@ impl Rig {
         addresses: &[PublicAddress],
     ) -> Rig {
         let capture = pattern(Size::new(320, 192));
-        Rig::made(name, capture, (ice_servers, addresses), web, None, |_| ())
+        Rig::made(
+            name,
+            capture,
+            (ice_servers, addresses),
+            web,
+            (None, None),
+            |_| (),
+        )
     }
 
     fn made(
@@ -170,7 +210,7 @@ impl Rig {
         capture: Box<dyn Capture>,
         (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
-        lease: Option<Arc<Lease>>,
+        (lease, portal): (Option<Arc<Lease>>, Option<PortalDoor>),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = Folder::new(name);
@@ -217,6 +257,7 @@ impl Rig {
             bind: (web, 0).into(),
             devices: DeviceStore::open(&dir).unwrap(),
             certificate: Certificate::Own(dir),
+            portal,
             name: "the test".to_owned(),
             origins: vec![ORIGIN.parse().unwrap()],
             proxies: vec![PROXY.parse().unwrap()],

@@ -74,11 +74,9 @@ export interface Log {
 }
 
 export interface Ticket {
-  url: string;
   native: string | null;
   ticket: string;
   not_after: number;
-  fingerprint: string;
 }
 
 export interface Server {

@@ -51,7 +51,7 @@ function buttons(of: Session, all: boolean): HTMLElement {
   const row = make("div", "buttons");
   if (of.state === "running" && (of.own || of.shared || all)) {
     const word = of.own ? "Play" : "Watch";
-    row.append(button(word, () => open(of, !of.own), "main"));
+    row.append(button(word, async () => open(of), "main"));
     row.append(button("Native client", () => native(of, row)));
   }
   if (of.own && of.state !== "ended" && of.state !== "lost") {
@@ -69,22 +69,10 @@ function buttons(of: Session, all: boolean): HTMLElement {
   return row;
 }
 
-/** Opens the session's own page, with a ticket that it takes once. */
-async function open(of: Session, watch: boolean): Promise<void> {
-  // At once, in the click: a browser opens no window for what comes later.
-  const tab = window.open("", `openuvr-${of.id}`);
-  try {
-    const ticket = await ask<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch });
-    if (tab) {
-      tab.opener = null;
-      tab.location.href = ticket.url;
-    } else {
-      window.location.href = ticket.url;
-    }
-  } catch (why) {
-    tab?.close();
-    throw why;
-  }
+/** Opens the page that plays, at the portal's own address. */
+function open(of: Session): void {
+  const address = `/play/${of.id}/`;
+  if (!window.open(address, `openuvr-${of.id}`)) window.location.href = address;
 }
 
 /** Shows the last lines that a session's programs wrote, or hides them. */

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::carried::Carried;
 use super::counts::Counts;
 use super::health::Health;
 use super::streams::Streams;
@@ -10,6 +11,7 @@ use crate::catalogue::Catalogue;
 use crate::oidc::Provider;
 use crate::sessions::{Sessions, Tickets};
 use crate::store::Store;
+use crate::turn::Turn;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -30,4 +32,8 @@ pub(crate) struct App {
     pub(crate) counts: Counts,
     pub(crate) health: Health,
     pub(crate) streams: Arc<Streams>,
+    /// Browsers' connections to sessions.
+    pub(crate) carried: Carried,
+    /// What browsers ask for ways to sessions.
+    pub(crate) turn: Turn,
 }

@@ -24,10 +24,10 @@ const HEADERS: [(&str, &str); 6] = [
 pub(super) async fn add(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        headers.insert(
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        );
+        // The page that plays has a policy of its own.
+        headers
+            .entry(HeaderName::from_static(name))
+            .or_insert(HeaderValue::from_static(value));
     }
     headers
         .entry(CACHE_CONTROL)

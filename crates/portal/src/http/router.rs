@@ -10,10 +10,10 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::api::{applications, login, oidc, operator, sessions};
+use super::api::{applications, login, oidc, operator, play as api_play, sessions};
 use super::app::App;
 use super::caller::{CSRF, cookie_name};
-use super::{body, events, headers, metrics, pages};
+use super::{body, events, headers, metrics, pages, play};
 
 /// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -24,6 +24,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/api/openapi.json",
             get(move || async move { Json(OpenApi::clone(&description)) }),
         )
+        .route("/play/{id}", get(play::folder))
+        .route("/play/{id}/", get(play::page))
+        .route("/play/{id}/signalling", get(play::signalling))
+        .route("/play/{id}/{name}", get(play::part))
         .route("/healthz", get(metrics::health))
         .route("/metrics", get(metrics::metrics))
         .fallback(pages::page)
@@ -51,6 +55,7 @@ fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(sessions::share))
         .routes(routes!(sessions::ticket))
         .routes(routes!(sessions::log))
+        .routes(routes!(api_play::play))
         .routes(routes!(sessions::history))
         .routes(routes!(events::events))
         .routes(routes!(operator::sessions))

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,10 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::rustls::ServerConfig;
 use tracing::{debug, warn};
 
 use super::room::{Place, Room};
@@ -53,24 +49,12 @@ pub(super) struct Peer {
     pub(super) place: Arc<Place>,
 }
 
-/// The certificate's files.
-pub(crate) struct TlsFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-}
-
 /// Why it can't answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
     /// The address can't be had.
     #[error("{0} can't be listened at: {1}")]
     Bind(SocketAddr, io::Error),
-    /// A file of the certificate holds something else.
-    #[error("{}: {what}", path.display())]
-    File { path: PathBuf, what: String },
-    /// Certificate and key don't fit.
-    #[error("certificate and key can't be used: {0}")]
-    Unfit(#[from] rustls::Error),
 }
 
 /// Where it listens.
@@ -85,11 +69,11 @@ impl Server {
     /// proxy, which looks after networks itself.
     pub(crate) async fn bind(
         at: SocketAddr,
-        tls: Option<&TlsFiles>,
+        tls: Option<Arc<ServerConfig>>,
         descriptors: usize,
         behind_proxy: bool,
     ) -> Result<Server, ServerError> {
-        let tls = tls.map(acceptor).transpose()?;
+        let tls = tls.map(TlsAcceptor::from);
         let bound = TcpListener::bind(at).await;
         let listener = bound.map_err(|why| ServerError::Bind(at, why))?;
         let all = CONNECTIONS.min(descriptors.saturating_sub(OTHERS).max(OTHERS));
@@ -163,50 +147,14 @@ async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router)
     }
 }
 
-async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+async fn answer(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, router: Router) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(32 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .with_upgrades();
     if let Err(why) = connection.await {
         debug!("a connection broke: {why}");
     }
-}
-
-/// Whether they can be used.
-///
-/// # Errors
-/// One line, with the file.
-pub(crate) fn check_tls(files: &TlsFiles) -> Result<(), ServerError> {
-    acceptor(files).map(drop)
-}
-
-fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServerError> {
-    let wrong = |path: &Path, what: String| ServerError::File {
-        path: path.to_owned(),
-        what,
-    };
-    let read = |path: &Path| std::fs::read(path).map_err(|why| wrong(path, why.to_string()));
-    let (certificate, key) = (&files.certificate, &files.key);
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
-    let chain = chain.map_err(|e| {
-        wrong(
-            certificate,
-            format!("it is no certificate in PEM form: {e}"),
-        )
-    })?;
-    if chain.is_empty() {
-        return Err(wrong(
-            certificate,
-            "it holds no certificate in PEM form".to_owned(),
-        ));
-    }
-    let private = PrivateKeyDer::from_pem_slice(&read(key)?)
-        .map_err(|e| wrong(key, format!("it holds no private key in PEM form: {e}")))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, private)?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,6 +1,7 @@
 //! Where a session can be played, as its program says in one line of JSON.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +11,15 @@ pub const MAX_LINE: usize = 4096;
 /// The longest text of a key, in bytes: twice what one of 32 bytes has in hexadecimal digits.
 const MAX_KEY: usize = 128;
 
+/// The longest path of a socket, in bytes (unix(7)).
+const MAX_PATH: usize = 107;
+
 /// Where a session can be played.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// The address of its gateway's page, `https://ADDRESS:PORT`: the page, and the control of the session.
+    /// Where its gateway answers the portal: `https://ADDRESS:PORT`, or `unix:PATH` on the portal's own machine.
     pub web: String,
-    /// SHA-256 of the gateway's certificate, pairs of hexadecimal digits with colons between.
+    /// SHA-256 of the gateway's certificate, pairs of hexadecimal digits with colons between; empty where there is none.
     pub fingerprint: String,
     /// Where native clients are answered, by UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,6 +27,15 @@ pub struct Endpoint {
     /// The host's identity key as text, by which native clients know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// How the portal reaches a session's gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way<'a> {
+    /// By HTTPS, at this host and port.
+    Https(&'a str),
+    /// Through a Unix socket.
+    Socket(&'a Path),
 }
 
 /// What is wrong with the line.
@@ -37,8 +50,8 @@ pub enum LineError {
     /// It is no JSON, or lacks something.
     #[error("the session's program did not say where it can be played: {0}")]
     Json(#[from] serde_json::Error),
-    /// It can't be the address of a page.
-    #[error("the session's program is at no address of HTTPS: {0:?}")]
+    /// It is neither an address nor a socket.
+    #[error("the session's program is at no address of HTTPS, nor at a socket: {0:?}")]
     Address(String),
     /// It can't be a key.
     #[error("the session's program said a key that is none")]
@@ -61,9 +74,7 @@ impl Endpoint {
             return Err(LineError::Long);
         }
         let endpoint: Endpoint = serde_json::from_slice(&said[..end])?;
-        let authority = endpoint.web.strip_prefix("https://");
-        let plain = |c: char| c.is_ascii_alphanumeric() || "[]:.-".contains(c);
-        if authority.is_none_or(|of| of.is_empty() || !of.chars().all(plain)) {
+        if endpoint.way().is_none() {
             return Err(LineError::Address(endpoint.web));
         }
         let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -72,6 +83,22 @@ impl Endpoint {
             return Err(LineError::Key);
         }
         Ok(Some(endpoint))
+    }
+
+    /// How the portal reaches it; none: it has said something else.
+    pub(crate) fn way(&self) -> Option<Way<'_>> {
+        let plain = |text: &str, more: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+            !text.is_empty() && text.chars().all(known)
+        };
+        if let Some(path) = self.web.strip_prefix("unix:") {
+            let path = Some(path).filter(|of| of.len() <= MAX_PATH && plain(of, "/._-"))?;
+            return Path::new(path)
+                .is_absolute()
+                .then(|| Way::Socket(Path::new(path)));
+        }
+        let authority = self.web.strip_prefix("https://")?;
+        plain(authority, "[]:.-").then_some(Way::Https(authority))
     }
 }
 
@@ -88,7 +115,13 @@ mod tests {
         let read = Endpoint::read(&whole).unwrap().unwrap();
         assert_eq!(read.web, "https://10.0.0.7:9443");
         assert_eq!(read.native, Some("10.0.0.7:9000".parse().unwrap()));
+        let local = b"{\"web\":\"unix:/tmp/ouvr-7/portal\",\"fingerprint\":\"\"}\n";
+        let local = Endpoint::read(local).unwrap().unwrap();
+        let socket = Path::new("/tmp/ouvr-7/portal");
+        assert_eq!(local.way(), Some(Way::Socket(socket)));
         for wrong in [
+            "{\"web\":\"unix:portal\",\"fingerprint\":\"\"}\n",
+            "{\"web\":\"unix:\",\"fingerprint\":\"\"}\n",
             "{}\n",
             "{\"web\":\"http://a:1\",\"fingerprint\":\"\"}\n",
             "{\"web\":\"https://a/<script>\",\"fingerprint\":\"\"}\n",

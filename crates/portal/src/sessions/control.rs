@@ -1,35 +1,21 @@
 //! What the portal signs: tickets for people, and tokens with which it asks sessions itself.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::digest;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::AUTHORIZATION;
-use hyper_util::rt::TokioIo;
+use hyper::header::{AUTHORIZATION, HOST};
 use openuvr_proto::control::identity::NoRandomness;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{
     Action, Actions, ControlToken, Holder, MAX_OPEN_TICKET_LIFE, MAX_TICKET_LIFE, SessionUuid,
     Ticket, TicketSigner, UnixTime,
 };
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
-use tokio_rustls::rustls::crypto::{
-    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
-};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
-use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use super::figures::Figures;
+use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 use crate::store::{Store, StoreError};
 
@@ -39,7 +25,7 @@ const KEY: &str = "tickets";
 /// How long a token of the portal's own is good for: one request.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 
-/// How long a session may take to answer; a guess.
+/// How long the body of an answer may take; a guess.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest answer that is read, in bytes: that of some hundred subscribers, of which a host has 64.
@@ -58,8 +44,8 @@ pub(crate) enum ControlError {
     #[error("the key of tickets in the database is damaged: restore the database")]
     Key,
     /// The session can't be reached.
-    #[error("it does not answer: {0}")]
-    Connection(String),
+    #[error("{0}")]
+    Connection(#[from] Unreachable),
     /// It says no.
     #[error("it answers {0}")]
     Refused(hyper::StatusCode),
@@ -114,135 +100,45 @@ impl Tickets {
         session: SessionId,
         at: &Endpoint,
     ) -> Result<Option<Figures>, ControlError> {
+        let token = self.token(session, &[Action::Status, Action::Renew])?;
+        let request = Request::post("/session/renew")
+            .header(HOST, "session")
+            .header(AUTHORIZATION, format!("Bearer {token}"))
+            .body(String::new())
+            .map_err(Unreachable::because)?;
+        let answer = link::ask(session, at, request).await?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(ControlError::Refused(status));
+        }
+        // One that is too long, breaks off or does not end tells nothing: what was asked for is done.
+        let body = Limited::new(answer.into_body(), MAX_ANSWER).collect();
+        let body = match timeout(PATIENCE, body).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            _ => Bytes::new(),
+        };
+        Ok(Figures::read(Instant::now(), &body))
+    }
+
+    /// A token with which the portal asks a session for these.
+    pub(super) fn token(
+        &self,
+        session: SessionId,
+        actions: &[Action],
+    ) -> Result<String, ControlError> {
         let token = ControlToken {
             session: SessionUuid(session.bytes()),
-            actions: Actions::of(&[Action::Status, Action::Renew]),
+            actions: Actions::of(actions),
             not_after: now().plus(TOKEN_LIFE),
             id: Ticket::new_id()?,
         };
-        let token = token.sign(&self.signer);
-        let asked = ask(at, "POST", "/session/renew", &token);
-        let answer = timeout(PATIENCE, asked).await;
-        let late = |_| ControlError::Connection(format!("not within {} s", PATIENCE.as_secs()));
-        match answer.map_err(late)?? {
-            (status, body) if status.is_success() => Ok(Figures::read(Instant::now(), &body)),
-            (status, _) => Err(ControlError::Refused(status)),
-        }
+        Ok(token.sign(&self.signer).to_string())
     }
 }
 
 fn now() -> UnixTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     UnixTime(since.unwrap_or_default().as_secs())
-}
-
-/// Asks a session's gateway, which must have the certificate that the session has said. An answer that is too long,
-/// or breaks off, is empty: what was asked for is done.
-async fn ask(
-    at: &Endpoint,
-    method: &str,
-    path: &str,
-    token: &str,
-) -> Result<(hyper::StatusCode, Bytes), ControlError> {
-    let failed = |why: &dyn std::fmt::Display| ControlError::Connection(why.to_string());
-    let authority = at.web.trim_start_matches("https://");
-    let address: SocketAddr =
-        (authority.parse()).map_err(|_| failed(&"its address has no number"))?;
-    let stream = TcpStream::connect(address).await.map_err(|e| failed(&e))?;
-    let name = ServerName::from(address.ip());
-    let stream = connector(&at.fingerprint)
-        .map_err(|e| failed(&e))?
-        .connect(name, stream)
-        .await
-        .map_err(|e| failed(&e))?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|e| failed(&e))?;
-    // It ends with the sender.
-    tokio::spawn(connection);
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", authority)
-        .header(AUTHORIZATION, format!("Bearer {token}"))
-        .body(String::new())
-        .map_err(|e| failed(&e))?;
-    let answer = sender.send_request(request).await.map_err(|e| failed(&e))?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map(http_body_util::Collected::to_bytes);
-    Ok((status, body.unwrap_or_default()))
-}
-
-fn connector(fingerprint: &str) -> Result<TlsConnector, rustls::Error> {
-    let provider = Arc::new(default_provider());
-    let verifier = Pinned {
-        fingerprint: fingerprint.to_owned(),
-        provider: Arc::clone(&provider),
-    };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
-/// Takes the one certificate whose hash the session has said to its launcher. Nobody else vouches for it.
-#[derive(Debug)]
-struct Pinned {
-    fingerprint: String,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: TlsTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let hash = digest::digest(&digest::SHA256, certificate);
-        let pairs: Vec<String> = hash
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02X}"))
-            .collect();
-        match pairs.join(":").eq_ignore_ascii_case(&self.fingerprint) {
-            true => Ok(ServerCertVerified::assertion()),
-            false => Err(rustls::Error::General(
-                "it has another certificate than the session has said".to_owned(),
-            )),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
 }
 
 fn hex(bytes: &[u8]) -> String {

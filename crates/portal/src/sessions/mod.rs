@@ -5,7 +5,9 @@
 
 mod control;
 mod figures;
+mod link;
 mod registry;
+mod signalling;
 mod words;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tracing::{error, info, warn};
 pub(crate) use self::control::Tickets;
 use self::registry::Registry;
 pub(crate) use self::registry::Seen;
+pub(crate) use self::signalling::{Visitor, wishes};
 use crate::catalogue::{Application, Catalogue};
 use crate::config::Limits;
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs, process};
 
-use openuvr_portal::launch::kubernetes::KubernetesConfig;
+use openuvr_portal::launch::kubernetes::{KubernetesConfig, Network};
 use openuvr_portal::launch::slurm::SlurmConfig;
 use openuvr_portal::launch::{Launcher, SessionId, kubernetes, slurm};
 
@@ -121,6 +121,8 @@ impl Engine for Kubernetes {
         Arc::new(kubernetes::Kubernetes::new(KubernetesConfig {
             kubeconfig: Some(self.kubeconfig()),
             unreachable: Duration::from_secs(5),
+            // Its node has no network of Pods.
+            network: Network::Host,
             ..KubernetesConfig::new("openuvr.test/session:1")
         }))
     }

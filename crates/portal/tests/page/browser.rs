@@ -1,7 +1,7 @@
 //! A real Chromium without a window, driven as the benches drive it: what fails ends the test.
 
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -24,7 +24,30 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts it with an empty profile in `folder`.
     pub(crate) fn start(program: &str, folder: &Path) -> Browser {
-        let mut child = protocol::command(program, folder)
+        Browser::run_as(protocol::command(program, folder))
+    }
+
+    /// The same, which takes only the certificate with this public key.
+    pub(crate) fn start_trusting(program: &str, folder: &Path, public_key: &str) -> Browser {
+        Browser::run_as(protocol::command_trusting(program, folder, public_key))
+    }
+
+    /// The same, in this network namespace.
+    pub(crate) fn start_in(
+        namespace: &str,
+        program: &str,
+        folder: &Path,
+        public_key: &str,
+    ) -> Browser {
+        let inside = protocol::command_trusting(program, folder, public_key);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]);
+        command.arg(inside.get_program()).args(inside.get_args());
+        Browser::run_as(command)
+    }
+
+    fn run_as(mut command: Command) -> Browser {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod apart;
 mod browser;
 mod log_in_elsewhere;
 mod passwords;
@@ -23,17 +24,35 @@ use support::{PASSWORD, Place, Portal, wait};
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A browser, if there is one, and its turn.
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
 fn start(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    start_with(|program| Browser::start(program, &place.folder))
+}
+
+/// The same, which takes the certificate of [`Place::secure`] and no other.
+fn start_trusting(place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
+    start_with(|program| Browser::start_trusting(program, &place.folder, &public_key))
+}
+
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn start_with(
+    begin: impl FnOnce(&'static str) -> Browser,
+) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     match browser::program() {
-        Some(program) => Some((Browser::start(program, &place.folder), turn)),
+        Some(program) => Some((begin(program), turn)),
         None => {
             assert!(std::env::var_os("CI").is_none(), "there is no browser");
             eprintln!("skipped: install chromium for it, or run ./dev test-portal");
             None
         }
     }
+}
+
+/// The same, in this network namespace.
+fn start_in(namespace: &str, place: &Place) -> Option<(Browser, MutexGuard<'static, ()>)> {
+    let public_key = std::fs::read_to_string(place.path("spki")).unwrap();
+    start_with(|program| Browser::start_in(namespace, program, &place.folder, &public_key))
 }
 
 /// What a person does to get in.

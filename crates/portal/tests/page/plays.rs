@@ -1,9 +1,14 @@
 //! The whole way: from the portal's page to a moving picture in the browser, and back. With the real `openuvr
 //! session`, which cargo builds for another package.
 
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::json;
+
 use super::browser::{Browser, Tab};
 use super::support::{Place, openuvr, wait};
-use super::{log_in, start};
+use super::{log_in, start_trusting};
 
 /// A few pixels of what the page shows, as text; empty while it shows nothing.
 const PIXELS: &str = "globalThis.pixels = () => {
@@ -20,17 +25,15 @@ const PIXELS: &str = "globalThis.pixels = () => {
 #[ignore = "belongs to ./dev test-portal: a browser, an encoder and an application at once"]
 fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     let place = Place::new();
-    let Some((mut browser, _turn)) = start(&place) else {
+    let secure = place.secure();
+    // One certificate: a page that had another one would not be shown.
+    let Some((mut browser, _turn)) = start_trusting(&place) else {
         return;
     };
     let openuvr = openuvr();
     place.write(
         "portal.toml",
-        // By HTTPS, as the session's own page: both have cookies of this machine.
-        &format!(
-            "{}data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n",
-            place.secure()
-        ),
+        &format!("{secure}data = \"data\"\n[local]\nprogram = [{openuvr:?}, \"session\"]\n"),
     );
     place.write(
         "applications.toml",
@@ -56,19 +59,24 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
         "window.open = () => null;
          [...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Play').click(); true",
     );
+    let origin = format!("{}://{}", portal.scheme, portal.at);
     browser.until(
         &tab,
-        "location.protocol === 'https:' && document.querySelector('#video')?.videoWidth > 0",
+        &format!(
+            "location.origin === {origin:?} && location.pathname.startsWith('/play/') && \
+             document.querySelector('#video')?.videoWidth > 0"
+        ),
     );
-    browser.run(&tab, PIXELS);
-    for _ in 0..5 {
-        browser.until(&tab, "pixels() !== ''");
-        let before = browser.run(&tab, "globalThis.before = pixels(); before.length");
-        assert!(before.as_u64().unwrap() > 0);
-        browser.until(&tab, "pixels() !== '' && pixels() !== before");
-    }
-    // Tickets serve once, so the address holds none any more.
-    assert_eq!(browser.run(&tab, "location.hash"), "");
+    no_session_listens_by_tcp(&place);
+    pixels_move(&mut browser, &tab);
+    // One log-in: the page asked for nothing, and its address holds nothing that lets anybody in.
+    let asked = "[document.querySelector('#login').hidden, location.search + location.hash]";
+    assert_eq!(browser.run(&tab, asked), json!([true, ""]));
+    let all = browser.run(
+        &tab,
+        "[...new Set(performance.getEntriesByType('resource').map((of) => new URL(of.name).origin))]",
+    );
+    assert_eq!(all, json!([origin]));
 
     // Beside it: of a tab that is hidden no frame is displayed.
     let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
@@ -91,6 +99,53 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
         place.path("data/saves/ada/scene").is_dir(),
         "what is saved stays"
     );
+}
+
+/// The page shows a picture that changes, five times.
+pub(super) fn pixels_move(browser: &mut Browser, tab: &Tab) {
+    browser.run(tab, PIXELS);
+    for _ in 0..5 {
+        browser.until(tab, "pixels() !== ''");
+        let before = browser.run(tab, "globalThis.before = pixels(); before.length");
+        assert!(before.as_u64().unwrap() > 0);
+        browser.until(tab, "pixels() !== '' && pixels() !== before");
+    }
+}
+
+/// Sockets by TCP that wait for connections (`/proc/net/tcp`, state 0A), of a session's processes.
+fn no_session_listens_by_tcp(place: &Place) {
+    let mut all = BTreeSet::new();
+    for table in ["tcp", "tcp6"] {
+        let table = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        let lines = table.lines().map(|line| line.split_whitespace().collect());
+        let listening = lines.filter(|words: &Vec<&str>| words.get(3) == Some(&"0A"));
+        all.extend(listening.filter_map(|words| Some(format!("socket:[{}]", words.get(9)?))));
+    }
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let sessions = fs::read_dir(place.path("data/sessions")).unwrap().flatten();
+    let marks: Vec<String> = sessions
+        .map(|of| format!("OPENUVR_SESSION={}", of.file_name().display()))
+        .collect();
+    let of_sessions = processes.filter(|entry| {
+        let about = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let mut variables = about.split(|byte| *byte == 0);
+        variables.any(|of| marks.iter().any(|mark| mark.as_bytes() == of))
+    });
+    let mut seen = 0;
+    for process in of_sessions {
+        let descriptors = fs::read_dir(process.path().join("fd"));
+        for descriptor in descriptors.into_iter().flatten().flatten() {
+            seen += 1;
+            let open = fs::read_link(descriptor.path()).unwrap_or_default();
+            let open = open.to_string_lossy();
+            assert!(
+                !all.contains(&*open),
+                "{} listens",
+                process.path().display()
+            );
+        }
+    }
+    assert!(seen > 0, "no session was looked at");
 }
 
 /// The operator's tab shows how it is for the browser that plays, as the interface tells it.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
+mod acme;
 mod attacks;
 mod crowd;
 mod database;
@@ -10,6 +11,7 @@ mod generated;
 mod killed;
 mod login;
 mod oidc;
+mod one_origin;
 mod operator;
 mod page_types;
 mod postgres;

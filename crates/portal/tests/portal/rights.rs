@@ -62,6 +62,18 @@ fn table() -> Vec<Line> {
             None,
             [401, 200, 404, 200],
         ),
+        (
+            "GET",
+            "/api/sessions/{own}/play",
+            None,
+            [401, 200, 404, 200],
+        ),
+        (
+            "GET",
+            "/api/sessions/{shared}/play",
+            None,
+            [401, 200, 200, 200],
+        ),
         ("DELETE", "/api/sessions/{shared}", None, [401, 0, 403, 0]),
         ("DELETE", "/api/sessions/{own}", None, [401, 0, 404, 202]),
         ("GET", "/api/operator/sessions", None, [401, 403, 403, 200]),

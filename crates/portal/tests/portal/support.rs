@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::PublicKeyData as _;
 use serde_json::{Value, json};
 
 #[path = "postgres_server.rs"]
@@ -24,6 +27,8 @@ pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     /// The URL of PostgreSQL; else it is SQLite in the folder.
     pub(crate) database: Option<String>,
+    /// What portals have in their environment besides.
+    pub(crate) environment: Vec<(&'static str, String)>,
 }
 
 /// A portal that runs.
@@ -59,6 +64,18 @@ pub(crate) fn openuvr() -> PathBuf {
     program
 }
 
+/// A program of sessions that is an example of this crate.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
+    assert!(
+        program.exists(),
+        "cargo build -p openuvr-portal --examples makes {}",
+        program.display()
+    );
+    program
+}
+
 impl Place {
     pub(crate) fn new() -> Place {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -69,8 +86,9 @@ impl Place {
         let place = Place {
             folder,
             database: postgres_server::database(),
+            environment: Vec::new(),
         };
-        let program = place.bare_session();
+        let program = example("bare_session");
         let config = format!(
             "data = \"data\"\nmetrics_token = \"count me\"\n[limits]\nsessions = 2\ngrace = 5\n\
              [local]\nprogram = [{program:?}]\nplaces = 3\nqueue = 1\n"
@@ -102,22 +120,6 @@ impl Place {
         place
     }
 
-    /// The program of sessions, under a name that this place alone has.
-    fn bare_session(&self) -> PathBuf {
-        let test = env::current_exe().unwrap();
-        let program = test
-            .ancestors()
-            .nth(2)
-            .unwrap()
-            .join("examples/bare_session");
-        assert!(
-            program.exists(),
-            "cargo build -p openuvr-portal --examples makes {}",
-            program.display()
-        );
-        program
-    }
-
     pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.folder.join(name), text).unwrap();
     }
@@ -130,6 +132,7 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr-portal"));
         command.arg("portal").args(words);
         command.arg("--config").arg(self.folder.join("portal.toml"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(url) = &self.database {
             command.env("OPENUVR_PORTAL_DATABASE", url);
         }
@@ -173,6 +176,10 @@ impl Place {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         self.write("cert.pem", &made.cert.pem());
         self.write("key.pem", &made.signing_key.serialize_pem());
+        // By which a browser can be told to take this certificate and no other.
+        let public = made.signing_key.subject_public_key_info();
+        let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &public);
+        self.write("spki", &BASE64_STANDARD.encode(hash));
         "certificate = \"cert.pem\"\nkey = \"key.pem\"\n"
     }
 

@@ -17,10 +17,10 @@ use utoipa::ToSchema;
 
 use crate::http::app::App;
 use crate::http::caller::Caller;
+use crate::http::play::{role, running, visible};
 use crate::http::refusal::{Problem, Refusal};
 use crate::http::view::{PastView, SessionView};
-use crate::launch::{Phase, SessionId};
-use crate::sessions::Seen;
+use crate::launch::SessionId;
 
 /// How much of the history is told.
 const HISTORY: u32 = 100;
@@ -46,24 +46,20 @@ pub(crate) struct Wish {
     #[serde(default)]
     watch: bool,
     /// The public key of the client that is to come, in base64url: the ticket is for it alone. Without one it is for
-    /// whoever shows it first, as a browser's must be.
+    /// whoever shows it first.
     #[serde(default)]
     key: Option<String>,
 }
 
-/// What lets one client into one session, once.
+/// What lets one native client into one session, once. Browsers need none: they play at `/play/{id}/`.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TicketView {
-    /// Where a browser goes. The ticket stands behind `#`, which browsers send to nobody.
-    url: String,
     /// What opens the native client; none where the session answers no native clients.
     native: Option<String>,
     /// The ticket alone.
     ticket: String,
     /// Until when it must be shown, in seconds since 1970.
     not_after: u64,
-    /// SHA-256 of the session's certificate, which a browser may ask about.
-    fingerprint: String,
 }
 
 /// The person's sessions, and those that others share; newest first.
@@ -99,7 +95,7 @@ pub(crate) async fn session(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<SessionView>, Refusal> {
-    let seen = visible(&app, &caller, &id)?;
+    let seen = visible(&app, &caller.user, &id)?;
     let applications = app.catalogue.current();
     Ok(Json(SessionView::of(&seen, &applications, &caller.user)))
 }
@@ -135,7 +131,7 @@ pub(crate) async fn start(
         )
     })?;
     app.sessions.start(id, &caller.user, &application).await?;
-    let seen = visible(&app, &caller, &id.to_string())?;
+    let seen = visible(&app, &caller.user, &id.to_string())?;
     let applications = app.catalogue.current();
     let view = SessionView::of(&seen, &applications, &caller.user);
     Ok((StatusCode::ACCEPTED, Json(view)))
@@ -154,7 +150,7 @@ pub(crate) async fn stop(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    let seen = visible(&app, &caller, &id)?;
+    let seen = visible(&app, &caller.user, &id)?;
     let own = seen.observed.user == caller.user.name;
     if !own && !caller.user.operator {
         let why = "it is another's: you may watch it";
@@ -181,7 +177,7 @@ pub(crate) async fn share(
     given: Result<Json<Share>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
     let Json(Share { shared }) = given?;
-    let seen = visible(&app, &caller, &id)?;
+    let seen = visible(&app, &caller.user, &id)?;
     if seen.observed.user != caller.user.name {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
@@ -201,7 +197,8 @@ pub(crate) async fn share(
         (status = 401, body = Problem),
         (status = 403, body = Problem),
         (status = 404, body = Problem),
-        (status = 409, description = "it does not run", body = Problem),
+        (status = 409, description = "it does not run yet", body = Problem),
+        (status = 410, description = "it is over", body = Problem),
         (status = 422, description = "the key is none", body = Problem),
     ),
 )]
@@ -220,17 +217,11 @@ pub(crate) async fn ticket(
             return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
         }
     };
-    let seen = visible(&app, &caller, &id)?;
-    let Phase::Running { endpoint } = &seen.observed.phase else {
-        return Err(Refusal::new(
-            StatusCode::CONFLICT,
-            "the session does not run",
-        ));
-    };
-    let own = seen.observed.user == caller.user.name;
-    let role = match own && !watch {
-        true => Role::Player,
-        false => Role::Observer,
+    let seen = visible(&app, &caller.user, &id)?;
+    let endpoint = running(&seen)?;
+    let role = match watch {
+        true => Role::Observer,
+        false => role(&seen, &caller.user),
     };
     let session = seen.observed.session;
     let (ticket, not_after) = app.tickets.ticket(session, role, holder).map_err(|why| {
@@ -239,12 +230,10 @@ pub(crate) async fn ticket(
     })?;
     info!(%session, user = caller.user.name, ?role, "gave a ticket");
     Ok(Json(TicketView {
-        url: format!("{}/#ticket={ticket}", endpoint.web),
         native: (endpoint.native.zip(endpoint.key.as_ref()))
             .map(|(at, key)| format!("openuvr://{at}/?key={key}&ticket={ticket}")),
         ticket,
         not_after,
-        fingerprint: endpoint.fingerprint.clone(),
     }))
 }
 
@@ -299,11 +288,4 @@ pub(crate) async fn history(
     Ok(Json(
         views.map(|of| PastView::of(of, &applications)).collect(),
     ))
-}
-
-/// A session that the caller may know of; an operator of all.
-fn visible(app: &App, caller: &Caller, id: &str) -> Result<Seen, Refusal> {
-    let session = id.parse().ok();
-    let seen = session.and_then(|session| app.sessions.visible(session, &caller.user));
-    seen.ok_or_else(|| Refusal::nothing("session"))
 }

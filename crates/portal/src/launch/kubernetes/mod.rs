@@ -79,12 +79,12 @@ pub struct KubernetesConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Its own, in which browsers have to reach it, since they open the session's page there: a cluster whose Pods have
-    /// addresses that are routed to the players.
-    Pod,
-    /// That of its node (`hostNetwork`): media go straight to browsers, and the namespace has to be exempt from the Pod
-    /// Security Standards "baseline" and "restricted".
+    /// That of Pods: the portal reaches it there, media go by a relay (TURN) that does, and native clients don't come to
+    /// it, unless addresses of Pods are routed to the players.
     #[default]
+    Pod,
+    /// That of its node (`hostNetwork`): media go straight to browsers and native clients, and the namespace has to be
+    /// exempt from the Pod Security Standards "baseline" and "restricted".
     Host,
 }
 

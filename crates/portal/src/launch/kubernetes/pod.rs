@@ -140,6 +140,7 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: None,
+                // Where the portal reaches it, and the relay of media.
                 field_path: match config.network {
                     Network::Pod => "status.podIP",
                     Network::Host => "status.hostIP",
@@ -299,6 +300,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_has_an_address_of_its_own_unless_it_shares_its_nodes() {
+        let mut config = KubernetesConfig::new("image");
+        let reached = |config: &KubernetesConfig| {
+            let pod = of(config, &spec(&["--", "game"])).spec.unwrap();
+            let mut all = pod.containers[0].env.clone().unwrap().into_iter();
+            let address = all.find(|of| of.name == "OPENUVR_ADDRESS").unwrap();
+            let field = address.value_from.unwrap().field_ref.unwrap().field_path;
+            (pod.host_network, field)
+        };
+        assert_eq!(reached(&config), (Some(false), "status.podIP".to_owned()));
+        config.network = Network::Host;
+        assert_eq!(reached(&config), (Some(true), "status.hostIP".to_owned()));
+    }
+
+    #[test]
     fn a_pod_has_the_saves_of_its_person_and_no_others() {
         let mut config = KubernetesConfig::new("image");
         let words = [
@@ -334,8 +350,7 @@ mod tests {
 
     #[test]
     fn a_pod_in_its_own_network_meets_the_restricted_standard() {
-        let mut config = KubernetesConfig::new("image");
-        config.network = Network::Pod;
+        let config = KubernetesConfig::new("image");
         let pod = of(&config, &spec(&[])).spec.unwrap();
         assert_eq!(pod.host_network, Some(false));
         assert_eq!(pod.automount_service_account_token, Some(false));

@@ -1,10 +1,14 @@
 //! Real TLS with programs that say they are sessions, and answer what they like.
 
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
 use openuvr_proto::host::SubscriberKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::*;

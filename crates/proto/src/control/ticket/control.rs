@@ -5,8 +5,8 @@
 //!  | version | kind | actions | zero | session | id | not after | signature |
 //!  | 1       | 2    | bits    |      | UUID    |    | u64, s    | Ed25519   |
 //! ```
-//! Unlike a ticket it may be shown again until its time is over: all three actions may be done twice with the
-//! effect of once, and it travels under TLS alone.
+//! Unlike a ticket it may be shown again until its time is over: status, renewal and stop may be done twice with the
+//! effect of once, a connection also needs a ticket, and it travels under TLS or through a Unix socket alone.
 
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub enum Action {
     Renew,
     /// To end.
     Stop,
+    /// To take a browser's connection that the portal carries.
+    Connect,
 }
 
 /// Some of the [`Action`]s.
@@ -45,7 +47,7 @@ pub struct Actions(u8);
 
 impl Actions {
     /// Every one.
-    pub const ALL: Actions = Actions(0b111);
+    pub const ALL: Actions = Actions(0b1111);
 
     /// These.
     #[must_use]
@@ -65,6 +67,7 @@ fn bit(action: Action) -> u8 {
         Action::Status => 1,
         Action::Renew => 2,
         Action::Stop => 4,
+        Action::Connect => 8,
     }
 }
 

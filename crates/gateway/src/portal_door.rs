@@ -1,0 +1,166 @@
+//! The door of a session that a portal carries its browsers through: control of the session, and the WebSocket of a
+//! browser that has logged in at the portal. There is no page here, no log-in and no cookie.
+//!
+//! ```text
+//! browser                        portal                                      gateway
+//!    | wss /play/SESSION/signalling ► | ── GET /session/signalling ──────────► |
+//!    |                                |    bearer token, ticket, device, name  | ── admit ──► host
+//!    | ◄──────────────── WebSocket, byte for byte ────────────────────────────► |
+//!    | ◄─────────────────────────── media, directly or by TURN ───────────────► |
+//! ```
+//! The token ([`Action::Connect`]) shows that the portal asks, so that its word counts for the browser's address; the
+//! ticket says as what the browser comes. It is for this device alone, which is the browser's log-in at the portal.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use hyper::{Method, Request, StatusCode};
+use openuvr_proto::control::identity::{DeviceName, PublicKey};
+use openuvr_proto::control::ticket::Action;
+
+use crate::addresses::base;
+use crate::control;
+use crate::http::enter;
+use crate::login::{Login, from_hex};
+use crate::response::{Response, text};
+use crate::shared::{Ends, Shared};
+
+/// Where the portal asks for a browser's connection.
+const SIGNALLING: &str = "/session/signalling";
+
+/// … and where it sends a device away: its log-in is over, or the session is not shared with it any more.
+const DISMISS: &str = "/session/dismiss";
+
+/// Headers beside the token: the ticket's text, the device's key in hexadecimal digits, what it is called, and where
+/// the browser is. `crates/portal/src/sessions/signalling.rs` sends them.
+const TICKET: &str = "x-openuvr-ticket";
+const DEVICE: &str = "x-openuvr-device";
+const NAME: &str = "x-openuvr-name";
+const FROM: &str = "x-forwarded-for";
+
+/// Answers a request that came through the socket, or by HTTPS where only the portal is answered.
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    ends: Ends,
+    request: Request<Incoming>,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    match (request.method(), path.as_str()) {
+        (&Method::GET, SIGNALLING) => connect(shared, ends, request).await,
+        (&Method::POST, DISMISS) => dismiss(shared, request.headers()),
+        (method, "/session" | "/session/renew" | "/session/stop") => {
+            control::answer(shared, method, &path, request.headers()).await
+        }
+        _ => text(
+            StatusCode::NOT_FOUND,
+            "this is a session of a portal: play it there\n",
+        ),
+    }
+}
+
+async fn connect(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) -> Response {
+    if let Err(refused) = control::allowed(shared, request.headers(), Action::Connect) {
+        return *refused;
+    }
+    let Some((login, from)) = asked(request.headers()) else {
+        return text(
+            StatusCode::BAD_REQUEST,
+            "the portal's headers are missing or damaged\n",
+        );
+    };
+    // Media go by the address that the portal named, or by that of the machine which both share. Not by the one
+    // from which datagrams to the browser leave: it may be at a loopback address of the portal's machine.
+    let ours = match ends.ours.ip().is_unspecified() {
+        true => here(shared, from),
+        false => ends.ours,
+    };
+    let ends = Ends::of(SocketAddr::new(from, 0), ours);
+    enter(shared, ends, request, login).await
+}
+
+fn dismiss(shared: &Shared, headers: &HeaderMap) -> Response {
+    if let Err(refused) = control::allowed(shared, headers, Action::Connect) {
+        return *refused;
+    }
+    let Some(device) = device(headers) else {
+        return text(
+            StatusCode::BAD_REQUEST,
+            "the device is missing or damaged\n",
+        );
+    };
+    // Nobody is there to be sent away: no error.
+    let _ = shared.dismissed.send(device);
+    text(StatusCode::OK, "")
+}
+
+fn device(headers: &HeaderMap) -> Option<PublicKey> {
+    let digits = headers.get(DEVICE)?.to_str().ok()?;
+    from_hex(digits).map(PublicKey)
+}
+
+/// Who comes, and from where.
+fn asked(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
+    let of = |name: &str| headers.get(name)?.to_str().ok();
+    let login = Login {
+        device: device(headers)?,
+        name: DeviceName::new(std::str::from_utf8(headers.get(NAME)?.as_bytes()).ok()?),
+        pin: None,
+        ticket: Some(of(TICKET)?.to_owned()),
+    };
+    Some((login, of(FROM)?.parse().ok()?))
+}
+
+/// Where media of a browser there reach this machine: the address from which the kernel would send to it.
+fn here(shared: &Shared, from: IpAddr) -> SocketAddr {
+    // A datagram of no port is never sent: only the way is asked for.
+    base(shared.media.main(), SocketAddr::new(from, 9)).unwrap_or_else(|| {
+        let bound = shared.media.main().local_addr().map(|at| at.ip());
+        let known = bound.ok().filter(|ip| !ip.is_unspecified());
+        SocketAddr::new(
+            known.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            shared.media_port,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_portal_are_read_whole_or_not_at_all() {
+        let device = "07".repeat(32);
+        let whole = [
+            (TICKET, "T"),
+            (DEVICE, &device),
+            (NAME, "ada"),
+            (FROM, "192.0.2.1"),
+        ];
+        let read = |pairs: &[(&'static str, &str)]| {
+            let pairs = pairs.iter();
+            let headers = pairs.map(|(name, value)| {
+                let name = hyper::header::HeaderName::from_static(name);
+                (name, value.parse().unwrap())
+            });
+            asked(&headers.collect())
+        };
+        let (login, from) = read(&whole).unwrap();
+        assert_eq!(login.device, PublicKey([7; 32]));
+        assert_eq!(
+            (login.name.as_str(), login.ticket.as_deref()),
+            ("ada", Some("T"))
+        );
+        assert_eq!(from, IpAddr::from([192, 0, 2, 1]));
+        for lacks in 0..whole.len() {
+            let mut some = whole.to_vec();
+            some.remove(lacks);
+            assert!(read(&some).is_none(), "without {}", whole[lacks].0);
+        }
+        for (name, wrong) in [(DEVICE, "07"), (FROM, "192.0.2.1:80"), (FROM, "me")] {
+            let damaged = whole.map(|(of, value)| (of, if of == name { wrong } else { value }));
+            assert!(read(&damaged).is_none(), "{name}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The Unix socket through which a portal on this machine comes: who connects there, with a limit in time and number.
+//!
+//! What it is not: it answers nothing itself (`portal_door`).
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use openuvr_runtime::accepting::Accepting;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::portal_door;
+use crate::server::protocol;
+use crate::shared::{Ends, Shared};
+
+/// Connections of the portal at a time: one for each browser, and those of its own.
+const CONNECTIONS: usize = 64;
+
+/// How long a connection may take for all its requests.
+const SERVED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Opens the socket: only its owner may connect.
+///
+/// # Errors
+/// The system's. A socket that is there already is one.
+pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Takes connections through the socket for ever.
+pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut accepting = Accepting::new("the portal");
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(e) => {
+                tokio::time::sleep(accepting.failed(&e)).await;
+                continue;
+            }
+        };
+        accepting.succeeded();
+        shared.counters.taken.add(1);
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            serve(shared, stream).await;
+            drop(place);
+        });
+    }
+}
+
+async fn serve(shared: Arc<Shared>, stream: UnixStream) {
+    // Both are told anew by the portal, for each browser.
+    let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    let ends = Ends::of(nowhere, nowhere);
+    let service = service_fn(move |request| {
+        let shared = shared.clone();
+        async move { Ok::<_, Infallible>(portal_door::answer(&shared, ends, request).await) }
+    });
+    let served = protocol()
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    if let Ok(Err(e)) = timeout(SERVED_WITHIN, served).await {
+        tracing::debug!("a connection of the portal ended: {e}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Which certificate a connection is shown: the newest, or to an authority that validates a name the answer to its
+//! challenge.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::AcmeError;
+use crate::tls::TlsError;
+
+/// The protocol by whose name an authority asks (RFC 8737, section 6.2).
+pub(super) const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// What is shown.
+#[derive(Debug)]
+pub(super) struct Certificates(Mutex<Shown>);
+
+#[derive(Debug)]
+struct Shown {
+    newest: Arc<CertifiedKey>,
+    answers: BTreeMap<String, Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    pub(super) fn new(first: CertifiedKey) -> Certificates {
+        Certificates(Mutex::new(Shown {
+            newest: Arc::new(first),
+            answers: BTreeMap::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this one.
+    pub(super) fn show(&self, newest: CertifiedKey) {
+        self.lock().newest = Arc::new(newest);
+    }
+
+    /// The answer to a challenge about this name.
+    pub(super) fn answer(&self, name: String, answer: CertifiedKey) {
+        self.lock().answers.insert(name, Arc::new(answer));
+    }
+
+    pub(super) fn forget_answers(&self) {
+        self.lock().answers.clear();
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let shown = self.lock();
+        let asks = (hello.alpn()).is_some_and(|mut all| all.any(|of| of == PROTOCOL));
+        match asks {
+            true => shown.answers.get(hello.server_name()?).cloned(),
+            false => Some(Arc::clone(&shown.newest)),
+        }
+    }
+}
+
+/// What is shown until there is a certificate of the authority.
+pub(super) fn own(names: &[String]) -> Result<CertifiedKey, AcmeError> {
+    signed(CertificateParams::new(names.to_vec())?)
+}
+
+/// The answer to a challenge about `name`, of which `digest` is asked (RFC 8737, section 3).
+pub(super) fn answer_to(name: &str, digest: &[u8]) -> Result<CertifiedKey, AcmeError> {
+    let mut wanted = CertificateParams::new([name.to_owned()])?;
+    wanted.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    signed(wanted)
+}
+
+fn signed(wanted: CertificateParams) -> Result<CertifiedKey, AcmeError> {
+    let pair = KeyPair::generate()?;
+    let made = wanted.self_signed(&pair)?;
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.serialize_der()));
+    let chain = vec![made.der().clone()];
+    let certified = CertifiedKey::from_der(chain, key, &default_provider());
+    Ok(certified.map_err(TlsError::Unfit)?)
+}

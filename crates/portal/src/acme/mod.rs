@@ -1,0 +1,350 @@
+//! A certificate of an authority that speaks ACME (RFC 8555), as Let's Encrypt: the portal orders it, shows that it is at
+//! the name by TLS-ALPN-01 (RFC 8737) on its own port, and orders the next one in time.
+//!
+//! What it keeps lies in one folder: the account, and the certificate with its key. Until there is a certificate the
+//! portal shows one that it has made itself.
+
+mod certificates;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use instant_acme::{
+    Account, AccountCredentials, AuthorizationStatus, ChallengeType, Identifier, LetsEncrypt,
+    NewAccount, NewOrder, OrderStatus, RetryPolicy,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use serde::Deserialize;
+use tokio::time::sleep;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tracing::{info, warn};
+
+use self::certificates::{Certificates, PROTOCOL, answer_to, own};
+use crate::tls::{TlsError, certified, shown_by};
+
+/// How long is waited after an order that failed: Let's Encrypt takes five failed validations of a name in an hour.
+const AGAIN: Duration = Duration::from_secs(15 * 60);
+
+/// The longest wait: the clock of the machine may be set meanwhile.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// How long the authority may take to validate and to sign; a guess: mostly it takes seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Names in one order at most: that many Let's Encrypt takes.
+const MOST_NAMES: usize = 100;
+
+const ACCOUNT: &str = "account.json";
+const CERTIFICATE: &str = "certificate.pem";
+
+/// The table `[acme]` of the configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AcmeSection {
+    /// The names of the portal, as browsers have them.
+    pub(crate) names: Vec<String>,
+    /// Whom the authority tells of trouble: `mailto:…`.
+    #[serde(default)]
+    pub(crate) contact: Option<String>,
+    /// The operator has agreed to the terms of the authority.
+    #[serde(default)]
+    pub(crate) agree: bool,
+    /// Where the authority's interface begins.
+    #[serde(default = "lets_encrypt")]
+    pub(crate) directory: String,
+    /// The certificate that its interface is known by, where the system does not trust it; in PEM form.
+    #[serde(default)]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+fn lets_encrypt() -> String {
+    LetsEncrypt::Production.url().to_owned()
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AcmeError {
+    /// The table is wrong.
+    #[error("[acme]: {0}")]
+    Section(&'static str),
+    /// What is kept can't be read or written.
+    #[error("{}: {why}", path.display())]
+    Kept { path: PathBuf, why: String },
+    /// The authority says no, or can't be reached.
+    #[error("the authority: {0}")]
+    Authority(#[from] instant_acme::Error),
+    /// It does not validate the name.
+    #[error("the authority does not validate {0}: does its port 443 lead to this portal?")]
+    Invalid(String),
+    /// It does not offer what we can.
+    #[error("the authority offers no TLS-ALPN-01 for {0}")]
+    NoChallenge(String),
+    /// A key or a certificate can't be made.
+    #[error("no key or certificate can be made: {0}")]
+    Make(#[from] rcgen::Error),
+    /// What it gave is no certificate of this key.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+}
+
+impl AcmeSection {
+    /// What is wrong with it.
+    ///
+    /// # Errors
+    /// One line that says what to do.
+    pub(crate) fn check(&self) -> Result<(), AcmeError> {
+        let plain = |name: &String| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+            !name.is_empty() && name.len() <= 253 && name.chars().all(known)
+        };
+        if self.names.is_empty() || self.names.len() > MOST_NAMES || !self.names.iter().all(plain) {
+            let why = "names must be 1 to 100 names of this portal, as in [\"play.example.org\"]";
+            return Err(AcmeError::Section(why));
+        }
+        if !self.agree {
+            let why = "read the authority's terms of service, and say agree = true";
+            return Err(AcmeError::Section(why));
+        }
+        Ok(())
+    }
+}
+
+/// The certificate, and how the next one is had.
+pub(crate) struct Acme {
+    section: AcmeSection,
+    folder: PathBuf,
+    certificates: Arc<Certificates>,
+    /// When the next one is ordered.
+    due: SystemTime,
+}
+
+impl Acme {
+    /// What the folder keeps, or a certificate of our own until there is another.
+    ///
+    /// # Errors
+    /// The table is wrong, or the folder can't be used.
+    pub(crate) fn open(section: AcmeSection, folder: PathBuf) -> Result<Acme, AcmeError> {
+        section.check()?;
+        let kept = |why: io::Error| AcmeError::Kept {
+            path: folder.clone(),
+            why: why.to_string(),
+        };
+        (DirBuilder::new().recursive(true).mode(0o700))
+            .create(&folder)
+            .map_err(kept)?;
+        let file = folder.join(CERTIFICATE);
+        let (first, due) = match file.exists() {
+            true => {
+                let found = certified(&file, &file)?;
+                let due = due(&found).unwrap_or(UNIX_EPOCH);
+                (found, due)
+            }
+            false => (own(&section.names)?, UNIX_EPOCH),
+        };
+        Ok(Acme {
+            section,
+            certificates: Arc::new(Certificates::new(first)),
+            folder,
+            due,
+        })
+    }
+
+    /// What connections are taken with.
+    ///
+    /// # Errors
+    /// TLS can't be set up.
+    pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, AcmeError> {
+        let resolver = Arc::clone(&self.certificates);
+        Ok(shown_by(resolver, &[PROTOCOL])?)
+    }
+
+    /// Orders certificates in time, for as long as it is polled.
+    pub(crate) async fn keep(mut self) {
+        loop {
+            let wait = self.due.duration_since(SystemTime::now());
+            if let Ok(wait) = wait {
+                sleep(wait.min(LONGEST)).await;
+                continue;
+            }
+            match self.obtain().await {
+                Ok(due) => {
+                    info!(names = ?self.section.names, "a new certificate is shown");
+                    self.due = due;
+                }
+                Err(why) => {
+                    let minutes = AGAIN.as_secs() / 60;
+                    warn!("no new certificate, next attempt in {minutes} min: {why}");
+                    self.due = SystemTime::now() + AGAIN;
+                }
+            }
+            self.certificates.forget_answers();
+        }
+    }
+
+    /// Orders one, shows it, and says when the next is due.
+    async fn obtain(&self) -> Result<SystemTime, AcmeError> {
+        let policy = RetryPolicy::default().timeout(PATIENCE);
+        let names = self.section.names.iter();
+        let names: Vec<Identifier> = names.cloned().map(Identifier::Dns).collect();
+        let account = self.account().await?;
+        let mut order = account.new_order(&NewOrder::new(&names)).await?;
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization = authorization?;
+            let name = authorization.identifier().to_string();
+            match authorization.status {
+                AuthorizationStatus::Valid => continue,
+                AuthorizationStatus::Pending => {}
+                _ => return Err(AcmeError::Invalid(name)),
+            }
+            let Some(mut challenge) = authorization.challenge(ChallengeType::TlsAlpn01) else {
+                return Err(AcmeError::NoChallenge(name));
+            };
+            let digest = challenge.key_authorization().digest();
+            let answer = answer_to(&name, digest.as_ref())?;
+            self.certificates.answer(name, answer);
+            challenge.set_ready().await?;
+        }
+        if order.poll_ready(&policy).await? != OrderStatus::Ready {
+            return Err(AcmeError::Invalid(self.section.names.join(", ")));
+        }
+        let pair = KeyPair::generate()?;
+        let mut wanted = CertificateParams::new(self.section.names.clone())?;
+        wanted.distinguished_name = DistinguishedName::new();
+        let request = wanted.serialize_request(&pair)?;
+        order.finalize_csr(request.der()).await?;
+        let chain = order.poll_certificate(&policy).await?;
+        let file = self.folder.join(CERTIFICATE);
+        write(&file, &format!("{chain}{}", pair.serialize_pem()))?;
+        let key = certified(&file, &file)?;
+        let due = due(&key).unwrap_or(SystemTime::now() + LONGEST);
+        self.certificates.show(key);
+        Ok(due)
+    }
+
+    /// The account that the folder keeps, or a new one.
+    async fn account(&self) -> Result<Account, AcmeError> {
+        let builder = || match &self.section.ca {
+            Some(ca) => Account::builder_with_root(ca),
+            None => Account::builder(),
+        };
+        let file = self.folder.join(ACCOUNT);
+        let kept = |why: String| AcmeError::Kept {
+            path: file.clone(),
+            why,
+        };
+        match fs::read_to_string(&file) {
+            Ok(text) => {
+                let credentials: AccountCredentials =
+                    serde_json::from_str(&text).map_err(|why| {
+                        kept(format!(
+                            "it is no account of an authority: {why}; remove it"
+                        ))
+                    })?;
+                return Ok(builder()?.from_credentials(credentials).await?);
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(why) => return Err(kept(why.to_string())),
+        }
+        let contact: Vec<&str> = self.section.contact.iter().map(String::as_str).collect();
+        let wanted = NewAccount {
+            contact: &contact,
+            terms_of_service_agreed: self.section.agree,
+            only_return_existing: false,
+        };
+        let directory = self.section.directory.clone();
+        let (account, credentials) = builder()?.create(&wanted, directory, None).await?;
+        let text = serde_json::to_string(&credentials).map_err(|why| kept(why.to_string()))?;
+        write(&file, &text)?;
+        Ok(account)
+    }
+}
+
+/// When the next certificate is ordered: after two thirds of this one's time, as Let's Encrypt recommends.
+fn due(of: &CertifiedKey) -> Option<SystemTime> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(of.cert.first()?).ok()?;
+    let validity = certificate.validity();
+    let from = u64::try_from(validity.not_before.timestamp()).ok()?;
+    let to = u64::try_from(validity.not_after.timestamp()).ok()?;
+    let seconds = to.checked_sub(from)? / 3 * 2;
+    UNIX_EPOCH.checked_add(Duration::from_secs(from.checked_add(seconds)?))
+}
+
+/// Writes a file that only this user may read, whole or not at all.
+fn write(file: &Path, text: &str) -> Result<(), AcmeError> {
+    let begun = file.with_extension("new");
+    let written = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut to = options.open(&begun)?;
+        to.write_all(text.as_bytes())?;
+        to.sync_all()?;
+        fs::rename(&begun, file)
+    };
+    written().map_err(|why| AcmeError::Kept {
+        path: file.to_owned(),
+        why: why.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_table_without_names_or_agreement_is_refused() {
+        let section = |text: &str| toml::from_str::<AcmeSection>(text).unwrap();
+        let good = section("names = [\"play.example.org\"]\nagree = true");
+        good.check().unwrap();
+        assert!(good.directory.starts_with("https://acme-v02"));
+        for wrong in [
+            "names = []\nagree = true",
+            "names = [\"*.example.org\"]\nagree = true",
+            "names = [\"a b\"]\nagree = true",
+        ] {
+            let refused = section(wrong).check().unwrap_err().to_string();
+            assert!(refused.contains("names"), "{refused}");
+        }
+        let refused = section("names = [\"a\"]").check().unwrap_err().to_string();
+        assert!(refused.contains("agree = true"), "{refused}");
+    }
+
+    #[test]
+    fn the_next_one_is_due_after_two_thirds() {
+        let pair = KeyPair::generate().unwrap();
+        let mut wanted = CertificateParams::new(["a".to_owned()]).unwrap();
+        wanted.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        wanted.not_after = rcgen::date_time_ymd(2026, 4, 1);
+        let made = wanted.self_signed(&pair).unwrap();
+        let folder = std::env::temp_dir().join(format!("openuvr-acme-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(CERTIFICATE);
+        write(&file, &format!("{}{}", made.pem(), pair.serialize_pem())).unwrap();
+        let kept = certified(&file, &file).unwrap();
+        // 90 days from 1767225600 (2026-01-01): 60 of them.
+        let due = due(&kept).unwrap().duration_since(UNIX_EPOCH).unwrap();
+        assert_eq!(due.as_secs(), 1_767_225_600 + 60 * 86_400);
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        // A portal that starts anew shows it.
+        let section = AcmeSection {
+            names: vec!["a".to_owned()],
+            contact: None,
+            agree: true,
+            directory: String::new(),
+            ca: None,
+        };
+        let again = Acme::open(section, folder.clone()).unwrap();
+        assert_eq!(again.due.duration_since(UNIX_EPOCH).unwrap(), due);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

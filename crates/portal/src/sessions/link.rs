@@ -1,0 +1,228 @@
+//! How the portal reaches a session: through a Unix socket on this machine, or by TLS with the one certificate whose
+//! hash the session has said to its launcher. What a session answers is not trusted: each step has a limit in time, and
+//! a head of an answer one in bytes.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime as TlsTime};
+use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
+
+use crate::launch::{Endpoint, SessionId, Way};
+
+/// How long a session may take to be reached and to answer; a guess.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer's head at most: that of a session has 200.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// What a session's socket is called in its folder (`crates/cli/src/session/folder.rs`).
+const SOCKET: &str = "portal";
+
+/// Why a session can't be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("it does not answer: {0}")]
+pub(crate) struct Unreachable(String);
+
+impl Unreachable {
+    /// For this reason.
+    pub(super) fn because(why: impl std::fmt::Display) -> Unreachable {
+        Unreachable(why.to_string())
+    }
+}
+
+/// A connection to a session.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Asks a session, and gives the head of its answer. The connection ends with the answer, or with what it was upgraded to.
+///
+/// # Errors
+/// It can't be reached, is another than it has said, or does not answer in time.
+pub(super) async fn ask(
+    session: SessionId,
+    at: &Endpoint,
+    request: Request<String>,
+) -> Result<Response<Incoming>, Unreachable> {
+    let asked = async {
+        let stream = connect(session, at).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
+            .max_buf_size(MAX_HEAD)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(Unreachable::because)?;
+        tokio::spawn(connection.with_upgrades());
+        sender
+            .send_request(request)
+            .await
+            .map_err(Unreachable::because)
+    };
+    match timeout(PATIENCE, asked).await {
+        Ok(answered) => answered,
+        Err(_) => {
+            let seconds = PATIENCE.as_secs();
+            Err(Unreachable::because(format!("not within {seconds} s")))
+        }
+    }
+}
+
+async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, Unreachable> {
+    match at.way() {
+        Some(Way::Socket(path)) => {
+            is_of(path, session)?;
+            let stream = UnixStream::connect(path)
+                .await
+                .map_err(Unreachable::because)?;
+            Ok(Box::new(stream))
+        }
+        Some(Way::Https(authority)) => {
+            let address: SocketAddr = (authority.parse())
+                .map_err(|_| Unreachable::because("its address has no number"))?;
+            let stream = TcpStream::connect(address)
+                .await
+                .map_err(Unreachable::because)?;
+            let name = ServerName::from(address.ip());
+            let connector = connector(&at.fingerprint).map_err(Unreachable::because)?;
+            let stream = connector
+                .connect(name, stream)
+                .await
+                .map_err(Unreachable::because)?;
+            Ok(Box::new(stream))
+        }
+        None => Err(Unreachable::because("it has said no address")),
+    }
+}
+
+/// Whether this is the socket of that session: the portal asks no other program because a session says so.
+fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
+    let of_another = || Unreachable::because(format!("{} is no socket of it", socket.display()));
+    let folder = socket.parent().ok_or_else(of_another)?;
+    let named = format!("ouvr-{}", session.to_string().replace('-', ""));
+    if socket.file_name() != Some(SOCKET.as_ref()) || folder.file_name() != Some(named.as_ref()) {
+        return Err(of_another());
+    }
+    let about = fs::symlink_metadata(folder).map_err(Unreachable::because)?;
+    let ours = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+    match ours && about.mode() & 0o022 == 0 {
+        true => Ok(()),
+        false => Err(Unreachable::because(format!(
+            "{} is not this user's folder alone",
+            folder.display()
+        ))),
+    }
+}
+
+fn connector(fingerprint: &str) -> Result<TlsConnector, rustls::Error> {
+    let provider = Arc::new(default_provider());
+    let verifier = Pinned {
+        fingerprint: fingerprint.to_owned(),
+        provider: Arc::clone(&provider),
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Takes the one certificate whose hash the session has said to its launcher. Nobody else vouches for it.
+#[derive(Debug)]
+struct Pinned {
+    fingerprint: String,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: TlsTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let hash = digest::digest(&digest::SHA256, certificate);
+        let pairs: Vec<String> = hash
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        match pairs.join(":").eq_ignore_ascii_case(&self.fingerprint) {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(rustls::Error::General(
+                "it has another certificate than the session has said".to_owned(),
+            )),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_a_sessions_own_socket_is_asked() {
+        let session = SessionId::random();
+        let name = format!("ouvr-{}", session.to_string().replace('-', ""));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).unwrap();
+        let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o700);
+        is_of(&folder.join("portal"), session).unwrap();
+        is_of(&folder.join("portal"), SessionId::random()).unwrap_err();
+        is_of(&folder.join("other"), session).unwrap_err();
+        is_of(Path::new("/run/docker.sock"), session).unwrap_err();
+        mode(0o722);
+        is_of(&folder.join("portal"), session).unwrap_err();
+        fs::remove_dir(&folder).unwrap();
+        is_of(&folder.join("portal"), session).unwrap_err();
+    }
+}

@@ -1,0 +1,89 @@
+//! The certificate that the portal shows: the files of the configuration, or whatever a resolver names at the time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::ResolvesServerCert;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+/// The protocol by name of RFC 7301.
+const HTTP: &[u8] = b"http/1.1";
+
+/// The certificate's files.
+pub(crate) struct TlsFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsError {
+    /// A file of the certificate holds something else.
+    #[error("{}: {what}", path.display())]
+    File { path: PathBuf, what: String },
+    /// Certificate and key don't fit.
+    #[error("certificate and key can't be used: {0}")]
+    Unfit(#[from] rustls::Error),
+}
+
+impl TlsFiles {
+    /// What connections are taken with.
+    ///
+    /// # Errors
+    /// One line, with the file.
+    pub(crate) fn open(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let key = certified(&self.certificate, &self.key)?;
+        shown_by(Arc::new(SingleCertAndKey::from(key)), &[])
+    }
+}
+
+/// A chain and its key, from files in PEM form that may be one.
+///
+/// # Errors
+/// One line, with the file.
+pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let wrong = |path: &Path, what: String| TlsError::File {
+        path: path.to_owned(),
+        what,
+    };
+    let read = |path: &Path| std::fs::read(path).map_err(|why| wrong(path, why.to_string()));
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
+    let chain = chain.map_err(|e| {
+        wrong(
+            certificate,
+            format!("it is no certificate in PEM form: {e}"),
+        )
+    })?;
+    if chain.is_empty() {
+        return Err(wrong(
+            certificate,
+            "it holds no certificate in PEM form".to_owned(),
+        ));
+    }
+    let private = PrivateKeyDer::from_pem_slice(&read(key)?)
+        .map_err(|e| wrong(key, format!("it holds no private key in PEM form: {e}")))?;
+    Ok(CertifiedKey::from_der(chain, private, &default_provider())?)
+}
+
+/// What connections are taken with whose certificate `resolver` names; it answers `more` protocols beside HTTP.
+///
+/// # Errors
+/// TLS can't be set up.
+pub(crate) fn shown_by(
+    resolver: Arc<dyn ResolvesServerCert>,
+    more: &[&[u8]],
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(resolver);
+    if !more.is_empty() {
+        let all = std::iter::once(&HTTP).chain(more);
+        config.alpn_protocols = all.map(|protocol| protocol.to_vec()).collect();
+    }
+    Ok(Arc::new(config))
+}

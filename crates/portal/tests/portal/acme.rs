@@ -1,0 +1,121 @@
+//! The portal's certificate, ordered of an authority that speaks ACME: pebble, which validates as a public one does.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use super::support::{Place, wait};
+
+/// Seconds that pebble's certificates are good for: the next one is ordered after two thirds.
+const VALID: u32 = 30;
+
+/// The authority, ended with the test.
+struct Authority {
+    child: Child,
+    port: u16,
+}
+
+impl Authority {
+    /// One that validates names at this port of them. `None`, said aloud: it is not installed.
+    #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+    fn start(place: &Place, tls_port: u16) -> Option<Authority> {
+        if Command::new("pebble").arg("-h").output().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "there is no pebble");
+            eprintln!("skipped: install pebble for it, or run ./dev test-portal");
+            return None;
+        }
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        place.write("authority.pem", &made.cert.pem());
+        place.write("authority.key", &made.signing_key.serialize_pem());
+        let (port, management) = (free_port(), free_port());
+        // Newer versions read the profile, older ones the line before it.
+        let config = format!(
+            r#"{{"pebble": {{
+                "listenAddress": "127.0.0.1:{port}", "managementListenAddress": "127.0.0.1:{management}",
+                "certificate": "authority.pem", "privateKey": "authority.key",
+                "httpPort": 1, "tlsPort": {tls_port}, "ocspResponderURL": "",
+                "externalAccountBindingRequired": false, "retryAfter": {{"authz": 1, "order": 1}},
+                "certificateValidityPeriod": {VALID},
+                "profiles": {{"default": {{"description": "short", "validityPeriod": {VALID}}}}}
+            }}}}"#
+        );
+        place.write("authority.json", &config);
+        let log = fs::File::create(place.path("authority.log")).unwrap();
+        let child = Command::new("pebble")
+            .args(["-config", "authority.json"])
+            .current_dir(&place.folder)
+            .env("PEBBLE_VA_NOSLEEP", "1")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let authority = Authority { child, port };
+        wait("the authority answers", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Some(authority)
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Issuer and serial number of the certificate that is shown there.
+fn shown(port: u16) -> String {
+    let script = format!(
+        "openssl s_client -connect 127.0.0.1:{port} -servername localhost </dev/null 2>/dev/null \
+         | openssl x509 -noout -issuer -serial"
+    );
+    let said = Command::new("sh").args(["-c", &script]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: an authority for certificates, and half a minute"]
+fn a_certificate_is_ordered_kept_and_renewed() {
+    let place = Place::new();
+    let port = free_port();
+    let Some(authority) = Authority::start(&place, port) else {
+        return;
+    };
+    let config = format!(
+        "data = \"data\"\n[acme]\nnames = [\"localhost\"]\nagree = true\nca = \"authority.pem\"\n\
+         directory = \"https://localhost:{}/dir\"\n",
+        authority.port
+    );
+    place.write("portal.toml", &config);
+    // The name may mean either family.
+    let at = format!("[::]:{port}");
+    let portal = place.start_at(&at);
+    assert_eq!(portal.scheme, "https");
+    let mut first = String::new();
+    wait("a certificate of the authority", || {
+        first = shown(port);
+        first.to_lowercase().contains("pebble")
+    });
+    let mut second = String::new();
+    wait("the next certificate", || {
+        second = shown(port);
+        second.to_lowercase().contains("pebble") && second != first
+    });
+    // While the authority is gone, a portal that starts shows what it has kept.
+    drop(authority);
+    portal.kill();
+    let _portal = place.start_at(&at);
+    let again = shown(port);
+    assert!(again.to_lowercase().contains("pebble"), "{again}");
+    wait("the log says why there is no new one", || {
+        let log = fs::read_to_string(place.path("log")).unwrap_or_default();
+        log.contains("no new certificate, next attempt in 15 min")
+    });
+}
