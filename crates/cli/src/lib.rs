@@ -110,8 +110,8 @@ fn program() -> ExitCode {
 /// The exit code of a program that ends with this error: 2 if its words or settings are wrong, 1 otherwise.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    let refused = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<Refused>();
-    match error.chain().filter_map(refused).any(Refused::is_usage) {
+    let mut refused = error.chain().filter_map(|cause| cause.downcast_ref());
+    match refused.any(Refused::is_usage) {
         true => usage::WRONG,
         false => usage::exit_code(error),
     }
