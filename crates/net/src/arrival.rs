@@ -8,7 +8,8 @@
 //! it needs a privilege.
 
 use openuvr_proto::time::Instant;
-use rustix::time::{ClockId, clock_gettime};
+
+use crate::sys::clock::Clock;
 
 /// A stamp of the wall clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +47,9 @@ impl Clocks {
             wall: 0,
         };
         for _ in 0..TRIES {
-            let before = nanos(ClockId::Monotonic);
-            clocks.wall = nanos(ClockId::Realtime);
-            clocks.monotonic = nanos(ClockId::Monotonic);
+            let before = nanos(Clock::Monotonic);
+            clocks.wall = nanos(Clock::Wall);
+            clocks.monotonic = nanos(Clock::Monotonic);
             if clocks.monotonic - before < APART {
                 break;
             }
@@ -65,9 +66,9 @@ impl Clocks {
     }
 }
 
-fn nanos(clock: ClockId) -> i64 {
-    let at = clock_gettime(clock);
-    WallStamp::new(at.tv_sec, at.tv_nsec).0
+fn nanos(clock: Clock) -> i64 {
+    let (seconds, nanoseconds) = clock.read();
+    WallStamp::new(seconds, nanoseconds).0
 }
 
 /// Sends twice, reads late, and panics unless each datagram bears the time of its sending.

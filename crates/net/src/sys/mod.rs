@@ -2,6 +2,7 @@
 //! decided by the transports.
 #![allow(unsafe_code)]
 
+pub(crate) mod clock;
 pub(crate) mod event;
 pub(crate) mod fork;
 pub(crate) mod interfaces;
