@@ -312,7 +312,8 @@ impl Process {
                         line => said.extend(line),
                     }
                 }
-                Err(Errno::INTR) => {}
+                // Told once where it ended with our words unread; its own come after that.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(Errno::AGAIN) => return !ended,
                 Err(_) => return false,
             }

@@ -66,6 +66,18 @@ fn one_process_streams_and_the_next_follows_it() {
 }
 
 #[test]
+fn last_words_are_heard_of_one_that_read_nothing() {
+    let mut socket = Socket::open(&order()).unwrap();
+    let process = process(&socket);
+    assert_eq!(socket.lines(Duration::ZERO), []);
+    let line = Line::Trouble("a".to_owned());
+    say(&process, &line);
+    drop(process);
+    assert_eq!(socket.lines(Duration::ZERO), [line]);
+    assert!(!socket.is_busy());
+}
+
+#[test]
 fn who_stands_in_ends_when_the_application_shows_a_picture() {
     let mut socket = Socket::open(&order()).unwrap();
     // All ends of this test are in one process: the first of them stands in.

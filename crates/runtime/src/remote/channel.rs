@@ -146,7 +146,8 @@ impl Channel {
             match recv(&self.socket, room, RecvFlags::TRUNC) {
                 Ok((_, length)) if length > datagram.len() => return None,
                 Ok(_) => {}
-                Err(Errno::INTR) => continue,
+                // The latter once where the other end went with words of ours unread; its own come after that.
+                Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(_) => return None,
             }
             let (more, piece) = datagram.split_first()?;
