@@ -1,6 +1,6 @@
 //! What a host says of each frame of each subscriber, kept while a test does something else.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -19,6 +19,8 @@ pub(super) struct Ledger {
     /// How each frame ended, as often as the host said so.
     pub(super) records: HashMap<SubscriberId, BTreeMap<u32, Vec<Outcome>>>,
     pub(super) encoders_opened: usize,
+    /// Those that came for a description of the stream alone, and leave again.
+    asked: HashSet<SubscriberId>,
     /// What is not to be: somebody left, a notice was lost, an encoder was closed.
     pub(super) wrong: Vec<String>,
 }
@@ -26,6 +28,15 @@ pub(super) struct Ledger {
 impl Ledger {
     fn note(&mut self, notice: Notice) {
         match notice {
+            Notice::Subscribed {
+                subscriber,
+                software,
+                ..
+            } if software == "the description of the stream" => {
+                self.asked.insert(subscriber);
+            }
+            Notice::Ended(subscriber, _) if self.asked.contains(&subscriber) => {}
+            Notice::Record(record) if self.asked.contains(&record.subscriber) => {}
             Notice::Subscribed {
                 subscriber,
                 role,
