@@ -18,6 +18,9 @@ export interface Shown {
   bytes: number;
 }
 
+/** What is known of a picture that was handed over. */
+export type Handed = Pick<VideoFrameCallbackMetadata, "rtpTimestamp" | "receiveTime" | "presentationTime">;
+
 export interface Clock {
   /** Host minus page, in milliseconds; undefined before it is known. */
   offset(): number | undefined;
@@ -65,7 +68,7 @@ export class Frames {
   }
 
   /** The browser has handed over a picture. */
-  presented(meta: VideoFrameCallbackMetadata) {
+  presented(meta: Handed) {
     const left = meta.rtpTimestamp === undefined ? undefined : this.left.get(meta.rtpTimestamp);
     if (left === undefined) return;
     const before = this.open.filter((other) => ((other.frame - left.frame) | 0) < 0);

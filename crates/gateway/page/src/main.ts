@@ -4,6 +4,7 @@ import { offerChords } from "./chords";
 import { Clipboard } from "./clipboard";
 import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
+import { Drawing } from "./drawing";
 import { Figures } from "./figures";
 import { Frames } from "./frames";
 import { Input } from "./input";
@@ -90,6 +91,7 @@ const reality = new Reality(
   (["left", "right"] as const).find((eye) => eye === query.get("view")) ?? "both",
 );
 let frames = newFrames();
+const drawing = Drawing.of(query.get("draw"), video, (drawn) => frames.presented(drawn));
 
 function newOutbox() {
   return new Outbox(() => pads.forget());
@@ -137,6 +139,7 @@ function connect() {
       },
       video(track) {
         video.srcObject = new MediaStream([track]);
+        void drawing?.take(track);
         void video.play().catch(() => undefined);
       },
       sound: (track) => sound.take(track),
@@ -304,7 +307,7 @@ async function beginOnce(pin: string) {
 function onPicture(_: number, meta: VideoFrameCallbackMetadata) {
   // One may still come when the connection is over.
   if (link) notice.hide();
-  frames.presented(meta);
+  if (!drawing) frames.presented(meta);
   reality.picture(meta);
   video.requestVideoFrameCallback(onPicture);
 }
