@@ -1,21 +1,24 @@
-//! A Chromium without a window that shows a host's page, and what it says of the pictures.
+//! A Chromium that shows a host's page, usually without a window, and what it says of the pictures.
 
 pub(crate) mod protocol;
+mod trace;
 mod watch;
 
 use std::path::Path;
-use std::process::ChildStdin;
+use std::process::{ChildStdin, Command};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use openuvr_proto::time::Instant;
+use openuvr_proto::units::Size;
 use openuvr_runtime::clock;
 use serde_json::{Value, json};
 
 use self::protocol::DevTools;
 pub(crate) use self::protocol::{Tab, program, version};
+pub(crate) use self::trace::Slices;
 pub(crate) use self::watch::{Decoded, Handed, Statistics, Watched};
 use crate::child::Child;
 
@@ -24,6 +27,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is to be installed where there is none.
 pub(crate) const PACKAGE: &str = "chromium";
+
+/// In place of a sound server.
+const SILENT: &str = "unix:/nonexistent";
 
 /// A running browser. It ends when dropped.
 pub(crate) struct Browser {
@@ -37,8 +43,8 @@ pub(crate) struct Page<'a> {
     /// The host's address, as it says it.
     pub(crate) url: &'a str,
     pub(crate) pin: &'a str,
-    /// Whether it only watches.
-    pub(crate) watch: bool,
+    /// What stands behind it, such as `?role=watch`.
+    pub(crate) query: &'a str,
     /// The UDP port of an emulated link, which carries the media in place of the host's own.
     pub(crate) link: Option<u16>,
 }
@@ -51,16 +57,41 @@ impl Browser {
         folder: &Path,
         sound: Option<(&str, &str)>,
     ) -> Result<Browser> {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("can't make the directory {}", folder.display()))?;
         let mut command = protocol::command(program, folder);
         match sound {
             Some((server, sink)) => {
                 command.env("PULSE_SERVER", server).env("PULSE_SINK", sink);
             }
-            None => _ = command.env("PULSE_SERVER", "unix:/nonexistent"),
+            None => _ = command.env("PULSE_SERVER", SILENT),
         }
-        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        command.env_remove("DISPLAY");
+        Browser::spawn(command, folder)
+    }
+
+    /// The same without sound, and with a window that fills `display`, which is of this `size` and has no window manager;
+    /// `more` are further words of its command line.
+    pub(crate) fn start_shown(
+        program: &str,
+        folder: &Path,
+        display: &str,
+        size: Size,
+        more: &str,
+    ) -> Result<Browser> {
+        // A window as large as the display Chromium 156 makes smaller by a pixel, and the picture with it.
+        let (width, height) = (size.width + 1, size.height + 1);
+        let more = format!("--kiosk --window-position=0,0 --window-size={width},{height} {more}");
+        let mut command = protocol::command_with(program, folder, &more);
+        command
+            .env("DISPLAY", display)
+            .env("LANG", "C.UTF-8")
+            .env("PULSE_SERVER", SILENT);
+        Browser::spawn(command, folder)
+    }
+
+    fn spawn(mut command: Command, folder: &Path) -> Result<Browser> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make the directory {}", folder.display()))?;
+        command.env_remove("WAYLAND_DISPLAY");
         let mut process = Child::start_piped("browser", command, &folder.join("sh.log"))?;
         let commands = process.stdin().context("the browser reads nothing")?;
         let answers = process.stdout().context("the browser says nothing")?;
@@ -80,9 +111,18 @@ impl Browser {
         self.process.check()
     }
 
+    /// An empty page.
+    pub(crate) fn blank(&mut self) -> Result<Tab> {
+        let tab = self.tools.open("about:blank").map_err(|e| anyhow!(e))?;
+        let counted = self
+            .tools
+            .call(Some(&tab), "Performance.enable", &json!({}));
+        counted.map(|_| tab).map_err(|e| anyhow!(e))
+    }
+
     /// Opens the page, pairs, and waits for the first picture.
     pub(crate) fn show(&mut self, page: Page<'_>) -> Result<Tab> {
-        let tab = self.tools.open("about:blank").map_err(|e| anyhow!(e))?;
+        let tab = self.blank()?;
         let link = page.link.map_or("null".to_owned(), |port| port.to_string());
         let script = format!(
             "globalThis.mediaLink = {link};\n{}\n{}",
@@ -94,11 +134,9 @@ impl Browser {
             done.map_err(|e| anyhow!(e))
         };
         call("Page.enable", &json!({}))?;
-        call("Performance.enable", &json!({}))?;
         let source = json!({ "source": script });
         call("Page.addScriptToEvaluateOnNewDocument", &source)?;
-        let query = if page.watch { "?role=watch" } else { "" };
-        let url = format!("{}{query}", page.url);
+        let url = format!("{}{}", page.url, page.query);
         call("Page.navigate", &json!({ "url": url }))?;
         let shown = self.tools.log_in(&tab, page.pin);
         shown.map_err(|e| anyhow!("the page shows no picture: {e}"))?;
@@ -174,6 +212,16 @@ impl Browser {
             "the page's clock is not this machine's: its {now:?} is not behind {before:?}"
         );
         Ok(began)
+    }
+
+    /// Begins to trace itself.
+    pub(crate) fn begin_trace(&mut self) -> Result<()> {
+        trace::begin(&mut self.tools).map_err(|e| anyhow!(e))
+    }
+
+    /// What it has traced since.
+    pub(crate) fn end_trace(&mut self) -> Result<Slices> {
+        trace::end(&mut self.tools).map_err(|e| anyhow!(e))
     }
 
     /// Begins to look at the pictures.

@@ -179,6 +179,20 @@ impl<W: Write> DevTools<W> {
         }
     }
 
+    /// Waits for the next event with this name, and what it says.
+    #[allow(dead_code, reason = "only the benches wait for events")]
+    pub(crate) fn event(&mut self, name: &str) -> Result<Value, String> {
+        let until = Instant::now() + self.timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.messages.recv_timeout(left);
+            let message = message.map_err(|error| format!("no {name} came: {error}"))?;
+            if message["method"] == name {
+                return Ok(message["params"].clone());
+            }
+        }
+    }
+
     /// The value of a script's last expression; of a promise what it brings.
     pub(crate) fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
         let params = json!({

@@ -82,7 +82,7 @@ pub(super) fn run(
     let tab = browser.show(Page {
         url: &url,
         pin: &host.pin,
-        watch: false,
+        query: "",
         link: None,
     })?;
     browser.until_it_plays(&tab)?;

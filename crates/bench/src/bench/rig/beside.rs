@@ -98,7 +98,7 @@ impl Watching {
             browser.show(Page {
                 url: &url,
                 pin: &pair.pin,
-                watch: true,
+                query: "?role=watch",
                 link: None,
             })?;
             watching.browser = Some(browser);

@@ -94,7 +94,7 @@ impl Rig<'_> {
         let tab = browser.show(Page {
             url: &url,
             pin: &host.pin,
-            watch: false,
+            query: "",
             link: link.as_ref().map(|link| link.listens.port()),
         })?;
         browser.until_it_plays(&tab)?;
