@@ -77,6 +77,16 @@ pub(super) const STEPS: [(&str, &str); 12] = [
     ("Submitted", "visible"),
 ];
 
+/// The steps of a frame to a browser's window. A page that draws pictures itself does not say when it had all of one.
+pub(super) const WINDOW_STEPS: [(&str, &str); 6] = [
+    ("drawn", "Captured"),
+    ("Captured", "LastSent"),
+    ("LastSent", "Recoverable"),
+    ("Recoverable", "Submitted"),
+    ("LastSent", "Submitted"),
+    ("Submitted", "visible"),
+];
+
 /// When an application of OpenXR begins a frame.
 const BEGUN: &str = "RenderBegun";
 
@@ -209,17 +219,36 @@ pub(super) fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'
         .filter_map(|row| Some((row.at("Submitted")?, row)))
         .collect();
     shown.sort_by_key(|(at, _)| *at);
-    let ns = |us: u64| i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000;
     sightings
         .iter()
         .map(|sighting| {
-            let seen = ns(sighting.seen_us) + NOTED_LATE_NS;
+            let seen = nanoseconds(sighting.seen_us) + NOTED_LATE_NS;
             let until = shown.partition_point(|(at, _)| *at <= seen);
             let (_, row) = shown[..until].last()?;
             // Else it is a picture from before the record began.
-            (row.at("Captured")? >= ns(sighting.drawn_us)).then_some(*row)
+            (row.at("Captured")? >= nanoseconds(sighting.drawn_us)).then_some(*row)
         })
         .collect()
+}
+
+/// The same by when each was captured: where a picture becomes visible after the next one was handed over, the one handed
+/// over last is not the one that is seen.
+pub(super) fn join_by_capture<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>> {
+    let captured = rows
+        .iter()
+        .filter_map(|row| Some((row.at("Captured")?, row)));
+    let mut captured: Vec<(i64, &Row)> = captured.collect();
+    captured.sort_by_key(|(at, _)| *at);
+    let of = |sighting: &Sighting| {
+        let drawn = nanoseconds(sighting.drawn_us);
+        let before = captured.partition_point(|(at, _)| *at < drawn);
+        captured.get(before).map(|(_, row)| *row)
+    };
+    sightings.iter().map(of).collect()
+}
+
+fn nanoseconds(us: u64) -> i64 {
+    i64::try_from(us).unwrap_or(i64::MAX / 1000) * 1000
 }
 
 /// How long each step took for the frames that were displayed whole.
@@ -332,6 +361,28 @@ mod tests {
             (first.from, first.to, first.ms.count, first.ms.max),
             ("drawn", "Captured", 2, 1.0)
         );
+    }
+
+    #[test]
+    fn a_picture_seen_after_the_next_was_handed_over_is_its_own() {
+        let text = [
+            HEADER.to_owned(),
+            row(8, "whole,,", 27_000, Some(31_000)),
+            row(7, "whole,,", 11_000, Some(15_000)),
+        ]
+        .join("\n");
+        let rows = parse(&text).unwrap();
+        let sightings = [
+            sighting(1, 10_000, 33_000),
+            sighting(2, 26_000, 49_000),
+            sighting(3, 42_000, 60_000),
+        ];
+        let joined = join_by_capture(&sightings, &rows);
+        let frames = Vec::from_iter(joined.iter().map(|row| row.map(|row| row.frame)));
+        assert_eq!(frames, [Some(7), Some(8), None]);
+        let steps = these_steps(&WINDOW_STEPS, &sightings, &joined);
+        let last = steps.last().unwrap();
+        assert_eq!((last.to, last.ms.min, last.ms.max), ("visible", 18.0, 18.0));
     }
 
     /// A frame of which all was at the client before the encoder's call had returned.

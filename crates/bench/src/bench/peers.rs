@@ -3,13 +3,14 @@
 //!
 //! What cannot be the same is told: the others poll the display, ours waits for damage, so the scene
 //! draws a little faster than they look and meets each phase; ours asks for real-time scheduling, so it is
-//! measured without as well; a TCP connection is not led through the emulated link.
+//! measured without as well; neither a TCP connection nor a browser is led through the emulated link.
 
 mod figures;
 mod page;
 pub(super) mod presence;
 mod print;
 pub(super) mod table;
+mod windows;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -24,22 +25,29 @@ use serde::Serialize;
 use self::figures::Figures;
 pub(super) use self::page::{CLAIMS, show};
 use self::table::{PEERS, Peer, Transport};
+use self::windows::{WINDOWS, Window};
 use super::case::Stream;
 use super::emulated::Emulated;
 use super::head::{Head, Report, keep};
-use super::rig::{Listens, Peered, Rig, Setup, Source, Streamed};
+use super::machine::QUIET;
+use super::rig::{Listens, Peered, Rig, Setup, Source, Streamed, Windowed};
 use super::turns::{Asked, Turns};
+use super::verdict::Verdict;
+use crate::chromium::{self, Slices};
 use crate::pair::{self, TemporaryDir};
 
 /// Measure our stream beside GStreamer's (RTP, WebRTC), ffmpeg's and TigerVNC's.
+///
+/// Ours is shown by our own client, and by our host's page in a window of Chromium; of that window there are
+/// further ways to be drawn, and the least that it takes, each measured where `--only` names it.
 ///
 /// The figures, for the same scene at the same size and bitrate, read from the pixels of the receiver's
 /// display: drawn to visible; different frames seen a second; how many of the pictures compared are intact
 /// (30 dB of luma PSNR or more), and the median PSNR; what crossed the loopback device in both directions;
 /// cores of sender and receiver; and, where keys reach the application, from a press to its effect. `loss`
-/// leads datagrams through an emulated link that takes 2 ms each way and loses 1 %; TCP is not led through
-/// it. A program that is not there is named with its package. Medians and ranges over repetitions that
-/// take turns.
+/// leads datagrams through an emulated link that takes 2 ms each way and loses 1 %; neither TCP nor a browser
+/// is led through it. A program that is not there is named with its package. Medians and ranges over
+/// repetitions that take turns.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -47,7 +55,7 @@ use crate::pair::{self, TemporaryDir};
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// What to measure, such as openuvr,webrtc (default: all)
+    /// What to measure, such as openuvr,webrtc (default: most)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
     /// What lies between sender and receiver
@@ -56,6 +64,14 @@ pub(crate) struct Args {
     /// Key presses in each run, where they reach the application
     #[arg(long, default_value_t = 15)]
     presses: u32,
+    /// More words of Chromium's command line: what no page can ask for
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    browser_args: String,
     /// Decides which datagrams are lost
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -107,6 +123,8 @@ enum Who {
     /// Ours, with more words for both ends.
     Ours(&'static [&'static str]),
     Other(&'static Peer),
+    /// Of a browser.
+    Window(&'static Window),
 }
 
 fn name(name: &str) -> Result<&'static str, String> {
@@ -118,7 +136,9 @@ fn name(name: &str) -> Result<&'static str, String> {
 
 fn names() -> impl Iterator<Item = &'static str> {
     let ours = OURS.iter().map(|(name, ..)| *name);
-    ours.chain(PEERS.iter().map(|peer| peer.name))
+    let others = PEERS.iter().map(|peer| peer.name);
+    let windows = WINDOWS.iter().map(|window| window.name);
+    ours.chain(others).chain(windows)
 }
 
 /// One program, over its repetitions.
@@ -127,8 +147,8 @@ struct Row {
     name: &'static str,
     what: &'static str,
     versions: Vec<String>,
-    /// Both command lines; display, port and size stand in braces.
-    commands: Vec<&'static str>,
+    /// Both command lines; display, port and size stand in braces. Of a browser only what is not usual.
+    commands: Vec<String>,
     takes_input: bool,
     /// What is to be installed first: it was not measured.
     skipped: Option<String>,
@@ -146,6 +166,8 @@ struct Row {
 #[derive(Debug)]
 struct Run {
     stream: Stream,
+    /// Of a browser.
+    slices: Slices,
     /// The p99 of the emulated link's own lateness, ms.
     link_late_ms: Option<f64>,
 }
@@ -200,7 +222,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
     let head = Head::new(&args.asked, turns, streams.map(|run| &run.stream));
+    let loud = (head.other_cores > QUIET).then_some("not quiet");
     let found = Found {
+        verdicts: windows::verdicts(&rows, loud),
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
     };
@@ -225,6 +249,7 @@ struct Found {
     report: Report<Row>,
     /// Key press to its effect on the scene's own display, ms.
     own_reaction_ms: Vec<f64>,
+    verdicts: Vec<Verdict>,
 }
 
 /// Those that were asked for, and whether they are there.
@@ -255,20 +280,43 @@ fn rows(args: &Args) -> Vec<Row> {
             } else {
                 Vec::new()
             },
-            commands: vec![peer.sender, peer.receiver],
+            commands: [peer.sender, peer.receiver].map(str::to_owned).to_vec(),
             takes_input: peer.takes_input,
             skipped: (!there).then(|| format!("install {}", missing.join(" "))),
             ..empty(peer.name, peer.what, Who::Other(peer))
         }
     });
-    let asked = |row: &Row| args.only.is_empty() || args.only.contains(&row.name);
-    ours.chain(others).filter(asked).collect()
+    let browser = chromium::program().and_then(chromium::version);
+    let windows = WINDOWS.iter().map(|window| Row {
+        versions: browser.iter().cloned().collect(),
+        commands: Vec::from_iter(Some(arguments(window, args)).filter(|all| !all.is_empty())),
+        takes_input: window.takes_input(),
+        skipped: browser
+            .is_none()
+            .then(|| format!("install {}", chromium::PACKAGE)),
+        ..empty(window.name, window.what, Who::Window(window))
+    });
+    let asked = |row: &Row| match row.who {
+        Who::Window(window) if window.by_name => args.only.contains(&row.name),
+        _ => args.only.is_empty() || args.only.contains(&row.name),
+    };
+    ours.chain(others).chain(windows).filter(asked).collect()
+}
+
+/// What a browser's command line has besides.
+fn arguments(window: &Window, args: &Args) -> String {
+    let both = format!("{} {}", window.arguments, args.browser_args);
+    both.trim().to_owned()
 }
 
 /// Whether the emulated link can carry it.
 fn goes_over(who: Who, link: Link) -> bool {
-    let tcp = matches!(who, Who::Other(peer) if peer.transport == Transport::Tcp);
-    link == Link::Direct || !tcp
+    let direct_alone = match who {
+        Who::Ours(_) => false,
+        Who::Other(peer) => peer.transport == Transport::Tcp,
+        Who::Window(_) => true,
+    };
+    link == Link::Direct || !direct_alone
 }
 
 /// What all measurements share.
@@ -286,14 +334,21 @@ impl Bench<'_> {
     fn once(&self, who: Who, link: Link) -> Result<Run> {
         let dir = TemporaryDir::new()?;
         let mut rig = Rig::start(self.setup, self.stop)?;
+        let mut slices = Slices::new();
         let (stream, link) = match who {
             Who::Ours(more) => self.ours(&mut rig, more, link, dir.path())?,
             Who::Other(peer) => self.other(&mut rig, peer, link, dir.path())?,
+            Who::Window(window) => {
+                let (stream, traced) = self.window(&mut rig, window, dir.path())?;
+                slices = traced;
+                (stream, None)
+            }
         };
         let report = link.map(Emulated::end).transpose()?;
         let late = report.and_then(|report| report.lateness.quantile(990));
         Ok(Run {
             stream,
+            slices,
             link_late_ms: late.map(|late| late.as_secs_f64() * 1e3),
         })
     }
@@ -407,6 +462,19 @@ impl Bench<'_> {
             dir,
         })?;
         Ok((stream, link))
+    }
+
+    fn window(&self, rig: &mut Rig<'_>, window: &Window, dir: &Path) -> Result<(Stream, Slices)> {
+        rig.window(&Windowed {
+            shows: window.shows,
+            browser: chromium::program().context("there is no browser any more")?,
+            arguments: &arguments(window, self.args),
+            fps: self.polled_fps(),
+            bitrate: &self.args.asked.bitrate,
+            seconds: self.seconds,
+            presses: self.presses,
+            dir,
+        })
     }
 
     /// Begins to carry datagrams to `to`.

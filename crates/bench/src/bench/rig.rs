@@ -8,6 +8,7 @@ mod browser;
 mod drawn;
 mod fidelity;
 mod peer;
+mod window;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(super) use self::browser::{Browsed, Browsing};
 use self::drawn::Drawn;
 use self::fidelity::Pictures;
 pub(super) use self::peer::{Listens, Peered};
+pub(super) use self::window::{Shows, Windowed};
 use super::case::{Case, Sample, Stream};
 use super::emulated::Emulated;
 use super::floor::Copier;
@@ -231,7 +233,8 @@ impl<'a> Rig<'a> {
         let copier = Copier::start_as(self.near.name(), self.far.name(), sched)?;
         let reader = Reader::start_as(self.far.name(), sched)?;
         let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
-        let case = self.measure(&reader, &[], seconds, any, &mut || Ok(()))?;
+        let source = self.near.name();
+        let case = self.measure(source, &reader, &[], seconds, any, &mut || Ok(()))?;
         copier.stop()?;
         Ok(case)
     }
@@ -328,7 +331,8 @@ impl<'a> Rig<'a> {
             Ok(joined.into_iter().flatten().any(journey::Row::is_whole))
         };
         let check = &mut || pair.check();
-        let case = self.measure(&reader, &children, of.seconds, any_whole, check)?;
+        let (source, seconds) = (self.near.name(), of.seconds);
+        let case = self.measure(source, &reader, &children, seconds, any_whole, check)?;
         let link = pair.link();
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         let mut pictures = Pictures::default();
@@ -351,10 +355,11 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Measures for `seconds`, and on until `enough` is satisfied with what was seen: a busy machine
-    /// may show nothing for so long, and a run without a figure is none.
+    /// Measures for `seconds` what is drawn on the display `source`, and on until `enough` is satisfied with what was
+    /// seen: a busy machine may show nothing for so long, and a run without a figure is none.
     fn measure(
         &self,
+        source: &str,
         reader: &Reader,
         children: &[(&'static str, u32)],
         seconds: f64,
@@ -362,7 +367,7 @@ impl<'a> Rig<'a> {
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Case> {
         self.first_frame(reader, check)?;
-        let scene = Drawn::open(self.near.name())?;
+        let scene = Drawn::open(source)?;
         self.pass(self.setup.warm_up, check)?;
         let carried = || self.meter.as_ref().map(carried_bytes);
         let (unreadable, before, given) = (reader.unreadable(), Load::now(), carried());

@@ -120,6 +120,45 @@ fn a_player_is_measured_while_others_watch() {
     assert_eq!(count(&all["browsers"]), 0, "not asked for");
 }
 
+#[test]
+#[ignore = "plays in a browser for a minute: ./dev test-web"]
+fn a_browsers_window_is_read_like_any_other() {
+    if !has_displays() || !has("chromium") {
+        return;
+    }
+    let folder = Folder::new("window");
+    let names = [
+        "openuvr-page",
+        "openuvr-canvas",
+        "openuvr-webgl",
+        "openuvr-floor",
+        "openuvr-floor-2d",
+    ];
+    let mut words = vec!["peers", "--quick", "--size", "640x360", "--bitrate", "4M"];
+    let only = names.join(",");
+    words.extend(["--links", "direct", "--only", &only]);
+    bench(&words, "--out", &folder.0);
+    let all = folder.json("peers.json");
+    let rows = all["ways"].as_array().expect("ways");
+    assert_eq!(rows.len(), names.len());
+    for (row, name) in rows.iter().zip(names) {
+        assert_eq!(row["name"], name);
+        let figures = &row["direct"];
+        for figure in ["p50_ms", "p99_ms", "seen_fps", "receiver_cores"] {
+            assert!(number(figures, &format!("/{figure}/median")) > 0.0, "{row}");
+        }
+        let steps = figures["steps"].as_array().expect("steps");
+        let has = |step: &str| steps.iter().any(|known| known["name"] == step);
+        assert!(has("Chromium: Display::DrawAndSwap"), "{row}");
+        let plays = !name.starts_with("openuvr-floor");
+        assert_eq!(has("Submitted -> visible"), plays, "{row}");
+        if plays {
+            // As large as it is, so that it can be compared.
+            assert!(number(figures, "/psnr_db/p50") > 20.0, "{row}");
+        }
+    }
+}
+
 /// Xvfb, and nothing else.
 fn little(folder: &Folder) -> std::path::PathBuf {
     let path = folder.0.join("path");

@@ -36,8 +36,19 @@ pub(super) struct Figures {
     pub(super) receiver_cores: Option<Range>,
     /// Press to its effect; presses without one are left out.
     pub(super) reaction_ms: Option<Summary>,
+    /// Where there is a record: how long each step takes of the frames that were displayed whole; of a browser also what
+    /// it does itself, as it traces it.
+    pub(super) steps: Vec<Step>,
     /// The most of the runs' p99 of what the emulated link itself was late.
     pub(super) link_late_ms: Option<f64>,
+}
+
+/// A step of a frame's way, of all runs.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) p50_ms: Range,
+    pub(super) p99_ms: Range,
 }
 
 impl Figures {
@@ -82,9 +93,38 @@ impl Figures {
             sender_cores: cores(["host", "sender"]),
             receiver_cores: cores(["client", "receiver"]),
             reaction_ms: Summary::of(&reactions.collect::<Vec<_>>()),
+            steps: steps(runs),
             link_late_ms: late.reduce(f64::max),
         })
     }
+}
+
+/// In the order of the first run that has them.
+fn steps(runs: &[Run]) -> Vec<Step> {
+    let mut found: Vec<(String, Vec<Summary>)> = Vec::new();
+    for run in runs {
+        let ways = run.stream.steps.iter();
+        let ways = ways.map(|step| (format!("{} -> {}", step.from, step.to), step.ms));
+        let traced = run.slices.iter().filter_map(|(name, took)| {
+            let words = format!("Chromium: {name}");
+            Some((words, Summary::of(took)?))
+        });
+        for (name, ms) in ways.chain(traced) {
+            match found.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => all.push(ms),
+                None => found.push((name, vec![ms])),
+            }
+        }
+    }
+    let step = |(name, all): (String, Vec<Summary>)| {
+        let of = |part: fn(&Summary) -> f64| Range::of(&Vec::from_iter(all.iter().map(part)));
+        Some(Step {
+            p50_ms: of(|ms| ms.p50)?,
+            p99_ms: of(|ms| ms.p99)?,
+            name,
+        })
+    };
+    found.into_iter().filter_map(step).collect()
 }
 
 /// Of every frame seen: only ours has a record that says which were whole.

@@ -46,9 +46,17 @@ pub(super) fn print(found: &Found) {
             not_intact(row.name, figures);
         }
     }
-    println!();
     for row in rows {
-        println!("{:<17} {}", row.name, row.what);
+        if let Some(figures) = &row.direct {
+            steps(row.name, figures);
+        }
+    }
+    println!();
+    for verdict in &found.verdicts {
+        println!("{}", verdict.line());
+    }
+    for row in rows {
+        told(row.name, row.what);
         for version in &row.versions {
             println!("{:<17} {version}", "");
         }
@@ -91,6 +99,19 @@ fn line(row: &Row, figures: &Figures) {
             .psnr_db
             .map_or("-".to_owned(), |psnr| format!("{:.1}", psnr.p50)),
     );
+}
+
+/// Where a frame's time goes, where that is known.
+fn steps(name: &str, figures: &Figures) {
+    if !figures.steps.is_empty() {
+        println!("\n{name}: by step, medians of the runs, ms");
+    }
+    for step in &figures.steps {
+        println!(
+            "{:<40} p50 {:>6.2}  p99 {:>6.2}",
+            step.name, step.p50_ms.median, step.p99_ms.median
+        );
+    }
 }
 
 /// What our record says of pictures that are not intact: damaged, or whole and coarse.

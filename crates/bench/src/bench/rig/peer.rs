@@ -8,7 +8,8 @@ use std::process::Command;
 use anyhow::Result;
 use openuvr_lab::hop::Meter;
 
-use super::{Rig, Stream, Streamed};
+use super::fidelity::Pictures;
+use super::{Case, Rig, Stream, Streamed};
 use crate::bench::reader::{Reader, Sighting};
 use crate::child::Child;
 use crate::pair::{self, Pair, Tables};
@@ -67,7 +68,7 @@ impl Rig<'_> {
         })
     }
 
-    /// Measures them. There is no record: every frame that was seen counts.
+    /// Measures them. There is no record.
     pub(in crate::bench) fn peer(&mut self, of: Peered<'_>) -> Result<Stream> {
         self.with_scene()?;
         self.meter = of.meter;
@@ -91,24 +92,30 @@ impl Rig<'_> {
             receiver.check()
         };
         let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
-        let case = self.measure(&reader, &children, of.seconds, any, &mut check)?;
+        let (source, seconds) = (self.near.name(), of.seconds);
+        let case = self.measure(source, &reader, &children, seconds, any, &mut check)?;
         let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
         self.pass(self.setup.warm_up, &mut check)?;
         let pictures = self.pictures(&reader)?;
         drop(reader);
         receiver.stop();
         sender.stop();
-        Ok(Stream {
-            case,
-            link: None,
-            not_whole: 0,
-            steps: Vec::new(),
-            outcomes: BTreeMap::new(),
-            wire_mbps: None,
-            reaction_ms,
-            psnr_db: pictures.compared().into_iter().map(|(_, db)| db).collect(),
-            compared: Vec::new(),
-        })
+        Ok(without_record(case, reaction_ms, &pictures))
+    }
+}
+
+/// Every frame that was seen counts.
+pub(super) fn without_record(case: Case, reaction_ms: Vec<f64>, pictures: &Pictures) -> Stream {
+    Stream {
+        case,
+        link: None,
+        not_whole: 0,
+        steps: Vec::new(),
+        outcomes: BTreeMap::new(),
+        wire_mbps: None,
+        reaction_ms,
+        psnr_db: pictures.compared().into_iter().map(|(_, db)| db).collect(),
+        compared: Vec::new(),
     }
 }
 

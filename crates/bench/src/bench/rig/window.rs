@@ -1,0 +1,177 @@
+//! A browser's window on the rig's second display, read as every other window is.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use openuvr_media::barcode;
+
+use super::fidelity::Pictures;
+use super::peer::without_record;
+use super::{Rig, Stream};
+use crate::bench::journey;
+use crate::bench::reader::{Reader, Sighting};
+use crate::chromium::{Browser, Page, Slices};
+use crate::pair::{self, Host};
+
+/// What a window shows.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) enum Shows {
+    /// The page of a host that captures what the scene draws.
+    Page {
+        /// What stands behind its address.
+        query: &'static str,
+        /// By how many pixels less than the display's its place is high and wide: 0 shows the picture as it is.
+        less: u32,
+    },
+    /// Pictures that a page without a host draws as often as the scene, and copies when it is asked for one.
+    Own {
+        /// Whether the copies need not wait for the rest of the page.
+        desynchronized: bool,
+    },
+}
+
+/// A browser's window that is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Windowed<'a> {
+    pub(in crate::bench) shows: Shows,
+    /// The program, and further words of its command line.
+    pub(in crate::bench) browser: &'a str,
+    pub(in crate::bench) arguments: &'a str,
+    /// Frames a second and bitrate of the host.
+    pub(in crate::bench) fps: f64,
+    pub(in crate::bench) bitrate: &'a str,
+    pub(in crate::bench) seconds: f64,
+    /// Key presses on the window's display; 0: none.
+    pub(in crate::bench) presses: u32,
+    /// Where keys, logs, the browser's profile and the record lie.
+    pub(in crate::bench) dir: &'a Path,
+}
+
+/// The page without a host.
+const OWN: &str = include_str!("../../../assets/floor.js");
+
+/// How long the browser traces itself, which is load of its own: behind all that is measured.
+const TRACED: Duration = Duration::from_secs(2);
+
+impl Rig<'_> {
+    /// Measures a browser's window. The host's record gives the steps; that it has one does not decide which frames count.
+    pub(in crate::bench) fn window(&mut self, of: &Windowed<'_>) -> Result<(Stream, Slices)> {
+        match of.shows {
+            Shows::Page { query, less } => self.page(of, query, less),
+            Shows::Own { desynchronized } => self.own_pictures(of, desynchronized),
+        }
+    }
+
+    fn page(&mut self, of: &Windowed<'_>, query: &str, less: u32) -> Result<(Stream, Slices)> {
+        self.with_scene()?;
+        let csv = of.dir.join("frames.csv");
+        let more_host = [
+            "--web",
+            "127.0.0.1:0",
+            "--encoder",
+            "x264",
+            "--sound",
+            "off",
+        ];
+        let mut host = Host::start(&pair::Options {
+            pads: None,
+            serve: pair::Serve::Host,
+            host_display: self.near.name(),
+            client_display: self.far.name(),
+            fps: of.fps,
+            bitrate: of.bitrate,
+            dir: of.dir,
+            csv: Some(&csv),
+            sound: None,
+            show_host: false,
+            more_host: &more_host.map(str::to_owned),
+            more_client: &[],
+        })?;
+        let url = pair::page_of(&mut host.child)?;
+        let mut browser = self.browser(of)?;
+        let tab = browser.show(Page {
+            url: &url,
+            pin: &host.pin,
+            query,
+            link: None,
+        })?;
+        browser.until_it_plays(&tab)?;
+        browser.run(&tab, &self.alone_in_window(less))?;
+
+        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let children = [("host", host.child.id()), ("receiver", browser.id())];
+        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
+        let mut check = || {
+            host.child.check()?;
+            browser.check()
+        };
+        let (source, seconds) = (self.near.name(), of.seconds);
+        let case = self.measure(source, &reader, &children, seconds, any, &mut check)?;
+        let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
+        self.pass(self.setup.warm_up, &mut check)?;
+        let pictures = self.pictures(&reader)?;
+        drop(reader);
+        let slices = self.traced(&mut browser)?;
+        let began = browser.page_began(&tab)?;
+        drop(browser);
+        host.child.stop_by_itself();
+        let mut record = journey::parse(&std::fs::read_to_string(&csv)?)?;
+        for row in &mut record {
+            row.put_on_our_clock(began);
+        }
+        let sightings = Vec::from_iter(case.samples.iter().map(|sample| sample.sighting));
+        let rows = journey::join_by_capture(&sightings, &record);
+        let steps = journey::these_steps(&journey::WINDOW_STEPS, &sightings, &rows);
+        let stream = without_record(case, reaction_ms, &pictures);
+        Ok((Stream { steps, ..stream }, slices))
+    }
+
+    /// The page's clock is exact to 0.1 ms: nothing isolates it.
+    fn own_pictures(&self, of: &Windowed<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
+        let mut browser = self.browser(of)?;
+        let tab = browser.blank()?;
+        let wanted = serde_json::json!({
+            "width": self.setup.size.width,
+            "height": self.setup.size.height,
+            "fps": self.setup.scene_fps,
+            "beganUs": barcode::micros(browser.page_began(&tab)?),
+            "desynchronized": desynchronized,
+        });
+        browser.run(&tab, &format!("{OWN}\nshowOwnPictures({wanted})"))?;
+        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let children = [("receiver", browser.id())];
+        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
+        let check = &mut || browser.check();
+        let (source, seconds) = (self.far.name(), of.seconds);
+        let case = self.measure(source, &reader, &children, seconds, any, check)?;
+        drop(reader);
+        let slices = self.traced(&mut browser)?;
+        Ok((
+            without_record(case, Vec::new(), &Pictures::default()),
+            slices,
+        ))
+    }
+
+    fn browser(&self, of: &Windowed<'_>) -> Result<Browser> {
+        let (display, size) = (self.far.name(), self.setup.size);
+        let folder = of.dir.join("browser");
+        Browser::start_shown(of.browser, &folder, display, size, of.arguments)
+    }
+
+    fn traced(&self, browser: &mut Browser) -> Result<Slices> {
+        browser.begin_trace()?;
+        self.pass(TRACED, &mut || Ok(()))?;
+        browser.end_trace()
+    }
+
+    /// Leaves nothing of a page but its picture, as full screen does, of which a browser shows a notice over the picture.
+    fn alone_in_window(&self, less: u32) -> String {
+        let size = self.setup.size;
+        let (width, height) = (size.width - less, size.height - less);
+        format!(
+            "document.querySelector('header').hidden = true; \
+             Object.assign(document.body.style, {{ width: '{width}px', height: '{height}px' }}); true"
+        )
+    }
+}
