@@ -216,6 +216,7 @@ export class Input {
   shown() {
     const box = this.video.getBoundingClientRect();
     const { videoWidth: w, videoHeight: h } = this.video;
+    if (this.area.classList.contains("exact")) return { left: box.left, top: box.top, width: w, height: h, scale: 1 };
     if (w === 0 || h === 0) return { left: box.left, top: box.top, width: box.width, height: box.height, scale: 1 };
     const zoom = Math.min(box.width / w, box.height / h);
     const [width, height] = [w * zoom, h * zoom];

@@ -6,6 +6,7 @@ import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
 import { Drawing } from "./drawing";
 import { Figures } from "./figures";
+import { keepExact } from "./fit";
 import { Frames } from "./frames";
 import { Input } from "./input";
 import { Link } from "./link";
@@ -325,6 +326,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   void begin(byId<HTMLInputElement>("pin").value.replace(/\s/g, ""));
 });
+keepExact(picture, video);
 new Tabs(document.querySelector("nav")!, backToPicture);
 offerChords(byId("chords"), (keys) => input.chord(keys));
 byId("again").addEventListener("click", () => {
