@@ -9,19 +9,7 @@
 
 use openuvr_proto::time::Instant;
 
-use crate::sys::clock::Clock;
-
-/// A stamp of the wall clock, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WallStamp(pub(crate) i64);
-
-impl WallStamp {
-    /// Of a `timespec` or what else the kernel gives in two numbers.
-    pub(crate) fn new(seconds: i64, nanoseconds: i64) -> WallStamp {
-        let seconds = seconds.saturating_mul(1_000_000_000);
-        WallStamp(seconds.saturating_add(nanoseconds))
-    }
-}
+use crate::sys::clock::{Clock, WallStamp};
 
 /// A stamp older than this is none: the wall clock was set while the datagram waited. A link's receiver comes
 /// by at least each two seconds (guess: five times that).

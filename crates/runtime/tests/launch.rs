@@ -108,7 +108,8 @@ fn an_application_gets_signals_and_what_it_leaves_is_waited_for() {
 
     // What it leaves behind in a session of its own, as a daemon does, is its own all the same. The terminal has
     // not told that of Ctrl-C.
-    let daemon = "setsid sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done' & sleep 0.2; exit 0";
+    // (A shell's background command would ignore the signal.)
+    let daemon = "setsid -f sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done'; sleep 0.2; exit 0";
     let (mut application, pid) = start(daemon).expect("it starts");
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     assert_eq!(end(&mut application).code(), Some(0));

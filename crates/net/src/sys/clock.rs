@@ -24,3 +24,15 @@ impl Clock {
         (at.tv_sec, at.tv_nsec)
     }
 }
+
+/// A stamp of the wall clock, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WallStamp(pub(crate) i64);
+
+impl WallStamp {
+    /// Of a `timespec` or what else the kernel gives in two numbers.
+    pub(crate) fn new(seconds: i64, nanoseconds: i64) -> WallStamp {
+        let seconds = seconds.saturating_mul(1_000_000_000);
+        WallStamp(seconds.saturating_add(nanoseconds))
+    }
+}

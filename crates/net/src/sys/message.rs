@@ -7,7 +7,7 @@
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::arrival::WallStamp;
+use super::clock::WallStamp;
 
 /// Where a datagram leaves from and how it is cut, if that is to be said.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,9 +7,9 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use super::clock::WallStamp;
 use super::message::{Control, iovec, told};
 use super::socket::{MAX_BATCH, set};
-use crate::arrival::WallStamp;
 use crate::ether::{ETHER_TYPE, MAGIC, Mac, PREFIX, Station};
 
 /// Since Linux 4.20; not in libc.

@@ -17,10 +17,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
 
+use super::clock::WallStamp;
 use super::packet::{LEN_OF_NAME, name_of, sender};
 use super::socket::{self, MAX_BATCH, set};
 use crate::MAX_DATAGRAM;
-use crate::arrival::WallStamp;
 use crate::ether::{Mac, PREFIX, Station};
 
 /// Bytes of a slot: a power of two, so that slots fill blocks without gaps. On the way in the kernel

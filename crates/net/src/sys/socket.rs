@@ -9,8 +9,8 @@ use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use super::clock::WallStamp;
 use super::message::{Control, Name, Wishes, address_in, iovec, told};
-use crate::arrival::WallStamp;
 
 /// The most datagrams that [`send_many`] and [`receive_many`] move in one call, and the most
 /// segments of one [`send_segmented`]: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since).

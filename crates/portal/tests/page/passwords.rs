@@ -9,7 +9,7 @@ use super::{log_in, start};
 /// What a password manager looks at: each form's fields in their order, with the value of the one that names the
 /// account.
 const FIELDS: &str =
-    "[...document.querySelectorAll('form')].map((form) => [...form.querySelectorAll('input')].map(
+    "[...document.querySelectorAll('form:has([type=password])')].map((form) => [...form.querySelectorAll('input')].map(
     (of) => [of.type, of.name, of.autocomplete, of.type === 'password' ? '' : of.value]))";
 
 #[test]

@@ -429,7 +429,10 @@ impl Congestion {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
             None => self.eased.is_some(),
         };
-        if !harmless || self.level.len() < STANDSTILL {
+        // A queue that is full neither grows nor drains: it overflows.
+        let (missing, all) = self.lost;
+        let overflows = f64::from(missing) > HEAVY_LOSS * f64::from(all);
+        if !harmless || overflows || self.level.len() < STANDSTILL {
             return None;
         }
         // The shortest of each half: what jitter adds is not the path's.

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
 };
 
 use super::*;
@@ -15,7 +16,9 @@ use crate::line::{Line, Order, SOCKET};
 
 /// What a process of the application does at its first picture.
 fn process(at: &Socket) -> OwnedFd {
-    let end = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    // What a test starts must not keep it open.
+    let flags = SocketFlags::CLOEXEC;
+    let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
     end
 }

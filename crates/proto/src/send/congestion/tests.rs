@@ -401,3 +401,31 @@ fn the_least_rate_is_said_once() {
     assert!(cuts.is_sorted_by(|a, b| a > b), "{:?}", path.changes);
     assert_eq!(cuts.last(), Some(&Bitrate::from_mbps(2)));
 }
+
+/// Where even the least rate is too much, frames are held back, so that the queue drains now and then.
+#[test]
+fn a_link_narrower_than_the_least_rate_drains() {
+    for (least, mbps, queue, at_least, at_most) in [
+        (2, 1, 20, 400, 500),
+        (5, 2, 200, 230, 300),
+        (8, 3, 300, 220, 300),
+        (8, 1, 100, 35, 150),
+    ] {
+        let mut path = Path::new(least, queue << 10);
+        let rate = Bitrate::from_mbps(least);
+        path.congestion = Congestion::new(
+            Range {
+                min: rate,
+                start: rate,
+                max: rate,
+            },
+            Duration::from_nanos(FRAME.unsigned_abs()),
+        );
+        path.run(3_000, 50);
+        let (narrow, before) = (path.now, path.frame);
+        path.run(10_000, mbps);
+        let (sent, whole) = (path.frame - before, path.since(narrow).count());
+        let what = format!("{least} Mb/s over {mbps}: {whole} whole of {sent} of 600");
+        assert!(whole >= at_least && sent <= at_most, "{what}");
+    }
+}
