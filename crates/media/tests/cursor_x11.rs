@@ -11,9 +11,10 @@ use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
 use openuvr_media::capture::x11::Viewport;
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
+use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
     ChangeWindowAttributesAux, ConnectionExt as _, CreateGCAux, Cursor, MOTION_NOTIFY_EVENT,
-    Rectangle,
+    Rectangle, Window,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use xvfb::{Painter, Xvfb};
@@ -132,6 +133,98 @@ fn shape_and_place_are_told_as_they_change() {
     );
     assert_eq!(events[1..], [CursorEvent::Moved(place(255, 255))]);
     assert_eq!(watch.cursor().at, place(255, 255));
+}
+
+/// Where it is when it is next told; it is asked for every now and then.
+fn next_place(watch: &mut CursorWatch) -> Option<(u16, u16)> {
+    let begun = std::time::Instant::now();
+    loop {
+        match watch.next(SILENCE).unwrap() {
+            CursorEvent::Moved(at) => return at,
+            event => assert_eq!(event, CursorEvent::TimedOut),
+        }
+        assert!(begun.elapsed() < SOON.unwrap(), "nothing is told");
+    }
+}
+
+/// A client that hides pointers.
+fn hider(server: &Xvfb) -> Painter {
+    let hider = server.painter();
+    let version = hider.conn.xfixes_query_version(5, 0).unwrap();
+    version.reply().unwrap();
+    hider
+}
+
+fn hide(hider: &Painter, window: Window) {
+    hider.conn.xfixes_hide_cursor(window).unwrap();
+    hider.sync();
+}
+
+fn show(hider: &Painter, window: Window) {
+    hider.conn.xfixes_show_cursor(window).unwrap();
+    hider.sync();
+}
+
+#[test]
+fn a_pointer_is_nowhere_while_a_client_hides_it() {
+    let Some(server) = Xvfb::start(256, 256, &[]) else {
+        return;
+    };
+    // One from before the watch, one from after its beginning.
+    let one = hider(&server);
+    move_to(&one, 7, 9);
+    let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
+    let other = hider(&server);
+    drain(&mut watch);
+    let place = |x: u16, y: u16| Some((x * 256 + 127, y * 256 + 127));
+    assert_eq!(watch.cursor().at, place(7, 9));
+
+    hide(&one, one.root);
+    assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(None));
+    // It counts how often, for each of them.
+    hide(&one, one.root);
+    hide(&other, other.root);
+    show(&one, one.root);
+    move_to(&one, 8, 9);
+    show(&one, one.root);
+    assert_eq!(drain(&mut watch), []);
+    show(&other, other.root);
+    assert_eq!(next_place(&mut watch), place(8, 9));
+
+    // What the server refuses changes nothing.
+    show(&one, one.root);
+    hide(&one, 0x7fff_ffff);
+    assert_eq!(drain(&mut watch), []);
+
+    // Any window stands for the screen, and need not last.
+    let window = one.shown(0, 0, 10, 10, 0xff);
+    hide(&one, window);
+    assert_eq!(next_place(&mut watch), None);
+    one.conn.xfixes_show_cursor(window).unwrap();
+    one.conn.destroy_window(window).unwrap();
+    one.sync();
+    assert_eq!(next_place(&mut watch), place(8, 9));
+
+    // A client's end is the end of all its hiding.
+    hide(&other, other.root);
+    hide(&other, other.root);
+    assert_eq!(next_place(&mut watch), None);
+    drop(other);
+    assert_eq!(next_place(&mut watch), place(8, 9));
+}
+
+#[test]
+fn a_server_that_records_nothing_does_as_well() {
+    let Some(server) = Xvfb::start(256, 256, &["-extension", "RECORD"]) else {
+        return;
+    };
+    let hider = hider(&server);
+    let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
+    drain(&mut watch);
+    hide(&hider, hider.root);
+    move_to(&hider, 7, 9);
+    let place = Some((7 * 256 + 127, 9 * 256 + 127));
+    assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(place));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The pointer of an X display as its own stream: where it is and what it looks like.
 //!
-//! XInput 2 says that a device has moved, XFixes that the shape has changed; nothing is asked at
-//! a rate of its own. Not for injecting motion: see [`input_sink`](crate::input_sink).
+//! XInput 2 says that a device has moved, XFixes that the shape has changed, RECORD (where the server has
+//! it) that a client hides the pointer; nothing is asked at a rate of its own. Not for injecting motion: see
+//! [`input_sink`](crate::input_sink).
 //!
 //! Protocols: XFIXES 2.0 (`SelectCursorInput`, `GetCursorImage`), XI 2.2, from `xorgproto`.
 
@@ -17,6 +18,7 @@ use x11rb::protocol::xfixes::{ConnectionExt as _, CursorNotifyMask, GetCursorIma
 use x11rb::protocol::xinput::{ConnectionExt as _, Device, EventMask, XIEventMask};
 use x11rb::protocol::xproto::ConnectionExt as _;
 
+use super::hidden_pointer::HiddenPointer;
 use super::x11::Viewport;
 use super::x11::display::Display;
 use super::{CaptureError, Waker};
@@ -45,6 +47,8 @@ pub struct CursorWatch {
     display: Display,
     viewport: Viewport,
     waker: Waker,
+    /// `None`: it is not known whether a client hides the pointer.
+    hidden: Option<HiddenPointer>,
     cursor: Cursor,
     /// Something has happened that may have moved the pointer, or changed its shape.
     moved: bool,
@@ -59,7 +63,8 @@ impl CursorWatch {
     /// # Errors
     /// [`CaptureError`] if the display can't be reached or lacks XFIXES or XInput 2.
     pub fn open(display: Option<&str>, viewport: Viewport) -> Result<CursorWatch, CaptureError> {
-        let display = Display::open(display, &["XFIXES", "XInputExtension"])?;
+        let named = display;
+        let display = Display::open(named, &["XFIXES", "XInputExtension"])?;
         let subscribe = || -> Result<(), ReplyError> {
             let (conn, root) = (&display.conn, display.root());
             conn.xfixes_query_version(5, 0)?.reply()?;
@@ -76,7 +81,11 @@ impl CursorWatch {
         };
         subscribe()
             .map_err(|e| CaptureError(format!("{}: can't watch its pointer: {e}", display.name)))?;
+        // Without it a pointer that a client hides is shown.
+        let hidden = HiddenPointer::open(named, &display)
+            .inspect_err(|why| tracing::debug!("hiding the pointer is not noticed: {why}"));
         Ok(CursorWatch {
+            hidden: hidden.ok(),
             display,
             viewport,
             waker: Waker::new()?,
@@ -114,6 +123,8 @@ impl CursorWatch {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
             }
+            // It may ask the server, whose reply may bring events with it: so it is before those.
+            self.hear_of_hiding();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {
                 // An invisible shape has no place, so that one is to be told, too.
@@ -135,8 +146,24 @@ impl CursorWatch {
                 // The reply may have brought events with it.
                 continue;
             }
-            self.display.wait(Some(self.waker.fd()), until)?;
+            let hiding = self.hidden.as_ref().map(HiddenPointer::fd);
+            self.display.wait([Some(self.waker.fd()), hiding], until)?;
         }
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.hidden.as_ref().is_some_and(HiddenPointer::is_hidden)
+    }
+
+    /// A client may have hidden the pointer, or have shown it again.
+    fn hear_of_hiding(&mut self) {
+        let before = self.is_hidden();
+        let heard = self.hidden.as_mut().map(|it| it.hear(&self.display));
+        if let Some(Err(why)) = heard {
+            tracing::debug!("hiding the pointer is no longer noticed: {why}");
+            self.hidden = None;
+        }
+        self.moved |= self.is_hidden() != before;
     }
 
     fn drain_events(&mut self) -> Result<(), CaptureError> {
@@ -175,7 +202,7 @@ impl CursorWatch {
                 .reply()
         };
         let reply = ask().map_err(|e: ReplyError| self.display.broke(e))?;
-        if !reply.same_screen || is_invisible(&self.cursor.shape) {
+        if !reply.same_screen || is_invisible(&self.cursor.shape) || self.is_hidden() {
             return Ok(None);
         }
         let place = (reply.root_x.into(), reply.root_y.into());

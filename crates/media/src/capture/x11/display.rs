@@ -81,21 +81,19 @@ impl Display {
         self.conn.flush().map_err(|e| self.broke(e))
     }
 
-    /// Sends what is queued, then waits until the server has sent something, `other` is readable
-    /// or `until` has come. The caller has drained the events that were read already.
+    /// Sends what is queued, then waits until the server has sent something, one of `others` is
+    /// readable or `until` has come. The caller has drained the events that were read already.
     pub(crate) fn wait(
         &self,
-        other: Option<BorrowedFd<'_>>,
+        others: [Option<BorrowedFd<'_>>; 2],
         until: Option<Instant>,
     ) -> Result<(), CaptureError> {
         self.flush()?;
         let span = until.map(|until| until.since(clock::now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
         let x = self.conn.stream().as_fd();
-        let mut fds = [
-            PollFd::from_borrowed_fd(x, PollFlags::IN),
-            PollFd::from_borrowed_fd(other.unwrap_or(x), PollFlags::IN),
-        ];
+        let [first, second] = others.map(|other| other.unwrap_or(x));
+        let mut fds = [x, first, second].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, span.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(self.broke(format_args!("poll: {e}"))),

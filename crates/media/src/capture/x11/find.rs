@@ -49,7 +49,7 @@ pub(super) fn window(
         if now >= until || !goes_on() {
             return Err(not_found(display, query));
         }
-        display.wait(None, Some(until.min(now + LOOK_AGAIN)))?;
+        display.wait([None, None], Some(until.min(now + LOOK_AGAIN)))?;
         while let Some(_seen) =
             x11rb::connection::Connection::poll_for_event(conn).map_err(|e| display.broke(e))?
         {

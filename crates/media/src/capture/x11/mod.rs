@@ -541,7 +541,7 @@ impl Capture for X11Capture {
                 return Ok(CaptureEvent::TimedOut);
             }
             let next = next.into_iter().chain(until).min();
-            self.display.wait(Some(self.waker.fd()), next)?;
+            self.display.wait([Some(self.waker.fd()), None], next)?;
         }
     }
 

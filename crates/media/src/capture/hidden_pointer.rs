@@ -1,0 +1,252 @@
+//! Whether a client of an X display hides its pointer (XFIXES 4, `HideCursor`).
+//!
+//! The server does not say so: `GetCursorImage` answers with the picture of the hidden pointer, and no
+//! `CursorNotify` comes (X.Org 21.1, `xfixes/cursor.c`). So its clients' requests to hide and to show it are
+//! recorded, and counted as the server counts them: for each client, until it shows the pointer as often
+//! or ends. Nothing else is recorded. What was hidden before the beginning is not known.
+//!
+//! The server writes what it has recorded when it next writes to any client.
+//!
+//! Protocols: RECORD 1.13, XFIXES 4.0, from `xorgproto`.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::errors::{ConnectionError, ParseError, ReplyError};
+use x11rb::protocol::record::{
+    self, CS, ConnectionExt as _, EnableContextReply, ExtRange, Range, Range8, Range16,
+};
+use x11rb::protocol::xfixes::{self, HIDE_CURSOR_REQUEST, SHOW_CURSOR_REQUEST};
+use x11rb::protocol::xproto::{ConnectionExt as _, Window};
+use x11rb::rust_connection::Stream as _;
+use x11rb::x11_utils::TryParse as _;
+
+use super::CaptureError;
+use super::x11::display::Display;
+
+/// Kinds of replies (RECORD 1.13, `RecordEnableContext`, `category`; x11rb names none).
+const FROM_CLIENT: u8 = 1;
+const CLIENT_DIED: u8 = 3;
+const END_OF_DATA: u8 = 5;
+
+/// The first byte of an error and of a reply; other packets are events, of so many bytes (X11 protocol,
+/// chapter 1).
+const ERROR: u8 = 0;
+const REPLY: u8 = 1;
+const EVENT: usize = 32;
+
+/// How many bytes are read at once; those beyond are read the next time (guess: hundreds of requests).
+const CHUNK: usize = 4096;
+
+/// Follows who hides the pointer of a screen.
+pub(super) struct HiddenPointer {
+    /// The server writes there what it records; from the beginning on we only read.
+    records: Display,
+    /// What has come and is not whole yet: at most a reply, which is as long as the requests that the server
+    /// takes (16 MiB, X.Org's `-maxbigreqsize`).
+    bytes: Vec<u8>,
+    /// How often the clients who hide it do so more than they show it, by the base of their resources' names.
+    hides: BTreeMap<u32, u32>,
+}
+
+impl HiddenPointer {
+    /// Begins, for the screen of `watch`, which is a connection to `display` and has to stay: what is recorded
+    /// ends with it.
+    ///
+    /// # Errors
+    /// [`CaptureError`] if the server has no RECORD, or refuses.
+    pub(super) fn open(
+        display: Option<&str>,
+        watch: &Display,
+    ) -> Result<HiddenPointer, CaptureError> {
+        let records = Display::open(display, &[record::X11_EXTENSION_NAME])?;
+        let context = watch.new_id()?;
+        let begin = || -> Result<(), ReplyError> {
+            let conn = &watch.conn;
+            let known = conn.extension_information(xfixes::X11_EXTENSION_NAME)?;
+            let major = known
+                .ok_or(ConnectionError::UnsupportedExtension)?
+                .major_opcode;
+            let range = Range {
+                ext_requests: ExtRange {
+                    major: Range8 {
+                        first: major,
+                        last: major,
+                    },
+                    minor: Range16 {
+                        first: HIDE_CURSOR_REQUEST.into(),
+                        last: SHOW_CURSOR_REQUEST.into(),
+                    },
+                },
+                client_died: true,
+                ..Range::default()
+            };
+            conn.record_query_version(1, 13)?.reply()?;
+            conn.record_create_context(context, 0, &[CS::ALL_CLIENTS.into()], &[range])?
+                .check()?;
+            // Its replies come for as long as it lasts, and are read in `hear`.
+            drop(records.conn.record_enable_context(context)?);
+            records.conn.flush()?;
+            Ok(())
+        };
+        begin().map_err(|e| CaptureError(format!("{}: can't record: {e}", watch.name)))?;
+        Ok(HiddenPointer {
+            records,
+            bytes: Vec::new(),
+            hides: BTreeMap::new(),
+        })
+    }
+
+    /// Whether it is hidden, as far as was heard.
+    pub(super) fn is_hidden(&self) -> bool {
+        !self.hides.is_empty()
+    }
+
+    /// What to wait on: readable, it is time to [`hear`](HiddenPointer::hear).
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.records.conn.stream().as_fd()
+    }
+
+    /// Takes what has come, without waiting for more. It may ask over `watch`, whose events are then to be
+    /// looked at.
+    ///
+    /// # Errors
+    /// [`CaptureError`] if no more will come.
+    pub(super) fn hear(&mut self, watch: &Display) -> Result<(), CaptureError> {
+        let mut chunk = [0; CHUNK];
+        let stream = self.records.conn.stream();
+        match stream.read(&mut chunk, &mut Vec::new()) {
+            Ok(0) => return Err(self.records.broke("it was closed")),
+            Ok(read) => self.bytes.extend_from_slice(&chunk[..read]),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(e) => return Err(self.records.broke(e)),
+        }
+        loop {
+            let taken = match self.bytes.first().copied() {
+                Some(REPLY) => match EnableContextReply::try_parse(&self.bytes) {
+                    Ok((reply, rest)) => {
+                        let taken = self.bytes.len() - rest.len();
+                        self.note(watch, &reply)?;
+                        taken
+                    }
+                    Err(ParseError::InsufficientData) => return Ok(()),
+                    Err(e) => return Err(self.records.broke(e)),
+                },
+                Some(ERROR) => return Err(self.records.broke("it does not record")),
+                // Events that no client can refuse, such as a new mapping of the keyboard.
+                Some(_) if self.bytes.len() >= EVENT => EVENT,
+                _ => return Ok(()),
+            };
+            self.bytes.drain(..taken);
+        }
+    }
+
+    fn note(&mut self, watch: &Display, reply: &EnableContextReply) -> Result<(), CaptureError> {
+        match reply.category {
+            FROM_CLIENT => {
+                let mut data = &reply.data[..];
+                while let Some((request, rest)) = first_request(data, reply.client_swapped) {
+                    data = rest;
+                    if let Some((hides, window)) = request {
+                        self.count(watch, reply.xid_base, hides, window);
+                    }
+                }
+            }
+            CLIENT_DIED => {
+                self.hides.remove(&reply.xid_base);
+            }
+            END_OF_DATA => return Err(self.records.broke("it records no more")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, watch: &Display, client: u32, hides: bool, window: Window) {
+        let root = watch.root();
+        // The request was recorded before the server looked at it.
+        let of = (window == root).then_some(root).or_else(|| {
+            let asked = watch.conn.get_geometry(window).ok()?;
+            Some(asked.reply().ok()?.root)
+        });
+        let count = self.hides.get(&client).copied().unwrap_or(0);
+        let count = match (hides, of) {
+            (true, Some(of)) if of == root => count.saturating_add(1),
+            // Of a window that is gone by now it is not known: rather seen than hidden for ever.
+            (false, of) if of.is_none_or(|of| of == root) => count.saturating_sub(1),
+            _ => return,
+        };
+        if count == 0 {
+            self.hides.remove(&client);
+        } else {
+            self.hides.insert(client, count);
+        }
+    }
+}
+
+/// The first of the recorded requests, of a client with the other byte order if `swapped`: whether it hides, and
+/// its window, unless it has a size that the server refuses; and what follows it.
+fn first_request(data: &[u8], swapped: bool) -> Option<(Option<(bool, Window)>, &[u8])> {
+    let word = |at: usize| {
+        let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);
+        Some(if swapped { word.swap_bytes() } else { word })
+    };
+    let length = u16::from_ne_bytes(data.get(2..4)?.try_into().ok()?);
+    let length = if swapped { length.swap_bytes() } else { length };
+    // That of a long request is in a word of its own (BIG-REQUESTS 2.0).
+    let (words, head) = match length {
+        0 => (word(4)?, 2),
+        words => (u32::from(words), 1),
+    };
+    let bytes = usize::try_from(words).ok()?.checked_mul(4)?;
+    let rest = data.get(bytes..).filter(|_| bytes >= 4 * head)?;
+    let hides = match *data.get(1)? {
+        HIDE_CURSOR_REQUEST => Some(true),
+        SHOW_CURSOR_REQUEST => Some(false),
+        _ => None,
+    };
+    let window = (bytes == 4 * (head + 1)).then(|| word(4 * head)).flatten();
+    Some((hides.zip(window), rest))
+}
+
+#[cfg(all(test, target_endian = "little"))]
+mod tests {
+    use super::*;
+
+    /// As X.Org's server recorded them.
+    const HIDE: [u8; 8] = [0x8a, 29, 2, 0, 0x0d, 5, 0, 0];
+    const SHOW: [u8; 8] = [0x8a, 30, 2, 0, 0x0d, 5, 0, 0];
+    const LONG: [u8; 12] = [0x8a, 29, 0, 0, 3, 0, 0, 0, 0x0d, 5, 0, 0];
+    const SWAPPED: [u8; 8] = [0x8a, 29, 0, 2, 0, 0, 5, 0x0d];
+
+    fn all(mut data: &[u8], swapped: bool) -> Vec<Option<(bool, Window)>> {
+        let mut found = Vec::new();
+        while let Some((request, rest)) = first_request(data, swapped) {
+            found.push(request);
+            data = rest;
+        }
+        found
+    }
+
+    #[test]
+    fn requests_are_read_in_either_byte_order() {
+        let (hide, show) = (Some((true, 0x50d)), Some((false, 0x50d)));
+        assert_eq!(all(&[HIDE, SHOW, HIDE].concat(), false), [hide, show, hide]);
+        assert_eq!(all(&[&LONG[..], &SHOW].concat(), false), [hide, show]);
+        assert_eq!(all(&SWAPPED, true), [hide]);
+    }
+
+    #[test]
+    fn requests_of_a_wrong_size_are_passed_over() {
+        let wrong = [0x8a, 29, 3, 0, 0x0d, 5, 0, 0, 0, 0, 0, 0];
+        let show = Some((false, 0x50d));
+        assert_eq!(all(&[&wrong[..], &SHOW].concat(), false), [None, show]);
+        // None of these is whole, and none has no end.
+        for cut in 0..HIDE.len() {
+            assert!(all(&HIDE[..cut], false).is_empty());
+        }
+        assert!(all(&[0x8a, 29, 0, 0, 0, 0, 0, 0], false).is_empty());
+        assert!(all(&[0x8a, 29, 0, 0, 255, 255, 255, 255], false).is_empty());
+    }
+}
