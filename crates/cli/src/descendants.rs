@@ -9,7 +9,7 @@ use rustix::param::page_size;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
 /// How long processes may take to end once they are asked to, before they are killed (guess).
-const END: Duration = Duration::from_secs(2);
+pub(crate) const END: Duration = Duration::from_secs(2);
 
 /// After it nothing more is done: a process that the kernel can't end holds up nobody.
 const GIVE_UP: Duration = Duration::from_secs(5);
@@ -39,10 +39,11 @@ pub(crate) fn end_started() {
     end_all_but(&[0]);
 }
 
-/// Ends them all but these and what is below them: asks them, then kills them.
-pub(crate) fn end_all_but(spared: &[u32]) {
+/// Ends them all but these and what is below them: asks them, then kills them. Whether it had to kill.
+pub(crate) fn end_all_but(spared: &[u32]) -> bool {
     let began = Instant::now();
     let mut asked: Vec<Pid> = Vec::new();
+    let mut killed = false;
     loop {
         // Who has ended is still there until somebody asks how.
         while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
@@ -50,10 +51,11 @@ pub(crate) fn end_all_but(spared: &[u32]) {
         // Who started some of them asks by itself how they ended.
         let over = all.is_empty() && (ended == 0 || !spared.is_empty());
         if over || began.elapsed() >= GIVE_UP {
-            return;
+            return killed;
         }
         for pid in all {
             if began.elapsed() >= END {
+                killed = true;
                 let _ = kill_process(pid, Signal::KILL);
             } else if !asked.contains(&pid) {
                 asked.push(pid);

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
 use openuvr_runtime::launch::{Application, LAUNCHING};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::{VirtualDisplay, shows_a_window};
 use crate::own_sound::OwnSound;
@@ -114,6 +114,22 @@ impl Shown {
         self.over = !waits;
         self.over
     }
+
+    /// Whether somebody of its process group has not ended: the application may be the child of a shell that has.
+    fn is_there(&mut self, group: Pid) -> bool {
+        // Those that have ended are there until they are waited for.
+        let _ = self.application.ended();
+        self.application.has_orphans(&self.helpers);
+        test_kill_process_group(group).is_ok()
+    }
+
+    fn tell_killed(&self, of: &str, span: Duration) {
+        eprintln!(
+            "openuvr host: {of}{} did not end in {} s: killed",
+            self.name,
+            span.as_secs()
+        );
+    }
 }
 
 /// All that an application is told of where it is shown and heard: the one place for it.
@@ -134,13 +150,19 @@ impl Drop for Shown {
         if let Some(group) = group.ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::TERM);
             let until = clock::now() + END;
-            while self.application.ended().is_none() && clock::now() < until {
+            while self.is_there(group) {
+                if clock::now() >= until {
+                    self.tell_killed("", END);
+                    let _ = kill_process_group(group, Signal::KILL);
+                    break;
+                }
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
             }
-            let _ = kill_process_group(group, Signal::KILL);
         }
         // What has left the group.
-        descendants::end_all_but(&self.helpers);
+        if descendants::end_all_but(&self.helpers) {
+            self.tell_killed("what was started by ", descendants::END);
+        }
         if let Some(terminal) = self.terminal.take() {
             terminal.finish();
         }

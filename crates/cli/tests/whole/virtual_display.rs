@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 use rustix::thread::{Uid, set_thread_uid};
@@ -183,12 +184,56 @@ fn ctrl_c_ends_the_application_and_the_display() {
     let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
     let line = host.line("openuvr host: streaming 640x360");
     let pids = eventually("the application", || std::fs::read_to_string(&pids).ok());
+    let asked = Instant::now();
     let text = host.stop();
+    let took = asked.elapsed();
+    assert!(took >= Duration::from_secs(3), "{took:?} is no time to end");
+    assert!(text.contains("sh did not end in 3 s: killed"), "{text}");
     assert!(!text.contains("has ended"), "{text}");
     assert!(!Path::new(&socket(&display_of(&line))).exists(), "{text}");
     for pid in pids.split_whitespace() {
         eventually("its end", || is_gone(pid).then_some(()));
     }
+}
+
+#[test]
+fn an_application_below_a_shell_has_time_to_end() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (begun, saved) = (folder.join("begun"), folder.join("saved"));
+    // The outer shell ends as soon as it is asked to.
+    let script = format!(
+        "sh -c 'trap \"sleep 0.5; touch {saved}; exit\" TERM; touch {begun}; while :; do sleep 0.1; done'; true"
+    );
+    let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
+    host.line("openuvr host: streaming 640x360");
+    eventually("the application", || {
+        Path::new(&begun).exists().then_some(())
+    });
+    let text = host.stop();
+    assert!(Path::new(&saved).exists(), "{text}");
+    assert!(!text.contains("killed"), "{text}");
+}
+
+#[test]
+fn what_left_the_application_is_killed_too() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let pid = folder.join("pid");
+    let script = format!(
+        "setsid sh -c 'trap \"\" TERM; echo $$ >{pid}.new; mv {pid}.new {pid}; while :; do sleep 0.1; done' & wait"
+    );
+    let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
+    host.line("openuvr host: streaming 640x360");
+    let pid = eventually("the other session", || std::fs::read_to_string(&pid).ok());
+    let text = host.stop();
+    let told = "what was started by sh did not end in 2 s: killed";
+    assert!(text.contains(told), "{text}");
+    eventually("its end", || is_gone(pid.trim()).then_some(()));
 }
 
 #[test]
