@@ -42,7 +42,7 @@ use crate::record::{Options, Recorder};
 use crate::session_report::{self as report, reporter};
 use openuvr_terminal::usage::WrongUsage;
 
-use signals::Signals;
+use signals::{PATIENCE, Patience, Signals};
 use stand_in::StandIn;
 use terminal::Terminal;
 
@@ -177,7 +177,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let mut announcer = announcer(who, host, words);
     let display = std::env::var("DISPLAY").unwrap_or_default();
     let mut fit = Fit::wanted(host.fit, who, &display);
-    let mut signals = Signals::take()?;
+    let (mut signals, mut patience) = (Signals::take()?, Patience::default());
     let mut socket = Socket::open(&order)?;
     let gateways = Gateways::outside(who, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
@@ -260,7 +260,15 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             }
             tick_at = now + TICK;
         }
-        game.pass_on(&signals.pending(), socket.streaming());
+        let pending = signals.pending();
+        game.pass_on(&pending, socket.streaming());
+        if patience.is_over(&pending, now) && game.ended().is_none() {
+            eprintln!(
+                "openuvr {who}: the {what} has not ended {} s after the signal; it is killed by: kill -KILL {}",
+                PATIENCE.as_secs(),
+                game.id()
+            );
+        }
         if socket.is_served() || game.ended().is_none() {
             quiet_since = now;
         }

@@ -1,11 +1,18 @@
 //! The signals with which a person ends programs, and which the game is to get.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
+use openuvr_proto::time::Instant;
 use openuvr_runtime::launch::Sent;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+
+/// How long a game may take to end before a person is told what to do (guess: as long as an application of
+/// `openuvr host --virtual` may).
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Those that came.
 pub(super) struct Signals(SignalsInfo<WithRawSiginfo>);
@@ -29,5 +36,24 @@ impl Signals {
             })
         });
         sent.collect()
+    }
+}
+
+/// Notices a game that goes on although it was to end. It is told of and not killed: a shell or a debugger takes
+/// Ctrl-C for its own, and a game may ask whether to save.
+#[derive(Default)]
+pub(super) struct Patience {
+    asked: Option<Instant>,
+    over: bool,
+}
+
+impl Patience {
+    /// These signals came. Whether it is over, which is said once.
+    pub(super) fn is_over(&mut self, signals: &[Sent], now: Instant) -> bool {
+        if !signals.is_empty() {
+            self.asked.get_or_insert(now);
+        }
+        let waited = |asked| now.since(asked) >= PATIENCE;
+        self.asked.is_some_and(waited) && !std::mem::replace(&mut self.over, true)
     }
 }

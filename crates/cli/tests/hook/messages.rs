@@ -84,3 +84,33 @@ fn a_run_whose_messages_are_lost_streams_on() {
         assert_eq!(status.code(), Some(128 + 15));
     }
 }
+
+#[test]
+fn a_game_that_does_not_end_is_told_of_and_goes_on() {
+    let hook = hook();
+    let hook = hook.to_str().expect("a path of text");
+    let folder = Folder::new();
+    let (dir, begun, done) = (
+        folder.join("host"),
+        folder.join("begun"),
+        folder.join("done"),
+    );
+    let script = format!(
+        "trap '' INT TERM; touch {begun}; until test -e {done}; do sleep 0.1; done; exit 42"
+    );
+    let game = ["sh", "-c", &script];
+    let mut command = openuvr(&words(&dir, hook, &["--input", "none"], &game));
+    command.env("XDG_RUNTIME_DIR", folder.path());
+    let mut run = Program::start("run", command);
+    eventually("the game", || {
+        std::fs::exists(&begun).ok().filter(|there| *there)
+    });
+    run.signal(rustix::process::Signal::TERM);
+    let line = run.line("the game has not ended 3 s after the signal");
+    assert!(line.contains("kill -KILL "), "{line}");
+    run.assert_running();
+    std::fs::write(&done, "").expect("a temporary folder");
+    let (status, text) = run.ended();
+    assert_eq!(status.code(), Some(42), "{text}");
+    assert_eq!(text.matches("kill -KILL").count(), 1, "{text}");
+}
