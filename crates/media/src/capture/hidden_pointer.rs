@@ -185,9 +185,12 @@ impl HiddenPointer {
     }
 }
 
+/// Whether a request hides the pointer or shows it, and its window; `None` for other requests.
+type Request = Option<(bool, Window)>;
+
 /// The first of the recorded requests, of a client with the other byte order if `swapped`: whether it hides, and
 /// its window, unless it has a size that the server refuses; and what follows it.
-fn first_request(data: &[u8], swapped: bool) -> Option<(Option<(bool, Window)>, &[u8])> {
+fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);
         Some(if swapped { word.swap_bytes() } else { word })
@@ -220,7 +223,7 @@ mod tests {
     const LONG: [u8; 12] = [0x8a, 29, 0, 0, 3, 0, 0, 0, 0x0d, 5, 0, 0];
     const SWAPPED: [u8; 8] = [0x8a, 29, 0, 2, 0, 0, 5, 0x0d];
 
-    fn all(mut data: &[u8], swapped: bool) -> Vec<Option<(bool, Window)>> {
+    fn all(mut data: &[u8], swapped: bool) -> Vec<Request> {
         let mut found = Vec::new();
         while let Some((request, rest)) = first_request(data, swapped) {
             found.push(request);
