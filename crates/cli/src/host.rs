@@ -190,7 +190,8 @@ impl Stage {
             });
         };
         let room = if config.fit { fit::room(size) } else { size };
-        let display = VirtualDisplay::start(room, reporter().map(Reporter::folder))?;
+        let folder = reporter().map(Reporter::folder);
+        let display = VirtualDisplay::start(room, folder, config.place)?;
         let name = display.name().to_owned();
         let fit = config.fit.then(|| Fit::with_own("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;

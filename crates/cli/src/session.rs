@@ -95,6 +95,10 @@ pub(crate) struct Args {
     /// The size of its display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
+    /// Whether an only window fills the display and dialogs lie centred over it; false for desktop sessions, and for
+    /// window managers that do not replace another
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    place: bool,
     /// Most frames a second [default: the host's]
     #[arg(long, value_name = "NUMBER")]
     fps: Option<f64>,
@@ -249,7 +253,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     // A game needs a display, and takes the one it finds, as may what links the library; an OpenXR application may
     // have none.
     let display = matches!(args.door, Door::Run | Door::Api)
-        .then(|| VirtualDisplay::start(args.size, Some(folder.path())));
+        .then(|| VirtualDisplay::start(args.size, Some(folder.path()), args.place));
     let display = display.transpose()?;
     if args.door == Door::Screen {
         // The host's, on which this process looks for a window.

@@ -78,9 +78,14 @@ the last counts. --help says more on each than -h.";
             /// In place of --display: an X server without a screen (Xvfb), for a machine without one, or to
             /// leave the one that is there alone. What stands behind `--` is started on it, and the host
             /// ends with it; else it is empty, for programs of this user that are told its name, which is
-            /// printed. No window manager runs there unless you start one.
+            /// printed. No window manager runs there unless you start one; see --place.
             virtual_display: Option<Size> = "virtual", optional(size()),
                 Default::Unset("the display that is there");
+            /// On a virtual display, an only window fills it.
+            /// Dialogs and further windows lie centred over it, and the newest has the keyboard. A window
+            /// manager takes over if it is started with `--replace`. With --place=false windows lie where
+            /// applications put them: for desktop sessions, and window managers that do not replace another.
+            place: bool = "place", flag(), Default::Is("true");
             /// Give the display the size of the player's window.
             /// While somebody plays, by RandR: a mode of that size, or on a display without a monitor (Xvfb,
             /// the dummy driver) a new one, no larger than the server allows; a virtual display up to

@@ -57,6 +57,7 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
     }
     if let Some(Size { width, height }) = display {
         command.arg(format!("--virtual={width}x{height}"));
+        command.arg(format!("--place={}", args.place));
     }
     if let Some(fps) = args.fps {
         command.arg(format!("--fps={fps}"));

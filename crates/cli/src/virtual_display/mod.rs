@@ -5,6 +5,7 @@
 //! can't.
 
 mod application;
+mod placement;
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -28,6 +29,7 @@ use crate::session_report::AUTHORITY;
 use crate::sys;
 
 pub(crate) use application::Shown;
+use placement::Placement;
 
 /// How long Xvfb may take to end, with its socket and its lock file, before it is killed (guess).
 const END: Duration = Duration::from_secs(2);
@@ -41,16 +43,19 @@ pub(crate) struct VirtualDisplay {
     server: Child,
     /// As long as the server looks for it.
     authority: Authority,
+    /// Ends when the server has.
+    _placement: Option<Placement>,
 }
 
 impl VirtualDisplay {
     /// Starts one with a screen of `size`, 24 bits deep, and OpenGL in software. From now on this process and those
     /// that it starts connect with its cookie, which is in the folder of the session that this process belongs to, or in
-    /// that for temporary files. To be called while this process has no threads that use libraries in C.
+    /// that for temporary files. With `place` the only window has all of it, and dialogs lie over that one
+    /// ([`placement`]). To be called while this process has no threads that use libraries in C.
     ///
     /// # Errors
     /// One line: Xvfb is not installed, or does not start.
-    pub(crate) fn start(size: Size, session: Option<&Path>) -> Result<VirtualDisplay> {
+    pub(crate) fn start(size: Size, session: Option<&Path>, place: bool) -> Result<VirtualDisplay> {
         let authority = match session {
             Some(folder) => Authority::make(folder.join(AUTHORITY)),
             None => Authority::make_in(&std::env::temp_dir()),
@@ -67,6 +72,7 @@ impl VirtualDisplay {
             name: String::new(),
             server,
             authority,
+            _placement: None,
         };
         // It writes its number when it is ready, or closes the pipe when it ends.
         let line = output
@@ -86,8 +92,11 @@ impl VirtualDisplay {
         }
         display.name = format!(":{number}");
         sys::name_authority(display.authority.file());
-        display::connect(&display.name)
+        let connected = display::connect(&display.name)
             .map_err(|why| anyhow!("the virtual display does not answer: {why}"))?;
+        let placement = place.then(|| Placement::begin(connected)).transpose();
+        display._placement =
+            placement.context("no windows can be placed on the virtual display")?;
         Ok(display)
     }
 

@@ -4,10 +4,11 @@ use super::{HostConfig, Setting, Settings as _};
 
 /// What only a host with a process of its own has a choice of: its source, and what is written outside the
 /// application.
-const OUTSIDE: [&str; 11] = [
+const OUTSIDE: [&str; 12] = [
     "source",
     "display",
     "virtual",
+    "place",
     "window",
     "region",
     "size",

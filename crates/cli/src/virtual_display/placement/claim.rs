@@ -1,0 +1,113 @@
+//! Being the one who places the windows of a display, as all programs there can see, and giving that up.
+//!
+//! Specs: ICCCM 2.0, section 2.8; Extended Window Manager Hints 1.5 (_NET_SUPPORTED, _NET_SUPPORTING_WM_CHECK).
+
+use anyhow::{Context as _, Result, ensure};
+use x11rb::connection::Connection as _;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::xproto::{
+    Atom, AtomEnum, ChangeWindowAttributesAux, ClientMessageEvent, ConnectionExt as _,
+    CreateWindowAux, EventMask, PropMode, Window, WindowClass,
+};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use super::Atoms;
+
+/// As whom programs know us. Java's windows wait for a frame around them and stay empty without one (seen with OpenJDK
+/// 17), but under a name of a window manager that has none. This is the one that others without frames say, too: that
+/// of Sun's Looking Glass.
+const NAME: &[u8] = b"LG3D";
+
+/// What says so: the owner of the selection `WM_Sn`, and properties of the root.
+pub(super) struct Claim {
+    pub(super) root: Window,
+    /// The owner; it is never seen.
+    pub(super) window: Window,
+    pub(super) selection: Atom,
+}
+
+impl Claim {
+    /// Takes the display, if nobody has it. What the server then asks and tells comes as events of the root.
+    ///
+    /// # Errors
+    /// Somebody has it, or the server does not answer.
+    pub(super) fn take(conn: &RustConnection, screen: usize, atoms: &Atoms) -> Result<Claim> {
+        let shown = conn.setup().roots.get(screen);
+        let root = shown.context("the display has no such screen")?.root;
+        let selection = format!("WM_S{screen}");
+        let selection = conn.intern_atom(false, selection.as_bytes())?.reply()?.atom;
+        let owner = conn.get_selection_owner(selection)?.reply()?.owner;
+        ensure!(
+            owner == x11rb::NONE,
+            "a window manager has the display already"
+        );
+        let window = conn.generate_id()?;
+        // Its properties are changed to hear the server's time.
+        let aux = CreateWindowAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+        let (class, place) = (WindowClass::INPUT_ONLY, (-1, -1));
+        conn.create_window(0, window, root, place.0, place.1, 1, 1, 0, class, 0, &aux)?;
+        // The server's time of now is right: nobody else can have wanted a display that is new.
+        conn.set_selection_owner(window, selection, x11rb::CURRENT_TIME)?;
+        let all = EventMask::STRUCTURE_NOTIFY
+            | EventMask::SUBSTRUCTURE_NOTIFY
+            | EventMask::SUBSTRUCTURE_REDIRECT;
+        let all = ChangeWindowAttributesAux::new().event_mask(all);
+        let asked = conn.change_window_attributes(root, &all)?.check();
+        asked.context("a window manager has the display already")?;
+        let claim = Claim {
+            root,
+            window,
+            selection,
+        };
+        claim.announce(conn, atoms)?;
+        Ok(claim)
+    }
+
+    fn announce(&self, conn: &RustConnection, atoms: &Atoms) -> Result<(), ReplyError> {
+        let (mode, check) = (PropMode::REPLACE, atoms._NET_SUPPORTING_WM_CHECK);
+        let supported = [
+            atoms._NET_ACTIVE_WINDOW,
+            atoms._NET_FRAME_EXTENTS,
+            atoms._NET_SUPPORTED,
+            check,
+            atoms._NET_WM_NAME,
+            atoms._NET_WM_STATE,
+            atoms._NET_WM_STATE_FULLSCREEN,
+            atoms._NET_WM_WINDOW_TYPE,
+            atoms._NET_WM_WINDOW_TYPE_DIALOG,
+            atoms._NET_WM_WINDOW_TYPE_NORMAL,
+            atoms._NET_WM_WINDOW_TYPE_SPLASH,
+            atoms._NET_WM_WINDOW_TYPE_UTILITY,
+        ];
+        let (name, utf8) = (atoms._NET_WM_NAME, atoms.UTF8_STRING);
+        conn.change_property8(mode, self.window, name, utf8, NAME)?;
+        let list = atoms._NET_SUPPORTED;
+        conn.change_property32(mode, self.root, list, AtomEnum::ATOM, &supported)?;
+        for window in [self.window, self.root] {
+            conn.change_property32(mode, window, check, AtomEnum::WINDOW, &[self.window])?;
+        }
+        let data = [x11rb::CURRENT_TIME, self.selection, self.window, 0, 0];
+        let message = ClientMessageEvent::new(32, self.root, atoms.MANAGER, data);
+        conn.send_event(false, self.root, EventMask::STRUCTURE_NOTIFY, message)?;
+        conn.sync()
+    }
+
+    /// Gives it up for the window manager that has taken the selection.
+    pub(super) fn release(&self, conn: &RustConnection, atoms: &Atoms) -> Result<(), ReplyError> {
+        let nothing = ChangeWindowAttributesAux::new().event_mask(EventMask::NO_EVENT);
+        conn.change_window_attributes(self.root, &nothing)?;
+        let check = atoms._NET_SUPPORTING_WM_CHECK;
+        let named = conn.get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?;
+        let named = named.reply()?.value32().and_then(|mut ids| ids.next());
+        // Unless the other one has said its own already.
+        if named == Some(self.window) {
+            for property in [atoms._NET_ACTIVE_WINDOW, atoms._NET_SUPPORTED, check] {
+                conn.delete_property(self.root, property)?;
+            }
+        }
+        // That is what it waits for.
+        conn.destroy_window(self.window)?;
+        conn.sync()
+    }
+}

@@ -1,0 +1,524 @@
+//! The windows of a display: which there are, where each lies, and which one has the keyboard.
+
+use std::io;
+use std::os::fd::AsFd as _;
+
+use anyhow::Result;
+use openuvr_media::waker::Waker;
+use openuvr_proto::units::Size;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use x11rb::connection::Connection as _;
+use x11rb::errors::{ConnectionError, ReplyError};
+use x11rb::protocol::Event;
+use x11rb::protocol::xproto::{
+    Allow, Atom, AtomEnum, ButtonIndex, ButtonPressEvent, CONFIGURE_NOTIFY_EVENT,
+    ChangeWindowAttributesAux, ClientMessageEvent, ConfigWindow, ConfigureNotifyEvent,
+    ConfigureRequestEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, GrabMode, InputFocus,
+    KeyButMask, ModMask, PropMode, PropertyNotifyEvent, StackMode, Timestamp, Window,
+};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use super::Atoms;
+use super::claim::Claim;
+use super::look::{Kind, Look};
+use super::rectangle::{Rectangle, within};
+
+/// Windows that are placed at a time; those beyond lie where their applications put them (guess: far more than
+/// anybody works with).
+const MOST: usize = 256;
+
+/// What WM_STATE says of a window that is shown, and of one that is not (ICCCM 2.0, section 4.1.3.1).
+const NORMAL: u32 = 1;
+const WITHDRAWN: u32 = 0;
+
+/// What is asked of a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD; else it changes.
+const REMOVE: u32 = 0;
+const ADD: u32 = 1;
+
+/// A window that is shown and has its place from here.
+struct Placed {
+    window: Window,
+    look: Look,
+    /// Where a person has dragged it.
+    dragged: Option<(i32, i32)>,
+    /// Where it was put last.
+    lies: Option<Rectangle>,
+    /// The higher, the later it was made the one to be worked in.
+    turn: u64,
+    /// Whether clicks into it are told here first.
+    tells_clicks: bool,
+}
+
+/// The windows of a display; owned by one thread.
+pub(super) struct Desk {
+    conn: RustConnection,
+    atoms: Atoms,
+    claim: Claim,
+    /// The display's size.
+    all: Size,
+    /// In the order in which they were shown.
+    placed: Vec<Placed>,
+    /// The main window that fills the display and lies below the others: the one that was shown first.
+    filler: Option<Window>,
+    turns: u64,
+    /// The window with the keyboard, as far as it is given from here.
+    active: Option<Window>,
+    /// The window that gets the keyboard when the server has told its time.
+    awaits: Option<Window>,
+}
+
+impl Desk {
+    /// Takes the display of this connection and screen.
+    ///
+    /// # Errors
+    /// Somebody has it, or the server does not answer.
+    pub(super) fn open(conn: RustConnection, screen: usize) -> Result<Desk> {
+        let atoms = Atoms::new(&conn)?.reply()?;
+        let claim = Claim::take(&conn, screen, &atoms)?;
+        let all = conn.get_geometry(claim.root)?.reply()?;
+        Ok(Desk {
+            conn,
+            atoms,
+            claim,
+            all: Size::new(all.width.into(), all.height.into()),
+            placed: Vec::new(),
+            filler: None,
+            turns: 0,
+            active: None,
+            awaits: None,
+        })
+    }
+
+    /// Places windows until `stop` is raised, or a window manager takes over.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub(super) fn serve(&mut self, stop: &Waker) -> Result<(), ReplyError> {
+        loop {
+            self.conn.flush()?;
+            match self.conn.poll_for_event()? {
+                Some(Event::SelectionClear(e)) if e.selection == self.claim.selection => {
+                    return self.let_go();
+                }
+                Some(event) => match self.handle(&event) {
+                    // The window is gone meanwhile.
+                    Err(ReplyError::X11Error(_)) => {}
+                    handled => handled?,
+                },
+                None => {
+                    if self.is_told_to_stop(stop)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the server has sent something, or somebody ends it; whether that is so.
+    fn is_told_to_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stop.0.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) => Ok(!fds[1].revents().is_empty()),
+            Err(Errno::INTR) => Ok(false),
+            Err(why) => Err(io::Error::from(why).into()),
+        }
+    }
+
+    /// The windows stay where they are for the window manager that takes over.
+    fn let_go(&self) -> Result<(), ReplyError> {
+        for placed in &self.placed {
+            if placed.tells_clicks {
+                let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
+                self.conn.ungrab_button(button, placed.window, modifiers)?;
+            }
+        }
+        self.claim.release(&self.conn, &self.atoms)
+    }
+
+    fn handle(&mut self, event: &Event) -> Result<(), ReplyError> {
+        match event {
+            Event::MapRequest(e) => self.show(e.window)?,
+            Event::ConfigureRequest(e) => self.asked_for_place(e)?,
+            Event::UnmapNotify(e) => self.withdrawn(e.window)?,
+            Event::DestroyNotify(e) => self.forget(e.window)?,
+            // It lies in another window from now on.
+            Event::ReparentNotify(e) if e.parent != self.claim.root => self.forget(e.window)?,
+            Event::ConfigureNotify(e) if e.window == self.claim.root => {
+                self.all = Size::new(e.width.into(), e.height.into());
+                self.arrange()?;
+            }
+            Event::PropertyNotify(e) if e.window == self.claim.window => self.told_time(e.time)?,
+            Event::PropertyNotify(e) => self.looks_different(e)?,
+            Event::ClientMessage(e) if e.format == 32 => {
+                let data = e.data.as_data32();
+                if e.type_ == self.atoms._NET_WM_STATE {
+                    self.asked_for_state(e.window, data)?;
+                } else if e.type_ == self.atoms._NET_ACTIVE_WINDOW && self.find(e.window).is_some()
+                {
+                    self.raise(e.window)?;
+                    self.activate(e.window)?;
+                }
+            }
+            Event::ButtonPress(e) => self.clicked(e)?,
+            // Errors are those of windows that are gone.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn find(&self, window: Window) -> Option<usize> {
+        self.placed
+            .iter()
+            .position(|placed| placed.window == window)
+    }
+
+    /// An application shows a window.
+    fn show(&mut self, window: Window) -> Result<(), ReplyError> {
+        // First, so that nothing is missed that it says later.
+        let watched = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+        self.conn.change_window_attributes(window, &watched)?;
+        let look = Look::at(&self.conn, &self.atoms, self.claim.root, window)?;
+        let is_placed = look.kind != Kind::Apart && self.placed.len() < MOST;
+        if is_placed && self.find(window).is_none() {
+            let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
+            let normal = [NORMAL, x11rb::NONE];
+            self.conn
+                .change_property32(mode, window, state, state, &normal)?;
+            let frame = self.atoms._NET_FRAME_EXTENTS;
+            self.conn
+                .change_property32(mode, window, frame, AtomEnum::CARDINAL, &[0; 4])?;
+            self.placed.push(Placed {
+                window,
+                look,
+                dragged: None,
+                lies: None,
+                turn: 0,
+                tells_clicks: false,
+            });
+            self.arrange()?;
+            if self.filler != Some(window) {
+                self.raise(window)?;
+            }
+        }
+        self.conn.map_window(window)?;
+        self.activate(window)?;
+        Ok(())
+    }
+
+    /// An application hides a window.
+    fn withdrawn(&mut self, window: Window) -> Result<(), ReplyError> {
+        if self.find(window).is_none() {
+            return Ok(());
+        }
+        let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
+        let withdrawn = [WITHDRAWN, x11rb::NONE];
+        self.conn
+            .change_property32(mode, window, state, state, &withdrawn)?;
+        self.conn
+            .delete_property(window, self.atoms._NET_WM_STATE)?;
+        let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
+        self.conn.ungrab_button(button, window, modifiers)?;
+        self.forget(window)?;
+        Ok(())
+    }
+
+    /// A window is there no more; what was worked in before it is again.
+    fn forget(&mut self, window: Window) -> Result<(), ConnectionError> {
+        let Some(at) = self.find(window) else {
+            return Ok(());
+        };
+        self.placed.remove(at);
+        self.arrange()?;
+        if self.active == Some(window) {
+            self.pass_keyboard()?;
+        }
+        Ok(())
+    }
+
+    /// An application wants to have a window elsewhere, or larger or smaller.
+    fn asked_for_place(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
+        let Some(at) = self.find(e.window) else {
+            // It is not shown yet, or not placed.
+            let granted = ConfigureWindowAux::from_configure_request(e);
+            self.conn.configure_window(e.window, &granted)?;
+            return Ok(());
+        };
+        let asks = |what: ConfigWindow| e.value_mask.intersects(what);
+        let is_dragged = asks(ConfigWindow::X | ConfigWindow::Y) && self.is_dragging()?;
+        let placed = &mut self.placed[at];
+        if asks(ConfigWindow::WIDTH) {
+            placed.look.size.width = e.width.into();
+        }
+        if asks(ConfigWindow::HEIGHT) {
+            placed.look.size.height = e.height.into();
+        }
+        if is_dragged {
+            placed.dragged = Some((e.x.into(), e.y.into()));
+        }
+        let before = placed.lies;
+        self.arrange()?;
+        if asks(ConfigWindow::STACK_MODE) && e.stack_mode == StackMode::ABOVE {
+            self.raise(e.window)?;
+        }
+        // Else the server has told it.
+        if let Some(lies) = self.placed[at].lies.filter(|lies| Some(*lies) == before) {
+            self.tell_place(e.window, lies)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a button is held down: toolkits that draw their own frames move a window then, and applications that
+    /// choose a place do so when nobody drags.
+    fn is_dragging(&self) -> Result<bool, ReplyError> {
+        let pointer = self.conn.query_pointer(self.claim.root)?.reply()?;
+        Ok(pointer.mask.intersects(KeyButMask::BUTTON1))
+    }
+
+    /// Says to a window that asked in vain where it lies (ICCCM 2.0, section 4.1.5).
+    fn tell_place(&self, window: Window, lies: Rectangle) -> Result<(), ConnectionError> {
+        let place = |pixels: i32| i16::try_from(pixels).unwrap_or(0);
+        let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
+        let notify = ConfigureNotifyEvent {
+            response_type: CONFIGURE_NOTIFY_EVENT,
+            sequence: 0,
+            event: window,
+            window,
+            above_sibling: x11rb::NONE,
+            x: place(lies.at.0),
+            y: place(lies.at.1),
+            width: side(lies.size.width),
+            height: side(lies.size.height),
+            border_width: 0,
+            override_redirect: false,
+        };
+        let to = EventMask::STRUCTURE_NOTIFY;
+        self.conn.send_event(false, window, to, notify)?;
+        Ok(())
+    }
+
+    /// A window says something else of itself than when it was shown.
+    fn looks_different(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
+        let hints: [Atom; 5] = [
+            AtomEnum::WM_NORMAL_HINTS.into(),
+            AtomEnum::WM_HINTS.into(),
+            AtomEnum::WM_TRANSIENT_FOR.into(),
+            self.atoms.WM_PROTOCOLS,
+            self.atoms._NET_WM_WINDOW_TYPE,
+        ];
+        let Some(at) = self.find(e.window).filter(|_| hints.contains(&e.atom)) else {
+            return Ok(());
+        };
+        let look = Look::at(&self.conn, &self.atoms, self.claim.root, e.window)?;
+        let placed = &mut self.placed[at];
+        placed.look = Look {
+            // It is shown, and stays in order.
+            kind: match look.kind {
+                Kind::Apart => placed.look.kind,
+                kind => kind,
+            },
+            // That is what it was given.
+            size: placed.look.size,
+            full_screen: placed.look.full_screen,
+            ..look
+        };
+        self.arrange()?;
+        Ok(())
+    }
+
+    /// An application wants a window to be full screen, or no longer.
+    fn asked_for_state(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
+        let [action, first, second, ..] = data;
+        let full_screen = self.atoms._NET_WM_STATE_FULLSCREEN;
+        let Some(at) = self.find(window) else {
+            return Ok(());
+        };
+        if ![first, second].contains(&full_screen) {
+            return Ok(());
+        }
+        let placed = &mut self.placed[at];
+        placed.look.full_screen = match action {
+            REMOVE => false,
+            ADD => true,
+            _ => !placed.look.full_screen,
+        };
+        let is_full_screen = placed.look.full_screen;
+        // What else it says there is its own.
+        let (mode, states) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
+        let said = self
+            .conn
+            .get_property(false, window, states, AtomEnum::ATOM, 0, 32)?
+            .reply()?;
+        let mut said: Vec<u32> = said.value32().into_iter().flatten().collect();
+        said.retain(|state| *state != full_screen);
+        said.extend(is_full_screen.then_some(full_screen));
+        self.conn
+            .change_property32(mode, window, states, AtomEnum::ATOM, &said)?;
+        self.arrange()?;
+        if is_full_screen {
+            self.raise(window)?;
+        }
+        Ok(())
+    }
+
+    /// A person clicks into a window without the keyboard: it gets it, and then the click. What fills the display
+    /// stays below the others, of which nothing would be seen.
+    fn clicked(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
+        if self.filler != Some(e.event) {
+            self.raise(e.event)?;
+        }
+        self.activate(e.event)?;
+        self.conn.allow_events(Allow::REPLAY_POINTER, e.time)?;
+        Ok(())
+    }
+
+    /// Puts each window where it is to lie. The server is asked for what has changed.
+    fn arrange(&mut self) -> Result<(), ConnectionError> {
+        let mut mains = (self.placed.iter()).filter(|placed| placed.look.kind == Kind::Main);
+        let filler = mains.next().map(|placed| placed.window);
+        for at in 0..self.placed.len() {
+            let placed = &self.placed[at];
+            let lies = self.place_of(placed, filler == Some(placed.window));
+            if placed.lies == Some(lies) {
+                continue;
+            }
+            let to = ConfigureWindowAux::new()
+                .x(lies.at.0)
+                .y(lies.at.1)
+                .width(lies.size.width)
+                .height(lies.size.height)
+                .border_width(0);
+            self.conn.configure_window(placed.window, &to)?;
+            self.placed[at].lies = Some(lies);
+        }
+        if filler != self.filler {
+            self.filler = filler;
+            let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
+            let others = (self.placed.iter()).filter(|placed| filler != Some(placed.window));
+            for placed in others {
+                self.conn.configure_window(placed.window, &above)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, placed: &Placed, fills: bool) -> Rectangle {
+        let whole = Rectangle::whole(self.all);
+        let look = &placed.look;
+        if look.full_screen {
+            return whole;
+        }
+        if fills {
+            return whole.centred(look.limits.nearest(self.all), self.all);
+        }
+        let size = look.limits.nearest(within(look.size, self.all));
+        let over = match placed.dragged {
+            Some(at) => Some(Rectangle { at, size }),
+            None => self.parent_of(placed).and_then(|parent| parent.lies),
+        };
+        over.unwrap_or(whole).centred(size, self.all)
+    }
+
+    /// The window that this one accompanies, if that is shown.
+    fn parent_of(&self, placed: &Placed) -> Option<&Placed> {
+        let Kind::Dialog { of: Some(of) } = placed.look.kind else {
+            return None;
+        };
+        self.placed.iter().find(|parent| parent.window == of)
+    }
+
+    /// Brings a window to the front, and in front of it what accompanies it; with a main window also what accompanies
+    /// no window in particular.
+    fn raise(&self, window: Window) -> Result<(), ConnectionError> {
+        let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
+        self.conn.configure_window(window, &above)?;
+        let kind_of = |window| self.find(window).map(|at| self.placed[at].look.kind);
+        let is_main = kind_of(window) == Some(Kind::Main);
+        let mut raised = vec![window];
+        for placed in &self.placed {
+            let accompanies = match (placed.look.kind, self.parent_of(placed)) {
+                (Kind::Dialog { .. }, Some(parent)) => raised.contains(&parent.window),
+                (Kind::Dialog { .. }, None) => is_main,
+                _ => false,
+            };
+            if accompanies && placed.window != window {
+                self.conn.configure_window(placed.window, &above)?;
+                raised.push(placed.window);
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on this window is the one to be worked in, if it is typed in at all.
+    fn activate(&mut self, window: Window) -> Result<(), ConnectionError> {
+        let Some(at) = self.find(window) else {
+            return Ok(());
+        };
+        self.turns += 1;
+        self.placed[at].turn = self.turns;
+        self.pass_keyboard()
+    }
+
+    /// The newest window gets the keyboard; clicks into the others are told here, so that they can get it.
+    fn pass_keyboard(&mut self) -> Result<(), ConnectionError> {
+        let typed_in = (self.placed.iter()).filter(|placed| placed.look.keyboard.is_wanted());
+        let newest = typed_in.max_by_key(|placed| placed.turn);
+        let newest = newest.map(|placed| placed.window);
+        let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
+        for placed in &mut self.placed {
+            let tells = placed.look.keyboard.is_wanted() && newest != Some(placed.window);
+            if tells && !placed.tells_clicks {
+                // The server holds the pointer back until the click is allowed to go on.
+                self.conn.grab_button(
+                    false,
+                    placed.window,
+                    EventMask::BUTTON_PRESS,
+                    GrabMode::SYNC,
+                    GrabMode::ASYNC,
+                    x11rb::NONE,
+                    x11rb::NONE,
+                    button,
+                    modifiers,
+                )?;
+            } else if !tells && placed.tells_clicks {
+                self.conn.ungrab_button(button, placed.window, modifiers)?;
+            }
+            placed.tells_clicks = tells;
+        }
+        (self.active, self.awaits) = (newest, newest);
+        let (mode, named) = (PropMode::REPLACE, self.atoms._NET_ACTIVE_WINDOW);
+        let is = newest.unwrap_or(x11rb::NONE);
+        self.conn
+            .change_property32(mode, self.claim.root, named, AtomEnum::WINDOW, &[is])?;
+        // A window is to be told when it got the keyboard (ICCCM 2.0, section 4.1.7). What the server says of this
+        // change has its time (section 2.1).
+        let (name, kind) = (AtomEnum::WM_NAME, AtomEnum::STRING);
+        self.conn
+            .change_property8(PropMode::APPEND, self.claim.window, name, kind, b"")?;
+        Ok(())
+    }
+
+    /// The server has said what time it is.
+    fn told_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
+        let Some(at) = self.awaits.take().and_then(|window| self.find(window)) else {
+            return Ok(());
+        };
+        let Placed { window, look, .. } = &self.placed[at];
+        if look.keyboard.is_set {
+            // When the window goes, keys go to what the pointer is on until the next one has them.
+            self.conn
+                .set_input_focus(InputFocus::POINTER_ROOT, *window, time)?;
+        }
+        if look.keyboard.is_told {
+            let data = [self.atoms.WM_TAKE_FOCUS, time, 0, 0, 0];
+            let message = ClientMessageEvent::new(32, *window, self.atoms.WM_PROTOCOLS, data);
+            self.conn
+                .send_event(false, *window, EventMask::NO_EVENT, message)?;
+        }
+        Ok(())
+    }
+}

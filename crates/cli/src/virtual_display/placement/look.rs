@@ -1,0 +1,148 @@
+//! What a window says of itself: what kind of window it is, which sizes it takes, and how it gets the keyboard.
+//!
+//! Specs: ICCCM 2.0, section 4.1; Extended Window Manager Hints 1.5 (_NET_WM_WINDOW_TYPE, _NET_WM_STATE).
+
+use openuvr_proto::units::Size;
+use x11rb::errors::ReplyError;
+use x11rb::properties::{WmHints, WmSizeHints};
+use x11rb::protocol::xproto::{
+    Atom, AtomEnum, ConnectionExt as _, GetPropertyReply, Window, WindowClass,
+};
+use x11rb::rust_connection::RustConnection;
+
+use super::Atoms;
+use super::rectangle::Limits;
+
+/// Numbers of a property that are read; the longest that is of use, WM_NORMAL_HINTS, has 18.
+const NUMBERS: u32 = 32;
+
+/// What a window is to its application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// What the application is worked with in.
+    Main,
+    /// What accompanies a main window: `of` that one, if it is named.
+    Dialog {
+        /// As WM_TRANSIENT_FOR says; it need not be there.
+        of: Option<Window>,
+    },
+    /// A desktop, a panel, a menu or nothing to be seen: its application knows where it lies, and it does not get the
+    /// keyboard.
+    Apart,
+}
+
+/// How a window gets the keyboard (ICCCM 2.0, section 4.1.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Keyboard {
+    /// It is set to the window.
+    pub(super) is_set: bool,
+    /// The window is told that it may take it.
+    pub(super) is_told: bool,
+}
+
+impl Keyboard {
+    /// Whether the window is typed in at all.
+    pub(super) fn is_wanted(self) -> bool {
+        self.is_set || self.is_told
+    }
+}
+
+/// What is known of a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) kind: Kind,
+    pub(super) limits: Limits,
+    /// The size that its application wants.
+    pub(super) size: Size,
+    pub(super) full_screen: bool,
+    pub(super) keyboard: Keyboard,
+}
+
+impl Look {
+    /// Asks a child of `root` about itself. What it says wrong is as if it were not said.
+    ///
+    /// # Errors
+    /// An X error, if the window is gone.
+    pub(super) fn at(
+        conn: &RustConnection,
+        atoms: &Atoms,
+        root: Window,
+        window: Window,
+    ) -> Result<Look, ReplyError> {
+        let asked =
+            |name: Atom, kind: AtomEnum| conn.get_property(false, window, name, kind, 0, NUMBERS);
+        let numbers =
+            |is: &GetPropertyReply| -> Vec<u32> { is.value32().into_iter().flatten().collect() };
+        // All at once: it is one way to the server and back.
+        let attributes = conn.get_window_attributes(window)?;
+        let geometry = conn.get_geometry(window)?;
+        let types = asked(atoms._NET_WM_WINDOW_TYPE, AtomEnum::ATOM)?;
+        let parents = asked(AtomEnum::WM_TRANSIENT_FOR.into(), AtomEnum::WINDOW)?;
+        let sizes = asked(AtomEnum::WM_NORMAL_HINTS.into(), AtomEnum::WM_SIZE_HINTS)?;
+        let states = asked(atoms._NET_WM_STATE, AtomEnum::ATOM)?;
+        let hints = asked(AtomEnum::WM_HINTS.into(), AtomEnum::WM_HINTS)?;
+        let protocols = asked(atoms.WM_PROTOCOLS, AtomEnum::ATOM)?;
+
+        let class = attributes.reply()?.class;
+        let geometry = geometry.reply()?;
+        let size = Size::new(geometry.width.into(), geometry.height.into());
+        let types = numbers(&types.reply()?);
+        let parent = numbers(&parents.reply()?).first().copied();
+        // A pixel is a place for messages between programs.
+        let is_seen = class != WindowClass::INPUT_ONLY && size.width > 1 && size.height > 1;
+        let kind = match kind_of(atoms, &types, parent.is_some()) {
+            _ if !is_seen => Kind::Apart,
+            // The root: of all the application's windows.
+            Kind::Dialog { .. } => Kind::Dialog {
+                of: parent.filter(|of| ![x11rb::NONE, root, window].contains(of)),
+            },
+            kind => kind,
+        };
+        let sizes = WmSizeHints::from_reply(&sizes.reply()?).ok().flatten();
+        let states = numbers(&states.reply()?);
+        let hints = WmHints::from_reply(&hints.reply()?).ok().flatten();
+        let protocols = numbers(&protocols.reply()?);
+        Ok(Look {
+            kind,
+            limits: Limits::of(sizes.as_ref()),
+            size,
+            full_screen: states.contains(&atoms._NET_WM_STATE_FULLSCREEN),
+            keyboard: Keyboard {
+                // Who says nothing is old.
+                is_set: hints.and_then(|hints| hints.input).unwrap_or(true),
+                is_told: protocols.contains(&atoms.WM_TAKE_FOCUS),
+            },
+        })
+    }
+}
+
+/// What a window is that says these types, in the order in which its application would like to have them, and that
+/// accompanies another one or not.
+fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
+    let dialogs = [
+        atoms._NET_WM_WINDOW_TYPE_DIALOG,
+        atoms._NET_WM_WINDOW_TYPE_SPLASH,
+        atoms._NET_WM_WINDOW_TYPE_TOOLBAR,
+        atoms._NET_WM_WINDOW_TYPE_UTILITY,
+    ];
+    let apart = [
+        atoms._NET_WM_WINDOW_TYPE_COMBO,
+        atoms._NET_WM_WINDOW_TYPE_DESKTOP,
+        atoms._NET_WM_WINDOW_TYPE_DND,
+        atoms._NET_WM_WINDOW_TYPE_DOCK,
+        atoms._NET_WM_WINDOW_TYPE_DROPDOWN_MENU,
+        atoms._NET_WM_WINDOW_TYPE_MENU,
+        atoms._NET_WM_WINDOW_TYPE_NOTIFICATION,
+        atoms._NET_WM_WINDOW_TYPE_POPUP_MENU,
+        atoms._NET_WM_WINDOW_TYPE_TOOLTIP,
+    ];
+    let normal = atoms._NET_WM_WINDOW_TYPE_NORMAL;
+    let is_known = |of: &&Atom| **of == normal || dialogs.contains(of) || apart.contains(of);
+    let first = types.iter().find(is_known);
+    let is_one_of = |kinds: &[Atom]| first.is_some_and(|of| kinds.contains(of));
+    match () {
+        () if is_one_of(&apart) => Kind::Apart,
+        () if accompanies || is_one_of(&dialogs) => Kind::Dialog { of: None },
+        () => Kind::Main,
+    }
+}
