@@ -17,6 +17,7 @@ mod microphone;
 mod namespaces;
 mod nearby;
 mod odd;
+mod placement;
 mod record;
 mod refusals;
 mod resilience;

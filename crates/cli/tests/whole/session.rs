@@ -4,12 +4,14 @@ use std::process::Command;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{Action, Actions};
+use openuvr_proto::units::Size;
 use openuvr_runtime::client::link::key_of;
 use rustix::process::Signal;
 use serde_json::Value;
+use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::support::portal::Portal;
-use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
+use crate::support::{Display, Eye, Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
 fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
@@ -145,6 +147,36 @@ fn a_session_is_played_and_stopped_by_its_portal() {
     );
     player.ended();
     assert!(std::path::Path::new(&saves).is_dir(), "saves stay");
+}
+
+#[test]
+fn an_only_window_fills_the_display_of_a_session() {
+    if !has_xvfb() {
+        return;
+    }
+    let scene = [env!("CARGO_BIN_EXE_openuvr"), "scene", "--size=160x90"];
+    let (whole, own) = (Size::new(320, 200), Size::new(160, 90));
+    let ways: [(&[&str], Size); 2] = [(&[], whole), (&["--place=false"], own)];
+    for (words, size) in ways {
+        let portal = Portal::new();
+        let mut session = start(&portal, words, &scene);
+        running(&session);
+        let name = portal.session.to_string().replace('-', "");
+        let folder = std::env::temp_dir().join(format!("ouvr-{name}"));
+        let told = std::fs::read(folder.join("running.json")).expect("it runs");
+        let told: Value = serde_json::from_slice(&told).expect("JSON");
+        let authority = folder.join("xauthority");
+        let authority = authority.to_str().expect("UTF-8");
+        let display = told["display"].as_str().expect("a display");
+        let eye = Eye::open(&Display::of_another(display, authority));
+        eventually(&format!("a window of {size}"), || {
+            let tree = eye.conn.query_tree(eye.root).ok()?.reply().ok()?;
+            let mut windows = tree.children.into_iter();
+            windows.find(|window| eye.geometry(*window) == Some(size))
+        });
+        session.signal(Signal::TERM);
+        session.ended();
+    }
 }
 
 #[test]

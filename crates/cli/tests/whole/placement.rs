@@ -1,0 +1,328 @@
+//! Where windows lie on a virtual display: an only one fills it, others lie centred over it.
+
+use openuvr_media::display_size::DisplaySize;
+use openuvr_proto::units::Size;
+use x11rb::connection::Connection as _;
+use x11rb::properties::WmSizeHints;
+use x11rb::protocol::xproto::{
+    AtomEnum, ChangeWindowAttributesAux, ClientMessageEvent, ConfigureWindowAux,
+    ConnectionExt as _, CreateWindowAux, EventMask, MapState, PropMode, Window, WindowClass,
+};
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+use crate::support::{Display, Folder, Program, eventually, openuvr, skip};
+
+/// Where windows are made before they have a place.
+const OWN: (i16, i16) = (7, 9);
+
+fn has_xvfb() -> bool {
+    let there = std::process::Command::new("Xvfb").arg("-help").output();
+    if there.is_err() {
+        skip("Xvfb is not installed");
+    }
+    there.is_ok()
+}
+
+/// A host with an empty display of 640x360, and the display.
+fn host(folder: &Folder, words: &[&str]) -> (Program, Display) {
+    let dir = folder.join("host");
+    let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+    let more = ["--virtual", "640x360", "--realtime", "off"];
+    let host = Program::start("host", openuvr(&[&own[..], &more, words].concat()));
+    let line = host.line("is empty: start something on it");
+    let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
+    let name = word("DISPLAY=").expect("a display");
+    let display = Display::of_another(name, word("XAUTHORITY=").expect("a file"));
+    (host, display)
+}
+
+/// An application of the test's own.
+struct Application {
+    conn: RustConnection,
+    root: Window,
+}
+
+impl Application {
+    fn on(display: &Display) -> Application {
+        let (conn, screen) = x11rb::connect(Some(&display.name)).expect("the display runs");
+        let root = conn.setup().roots[screen].root;
+        Application { conn, root }
+    }
+
+    fn atom(&self, name: &str) -> u32 {
+        let asked = self.conn.intern_atom(false, name.as_bytes());
+        asked.expect("sent").reply().expect("an atom").atom
+    }
+
+    /// Shows a window of this size, which first says `of` itself.
+    fn shows(&self, size: (u16, u16), of: impl FnOnce(Window)) -> Window {
+        let window = self.conn.generate_id().expect("an id");
+        let (class, depth, visual) = (WindowClass::INPUT_OUTPUT, 0, 0);
+        let aux = CreateWindowAux::new();
+        self.conn
+            .create_window(
+                depth, window, self.root, OWN.0, OWN.1, size.0, size.1, 3, class, visual, &aux,
+            )
+            .expect("sent");
+        of(window);
+        self.conn.map_window(window).expect("sent");
+        self.conn.sync().expect("the server lives");
+        eventually("the window is shown", || {
+            let about = self.conn.get_window_attributes(window).expect("sent");
+            let about = about.reply().expect("it is there");
+            (about.map_state == MapState::VIEWABLE).then_some(())
+        });
+        window
+    }
+
+    /// One that accompanies `parent`.
+    fn shows_dialog(&self, size: (u16, u16), parent: Window) -> Window {
+        self.shows(size, |window| {
+            self.says(
+                window,
+                AtomEnum::WM_TRANSIENT_FOR.into(),
+                AtomEnum::WINDOW,
+                parent,
+            );
+        })
+    }
+
+    /// One that takes no other size.
+    fn shows_fixed(&self, size: (u16, u16)) -> Window {
+        self.shows(size, |window| {
+            let size = Some((i32::from(size.0), i32::from(size.1)));
+            let hints = WmSizeHints {
+                min_size: size,
+                max_size: size,
+                ..WmSizeHints::new()
+            };
+            let said = hints.set_normal_hints(&self.conn, window);
+            said.expect("sent");
+        })
+    }
+
+    fn says(&self, window: Window, property: u32, kind: AtomEnum, value: u32) {
+        let mode = PropMode::REPLACE;
+        let said = self
+            .conn
+            .change_property32(mode, window, property, kind, &[value]);
+        said.expect("sent");
+    }
+
+    /// Place, size and border.
+    fn lies(&self, window: Window) -> (i16, i16, u16, u16, u16) {
+        let is = self.conn.get_geometry(window).expect("sent").reply();
+        let is = is.expect("it is there");
+        (is.x, is.y, is.width, is.height, is.border_width)
+    }
+
+    fn comes_to(&self, window: Window, at: (i16, i16), size: (u16, u16)) {
+        let wanted = (at.0, at.1, size.0, size.1, 0);
+        eventually(&format!("{window:#x} comes to {wanted:?}"), || {
+            (self.lies(window) == wanted).then_some(())
+        });
+    }
+
+    fn is_typed_in(&self, window: Window) {
+        eventually(&format!("{window:#x} gets the keyboard"), || {
+            let focus = self.conn.get_input_focus().expect("sent").reply();
+            (focus.expect("it is somewhere").focus == window).then_some(())
+        });
+    }
+
+    fn resizes(&self, window: Window, size: (u32, u32)) {
+        let change = ConfigureWindowAux::new().width(size.0).height(size.1);
+        self.conn.configure_window(window, &change).expect("sent");
+        self.conn.sync().expect("the server lives");
+    }
+
+    fn destroys(&self, window: Window) {
+        self.conn.destroy_window(window).expect("sent");
+        self.conn.sync().expect("the server lives");
+    }
+
+    /// Who places windows, as ICCCM 2.0 says in section 2.8.
+    fn manager(&self) -> Window {
+        let selection = self.atom("WM_S0");
+        let owner = self.conn.get_selection_owner(selection).expect("sent");
+        owner.reply().expect("an answer").owner
+    }
+
+    /// Whether it may place windows from now on.
+    fn can_manage(&self) -> bool {
+        let mask = EventMask::SUBSTRUCTURE_REDIRECT;
+        let wanted = ChangeWindowAttributesAux::new().event_mask(mask);
+        let asked = self.conn.change_window_attributes(self.root, &wanted);
+        asked.expect("sent").check().is_ok()
+    }
+
+    fn asks_for_full_screen(&self, window: Window, action: u32) {
+        let (state, full) = (
+            self.atom("_NET_WM_STATE"),
+            self.atom("_NET_WM_STATE_FULLSCREEN"),
+        );
+        let message = ClientMessageEvent::new(32, window, state, [action, full, 0, 1, 0]);
+        let to = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
+        let sent = self.conn.send_event(false, self.root, to, message);
+        sent.expect("sent").check().expect("it is there");
+    }
+}
+
+#[test]
+fn an_only_window_fills_the_display_below_its_dialogs() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (_host, display) = host(&folder, &[]);
+    let app = Application::on(&display);
+    let main = app.shows((200, 100), |_| ());
+    app.comes_to(main, (0, 0), (640, 360));
+    app.is_typed_in(main);
+    let dialog = app.shows_dialog((100, 60), main);
+    app.comes_to(dialog, (270, 150), (100, 60));
+    app.is_typed_in(dialog);
+    let typed = app.shows((300, 200), |window| {
+        let (name, kind) = ("_NET_WM_WINDOW_TYPE", "_NET_WM_WINDOW_TYPE_DIALOG");
+        app.says(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
+    });
+    app.comes_to(typed, (170, 80), (300, 200));
+    // Over its parent, not over the display's middle, and no larger than the display.
+    let large = app.shows_dialog((900, 40), typed);
+    app.comes_to(large, (0, 160), (640, 40));
+    app.destroys(large);
+    app.destroys(typed);
+    app.is_typed_in(dialog);
+    // What fills the display keeps its size, whatever it asks for; a dialog stays in the middle.
+    app.resizes(main, (50, 50));
+    app.resizes(dialog, (200, 100));
+    app.comes_to(dialog, (220, 130), (200, 100));
+    assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
+    app.destroys(dialog);
+    app.is_typed_in(main);
+    // What places itself is left alone: menus.
+    let menu = CreateWindowAux::new().override_redirect(1);
+    let id = app.conn.generate_id().expect("an id");
+    let class = WindowClass::INPUT_OUTPUT;
+    app.conn
+        .create_window(0, id, app.root, 30, 40, 50, 60, 1, class, 0, &menu)
+        .expect("sent");
+    app.conn.map_window(id).expect("sent");
+    app.destroys(main);
+    eventually("the window is gone", || {
+        let focus = app.conn.get_input_focus().expect("sent").reply();
+        (focus.expect("it is somewhere").focus != main).then_some(())
+    });
+    assert_eq!(app.lies(id), (30, 40, 50, 60, 1));
+}
+
+#[test]
+fn windows_of_one_size_and_further_ones_are_centred() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (_host, display) = host(&folder, &[]);
+    let app = Application::on(&display);
+    let first = app.shows_fixed((200, 100));
+    app.comes_to(first, (220, 130), (200, 100));
+    let second = app.shows((300, 100), |_| ());
+    app.comes_to(second, (170, 130), (300, 100));
+    app.is_typed_in(second);
+    // The only one that is left, as when a launcher makes way for a game.
+    app.conn.unmap_window(first).expect("sent");
+    app.conn.sync().expect("the server lives");
+    app.comes_to(second, (0, 0), (640, 360));
+}
+
+#[test]
+fn a_window_is_full_screen_as_long_as_it_wants_to_be() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (_host, display) = host(&folder, &[]);
+    let app = Application::on(&display);
+    let window = app.shows_fixed((200, 100));
+    app.asks_for_full_screen(window, 1);
+    app.comes_to(window, (0, 0), (640, 360));
+    app.asks_for_full_screen(window, 0);
+    app.comes_to(window, (220, 130), (200, 100));
+}
+
+#[test]
+fn windows_follow_the_size_of_their_display() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (_host, display) = host(&folder, &[]);
+    let app = Application::on(&display);
+    let main = app.shows((200, 100), |_| ());
+    let dialog = app.shows_dialog((100, 60), main);
+    app.comes_to(main, (0, 0), (640, 360));
+    let mut size = DisplaySize::open(&display.name).expect("it has RandR");
+    size.set(Size::new(320, 200)).expect("it is smaller");
+    app.comes_to(main, (0, 0), (320, 200));
+    app.comes_to(dialog, (110, 70), (100, 60));
+    size.restore().expect("it was so");
+    app.comes_to(main, (0, 0), (640, 360));
+}
+
+#[test]
+fn a_window_manager_that_asks_for_the_display_gets_it() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (mut host, display) = host(&folder, &[]);
+    let app = Application::on(&display);
+    let main = app.shows((200, 100), |_| ());
+    let manager = Application::on(&display);
+    assert!(!manager.can_manage(), "somebody does already");
+    let before = manager.manager();
+    assert_ne!(before, x11rb::NONE);
+    let own = manager.conn.generate_id().expect("an id");
+    let (class, aux) = (WindowClass::INPUT_ONLY, CreateWindowAux::new());
+    manager
+        .conn
+        .create_window(0, own, manager.root, 0, 0, 1, 1, 0, class, 0, &aux)
+        .expect("sent");
+    let selection = manager.atom("WM_S0");
+    manager
+        .conn
+        .set_selection_owner(own, selection, x11rb::CURRENT_TIME)
+        .expect("sent");
+    eventually("the one before has gone", || {
+        let there = manager.conn.get_geometry(before).expect("sent").reply();
+        there.is_err().then_some(())
+    });
+    assert!(manager.can_manage());
+    assert_eq!(manager.manager(), own);
+    // What was shown stays where it was, and nobody has the next window but the new one.
+    assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
+    let check = manager.atom("_NET_SUPPORTING_WM_CHECK");
+    let named = manager
+        .conn
+        .get_property(false, manager.root, check, AtomEnum::WINDOW, 0, 1);
+    assert_eq!(
+        named.expect("sent").reply().expect("an answer").value_len,
+        0
+    );
+    host.assert_running();
+}
+
+#[test]
+fn without_placement_windows_lie_where_they_want_to() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let (_host, display) = host(&folder, &["--place=false"]);
+    let app = Application::on(&display);
+    assert_eq!(app.manager(), x11rb::NONE);
+    let window = app.shows((200, 100), |_| ());
+    assert_eq!(app.lies(window), (OWN.0, OWN.1, 200, 100, 3));
+    assert!(app.can_manage());
+}
