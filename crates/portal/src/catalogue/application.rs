@@ -51,6 +51,8 @@ pub(crate) struct Application {
     pub(crate) door: Door,
     /// Pixels, as `1280x720`.
     pub(crate) size: Option<String>,
+    /// Whether an only window fills the display, and dialogs lie centred over it.
+    pub(crate) place: bool,
     pub(crate) gpus: u32,
     pub(crate) millicores: u32,
     /// Bytes; 0: the engine's own limit.
@@ -83,6 +85,7 @@ struct Written {
     #[serde(default)]
     door: Door,
     size: Option<String>,
+    place: Option<bool>,
     #[serde(default)]
     gpus: u32,
     #[serde(default)]
@@ -155,6 +158,7 @@ impl Application {
             command: written.command,
             door: written.door,
             size: written.size,
+            place: written.place.unwrap_or(true),
             gpus: written.gpus,
             millicores: written.millicores,
             memory,

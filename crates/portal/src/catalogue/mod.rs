@@ -203,11 +203,14 @@ mod tests {
             name = "last"
             command = ["a", "b"]
             door = "run"
+            place = false
         "#;
         let read = read(text, Path::new("/nowhere")).unwrap();
         let names: Vec<&str> = read.all.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["gears", "last"]);
         assert_eq!(read.named("last").unwrap().door, Door::Run);
+        let placed = ["gears", "last"].map(|name| read.named(name).unwrap().place);
+        assert_eq!(placed, [true, false]);
         let problems = read.problems.join("\n");
         for part in [
             "\"typo\": ",

@@ -24,6 +24,9 @@ pub(super) fn of(
     if let Some(size) = &application.size {
         words.push(format!("--size={size}"));
     }
+    if !application.place {
+        words.push("--place=false".to_owned());
+    }
     if application.memory > 0 {
         words.push(format!("--memory={}", application.memory));
     }
