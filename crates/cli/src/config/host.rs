@@ -82,10 +82,10 @@ the last counts. --help says more on each than -h.";
             virtual_display: Option<Size> = "virtual", optional(size()),
                 Default::Unset("the display that is there");
             /// On a virtual display, an only window fills it.
-            /// Dialogs and further windows lie centred over it, and the newest has the keyboard. A window
-            /// manager takes over if it is started with `--replace`. With --place=false windows lie where
-            /// applications put them: for desktop sessions, and window managers that do not replace another.
-            place: bool = "place", flag(), Default::Is("true");
+            /// Dialogs and further windows lie centred over it, and the newest has the keyboard: for an
+            /// application without a window manager. One that is started all the same must take over
+            /// (`--replace`). Otherwise windows lie where applications put them.
+            place: bool = "place", flag(), Default::Is("false");
             /// Give the display the size of the player's window.
             /// While somebody plays, by RandR: a mode of that size, or on a display without a monitor (Xvfb,
             /// the dummy driver) a new one, no larger than the server allows; a virtual display up to

@@ -175,7 +175,7 @@ fn an_only_window_fills_the_display_below_its_dialogs() {
         return;
     }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &[]);
+    let (_host, display) = host(&folder, &["--place"]);
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     app.comes_to(main, (0, 0), (640, 360));
@@ -223,7 +223,7 @@ fn windows_of_one_size_and_further_ones_are_centred() {
         return;
     }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &[]);
+    let (_host, display) = host(&folder, &["--place"]);
     let app = Application::on(&display);
     let first = app.shows_fixed((200, 100));
     app.comes_to(first, (220, 130), (200, 100));
@@ -242,7 +242,7 @@ fn a_window_is_full_screen_as_long_as_it_wants_to_be() {
         return;
     }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &[]);
+    let (_host, display) = host(&folder, &["--place"]);
     let app = Application::on(&display);
     let window = app.shows_fixed((200, 100));
     app.asks_for_full_screen(window, 1);
@@ -257,7 +257,7 @@ fn windows_follow_the_size_of_their_display() {
         return;
     }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &[]);
+    let (_host, display) = host(&folder, &["--place"]);
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     let dialog = app.shows_dialog((100, 60), main);
@@ -276,7 +276,7 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
         return;
     }
     let folder = Folder::new();
-    let (mut host, display) = host(&folder, &[]);
+    let (mut host, display) = host(&folder, &["--place"]);
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     let manager = Application::on(&display);
@@ -319,7 +319,7 @@ fn without_placement_windows_lie_where_they_want_to() {
         return;
     }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &["--place=false"]);
+    let (_host, display) = host(&folder, &[]);
     let app = Application::on(&display);
     assert_eq!(app.manager(), x11rb::NONE);
     let window = app.shows((200, 100), |_| ());
