@@ -94,7 +94,7 @@ fn program() -> ExitCode {
     let code = result.unwrap_or_else(|error| {
         let code = exit_code(&error);
         if let Some(reporter) = reporter() {
-            reporter.ends(code.into(), format!("{error:#}"));
+            reporter.ends(code, format!("{error:#}"));
         }
         out::answer(format_args!("openuvr: {error:#}"));
         ExitCode::from(code)

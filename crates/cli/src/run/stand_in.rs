@@ -36,6 +36,10 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
+/// Lines that wait for the launcher at most: what comes beyond that is dropped. It reads each turn, and frames are some
+/// hundred a second (guess: a few seconds of them).
+const LINES: usize = 1024;
+
 /// The subcommand.
 pub(crate) const COMMAND: &str = "stand-in";
 
@@ -231,9 +235,9 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         launcher.say(&Line::InputGoesTo(display.clone()));
     }
     std::thread::scope(|scope| {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::sync_channel(LINES);
         let size = capture.size();
-        let notice = move |notice| drop(tell.send(Line::from(notice)));
+        let notice = move |notice| drop(tell.try_send(Line::from(notice)));
         let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
         scope.spawn(|| told.into_iter().for_each(|line| launcher.say(&line)));
         launcher.say(&Line::Streaming {
