@@ -222,7 +222,12 @@ fn a_server_that_records_nothing_does_as_well() {
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
     drain(&mut watch);
     hide(&hider, hider.root);
-    move_to(&hider, 7, 9);
+    // Without RECORD the server has no XTEST either.
+    let warp = hider
+        .conn
+        .warp_pointer(x11rb::NONE, hider.root, 0, 0, 0, 0, 7, 9);
+    warp.unwrap();
+    hider.sync();
     let place = Some((7 * 256 + 127, 9 * 256 + 127));
     assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(place));
 }
