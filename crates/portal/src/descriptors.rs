@@ -28,7 +28,7 @@ pub(crate) fn raise() -> usize {
 /// Gives a program that was started what this process was given.
 pub(crate) fn give(program: Pid) {
     if let Some(given) = GIVEN.get()
-        && let Err(why) = prlimit(Some(program), Resource::Nofile, given.clone())
+        && let Err(why) = prlimit(Some(program), Resource::Nofile, *given)
     {
         debug!("a program keeps the portal's limit of descriptors: {why}");
     }

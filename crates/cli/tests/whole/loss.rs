@@ -265,7 +265,10 @@ fn what_was_held_back_is_coded_no_better_for_it() {
     let Some(mut chain) = Chain::with(&link, &["--min-bitrate", "100K"]) else {
         return;
     };
-    chain.burst(60);
+    // How soon the host notices depends on how busy the machine is.
+    for _ in 0..3 {
+        chain.burst(60);
+    }
     let mut rows = chain.end();
     rows.sort_by_key(|row| row.frame);
     let held = rows.iter().filter(|row| row.held_back).count();

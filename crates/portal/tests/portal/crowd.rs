@@ -31,6 +31,7 @@ fn is_held(stream: &mut TcpStream) -> bool {
 }
 
 /// Whether this process may have so many connections.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
 fn may_open(count: u64) -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -41,7 +42,7 @@ fn may_open(count: u64) -> bool {
     setrlimit(Resource::Nofile, raised).unwrap();
     let enough = maximum.is_none_or(|maximum| maximum >= count);
     if !enough {
-        println!("skipped: it may have {maximum:?} descriptors, and needs {count}");
+        eprintln!("skipped: it may have {maximum:?} descriptors, and needs {count}");
         assert!(std::env::var_os("CI").is_none());
     }
     enough
