@@ -4,4 +4,4 @@ import repository
 
 
 def check():
-    yield from repository.passes("cargo", "test", "--quiet", "-p", "openuvr-capi", "--test", "header")
+    yield from repository.passes("cargo", "test", "--quiet", "--workspace", "--test", "header")

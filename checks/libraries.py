@@ -83,10 +83,10 @@ XR = {"xrNegotiateLoaderRuntimeInterface"}
 
 
 def check():
-    hook = repository.library("hook", "openuvr_hook")
-    capi = repository.library("capi", "openuvr")
-    pads = repository.library("pads", "openuvr_pads")
-    runtime = repository.library("xr", "openuvr_xr")
+    hook = repository.library("openuvr_hook")
+    capi = repository.library("openuvr")
+    pads = repository.library("openuvr_pads")
+    runtime = repository.library("openuvr_xr")
     ours = (hook, pads, capi, runtime)
     for binary in (repository.program(), repository.program("openuvr-bench"), *ours):
         for line in repository.run("ldd", str(binary)).stdout.splitlines():

@@ -90,18 +90,20 @@ def members() -> list[dict]:
 
 
 @functools.cache
-def program(name: str = "openuvr") -> pathlib.Path:
-    """One of the built programs; both are built, for `openuvr` starts the other."""
-    done = run("cargo", "build", "--quiet", "--bin", "openuvr", "--bin", "openuvr-bench")
+def build():
+    """All of the workspace: for a part of it the dependencies have other features, and are compiled once more."""
+    done = run("cargo", "build", "--quiet", "--workspace")
     if done.returncode != 0:
         raise SystemExit(done.stdout)
+
+
+def program(name: str = "openuvr") -> pathlib.Path:
+    """One of the built programs; all are built, for `openuvr` starts others."""
+    build()
     return TARGET / "debug" / name
 
 
-@functools.cache
-def library(crate: str, name: str) -> pathlib.Path:
+def library(name: str) -> pathlib.Path:
     """The built shared library of one of our crates, which is called `name`."""
-    done = run("cargo", "build", "--quiet", "--package", f"openuvr-{crate}")
-    if done.returncode != 0:
-        raise SystemExit(done.stdout)
+    build()
     return TARGET / "debug" / f"lib{name}.so"

@@ -1,7 +1,7 @@
 //! Frames and sound become fragments of a file: which go together, when each is shown, and for how long. A value
 //! without a clock and a file.
 //!
-//! Frames are put where the nearest one of a stream at its highest rate would be ([`Slots`]). Programs that take a file
+//! Frames are put where the nearest one of a stream at its highest rate would be (`Slots`). Programs that take a file
 //! for one of a constant rate, as ffmpeg does when it decodes one, complain of two frames in one slot, and capture is no
 //! metronome.
 //!
