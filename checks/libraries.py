@@ -19,6 +19,9 @@ HOOK = {
     "eglCreateWindowSurface",
     "eglDestroyContext",
     "eglDestroySurface",
+    "eglGetDisplay",
+    "eglGetPlatformDisplay",
+    "eglGetPlatformDisplayEXT",
     "eglGetProcAddress",
     "eglSwapBuffers",
     "eglSwapBuffersWithDamageEXT",
@@ -37,6 +40,7 @@ HOOK = {
     "glXSwapBuffersMscOML",
     "vkNegotiateLoaderLayerInterfaceVersion",
     "XCloseDisplay",
+    "XOpenDisplay",
 }
 
 # What `libopenuvr_pads.so` exports: in front of what programs ask /dev/input with.

@@ -68,7 +68,7 @@ pub fn recording(bytes: &[u8]) {
             }
         }
     }
-    fragments.finish();
+    fragments.finish(now);
     let (mut length, mut last) = (0, None);
     while let Some((bytes, written)) = fragments.poll() {
         length += bytes.len();
