@@ -91,8 +91,8 @@ def members() -> list[dict]:
 
 @functools.cache
 def build():
-    """All of the workspace: for a part of it the dependencies have other features, and are compiled once more."""
-    done = run("cargo", "build", "--quiet", "--workspace")
+    """What the tests built: any other command's dependencies have other features, and would be compiled once more."""
+    done = run("cargo", "test", "--quiet", "--workspace", "--no-run")
     if done.returncode != 0:
         raise SystemExit(done.stdout)
 
@@ -106,4 +106,4 @@ def program(name: str = "openuvr") -> pathlib.Path:
 def library(name: str) -> pathlib.Path:
     """The built shared library of one of our crates, which is called `name`."""
     build()
-    return TARGET / "debug" / f"lib{name}.so"
+    return TARGET / "debug" / "deps" / f"lib{name}.so"
