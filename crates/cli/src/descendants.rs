@@ -39,7 +39,8 @@ pub(crate) fn end_started() {
     end_all_but(&[0]);
 }
 
-/// Ends them all but these and what is below them: asks them, then kills them. Whether it had to kill.
+/// Ends all descendants except `spared` and their own descendants: SIGTERM first, then SIGKILL. Returns whether any was
+/// killed.
 pub(crate) fn end_all_but(spared: &[u32]) -> bool {
     let began = Instant::now();
     let mut asked: Vec<Pid> = Vec::new();

@@ -147,7 +147,7 @@ struct Row {
     name: &'static str,
     what: &'static str,
     versions: Vec<String>,
-    /// Both command lines; display, port and size stand in braces. Of a browser only what is not usual.
+    /// Both command lines; display, port and size stand in braces. For a browser, only the options that differ from its usual ones.
     commands: Vec<String>,
     takes_input: bool,
     /// What is to be installed first: it was not measured.

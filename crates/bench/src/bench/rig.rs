@@ -355,8 +355,8 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Measures for `seconds` what is drawn on the display `source`, and on until `enough` is satisfied with what was
-    /// seen: a busy machine may show nothing for so long, and a run without a figure is none.
+    /// Measures what is drawn on the display `source`: for `seconds`, then until `enough` says that it has seen enough.
+    /// A busy machine may show nothing for so long, and a run without a figure is none.
     fn measure(
         &self,
         source: &str,

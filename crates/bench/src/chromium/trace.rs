@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::protocol::DevTools;
 
-/// Categories of what is looked for.
+/// The categories of the events below.
 const CATEGORIES: [&str; 4] = ["webrtc", "media", "cc", "viz"];
 
-/// What is looked for: a picture is decoded; given to the display's compositor, without a GPU as RGB; the page itself is
-/// composed, which a video does not need; all is drawn, without a GPU by the processor.
+/// The events whose durations are counted: a picture is decoded; given to the display's compositor, without a GPU as RGB;
+/// the page itself is composed, which a video does not need; all is drawn, without a GPU by the processor.
 const NAMES: [&str; 4] = [
     "VideoReceiver2::Decode",
     "VideoFrameSubmitter::SubmitFrame",

@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
-/// How long a game may take to end before a person is told what to do (guess: as long as an application of
-/// `openuvr host --virtual` may).
+/// A game that still runs so long after its signal is reported with the command that kills it (guess: the grace time of
+/// `openuvr host --virtual`).
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Those that came.

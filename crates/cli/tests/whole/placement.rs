@@ -25,7 +25,11 @@ fn has_xvfb() -> bool {
 }
 
 /// A host with an empty display of 640x360, and the display.
-fn host(folder: &Folder, words: &[&str]) -> (Program, Display) {
+/// `None`, said aloud, without Xvfb.
+fn host(folder: &Folder, words: &[&str]) -> Option<(Program, Display)> {
+    if !has_xvfb() {
+        return None;
+    }
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let more = ["--virtual", "640x360", "--realtime", "off"];
@@ -34,7 +38,7 @@ fn host(folder: &Folder, words: &[&str]) -> (Program, Display) {
     let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
     let name = word("DISPLAY=").expect("a display");
     let display = Display::of_another(name, word("XAUTHORITY=").expect("a file"));
-    (host, display)
+    Some((host, display))
 }
 
 /// An application of the test's own.
@@ -171,11 +175,10 @@ impl Application {
 
 #[test]
 fn an_only_window_fills_the_display_below_its_dialogs() {
-    if !has_xvfb() {
-        return;
-    }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &["--place"]);
+    let Some((_host, display)) = host(&folder, &["--place"]) else {
+        return;
+    };
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     app.comes_to(main, (0, 0), (640, 360));
@@ -219,11 +222,10 @@ fn an_only_window_fills_the_display_below_its_dialogs() {
 
 #[test]
 fn windows_of_one_size_and_further_ones_are_centred() {
-    if !has_xvfb() {
-        return;
-    }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &["--place"]);
+    let Some((_host, display)) = host(&folder, &["--place"]) else {
+        return;
+    };
     let app = Application::on(&display);
     let first = app.shows_fixed((200, 100));
     app.comes_to(first, (220, 130), (200, 100));
@@ -238,11 +240,10 @@ fn windows_of_one_size_and_further_ones_are_centred() {
 
 #[test]
 fn a_window_is_full_screen_as_long_as_it_wants_to_be() {
-    if !has_xvfb() {
-        return;
-    }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &["--place"]);
+    let Some((_host, display)) = host(&folder, &["--place"]) else {
+        return;
+    };
     let app = Application::on(&display);
     let window = app.shows_fixed((200, 100));
     app.asks_for_full_screen(window, 1);
@@ -253,11 +254,10 @@ fn a_window_is_full_screen_as_long_as_it_wants_to_be() {
 
 #[test]
 fn windows_follow_the_size_of_their_display() {
-    if !has_xvfb() {
-        return;
-    }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &["--place"]);
+    let Some((_host, display)) = host(&folder, &["--place"]) else {
+        return;
+    };
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     let dialog = app.shows_dialog((100, 60), main);
@@ -272,11 +272,10 @@ fn windows_follow_the_size_of_their_display() {
 
 #[test]
 fn a_window_manager_that_asks_for_the_display_gets_it() {
-    if !has_xvfb() {
-        return;
-    }
     let folder = Folder::new();
-    let (mut host, display) = host(&folder, &["--place"]);
+    let Some((mut host, display)) = host(&folder, &["--place"]) else {
+        return;
+    };
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     let manager = Application::on(&display);
@@ -315,11 +314,10 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
 
 #[test]
 fn without_placement_windows_lie_where_they_want_to() {
-    if !has_xvfb() {
-        return;
-    }
     let folder = Folder::new();
-    let (_host, display) = host(&folder, &[]);
+    let Some((_host, display)) = host(&folder, &[]) else {
+        return;
+    };
     let app = Application::on(&display);
     assert_eq!(app.manager(), x11rb::NONE);
     let window = app.shows((200, 100), |_| ());

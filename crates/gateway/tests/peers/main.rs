@@ -7,6 +7,7 @@ mod hostile;
 mod login;
 mod media;
 mod play;
+mod portal;
 mod portal_door;
 mod proxy;
 mod remote;

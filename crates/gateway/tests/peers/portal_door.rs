@@ -3,65 +3,35 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use openuvr_gateway::PortalDoor;
-use openuvr_gateway::lease::Lease;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::control::ticket::{
-    Action, Actions, ControlToken, Holder, KeyHash, SessionUuid, Ticket, TicketSigner, UnixTime,
-};
+use openuvr_proto::control::ticket::{Action, Holder, KeyHash, Ticket};
 use openuvr_proto::units::Size;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{self, WebSocket};
 
 use super::caller::{Caller, Secure, next, say};
+use super::portal::Portal;
 use super::support::{Folder, Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-struct Portal {
-    signer: TicketSigner,
-    session: SessionUuid,
+fn rig(portal: &Portal, name: &str, door: PortalDoor) -> Rig {
+    Rig::for_portal(name, SIZE, (portal.lease(), door), |config| {
+        config.pin = None;
+        config.ticket_key = Some(portal.signer.public().to_string());
+        config.ticket_session = Some(portal.session.to_string());
+    })
+}
+
+fn token(portal: &Portal, actions: &[Action]) -> (&'static str, String) {
+    ("authorization", portal.bearer(actions))
 }
 
 impl Portal {
-    fn new() -> Portal {
-        Portal {
-            signer: TicketSigner::generate().unwrap(),
-            session: SessionUuid::generate().unwrap(),
-        }
-    }
-
-    fn rig(&self, name: &str, door: PortalDoor) -> Rig {
-        let lease = Lease::new(Instant::now(), self.signer.public(), self.session, TIMEOUT);
-        Rig::for_portal(name, SIZE, (lease, door), |config| {
-            config.pin = None;
-            config.ticket_key = Some(self.signer.public().to_string());
-            config.ticket_session = Some(self.session.to_string());
-        })
-    }
-
-    fn in_a_minute() -> UnixTime {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        UnixTime(since_1970.as_secs()).plus(Duration::from_secs(60))
-    }
-
-    fn token(&self, actions: &[Action]) -> (&'static str, String) {
-        let token = ControlToken {
-            session: self.session,
-            actions: Actions::of(actions),
-            not_after: Portal::in_a_minute(),
-            id: Ticket::new_id().unwrap(),
-        };
-        (
-            "authorization",
-            format!("Bearer {}", token.sign(&self.signer)),
-        )
-    }
-
     /// What a browser comes with.
     fn visitor(&self, device: [u8; 32], role: Role) -> Vec<(&'static str, String)> {
         let ticket = Ticket {
@@ -109,7 +79,7 @@ fn is_answered(socket: &mut WebSocket<Secure>) {
 #[test]
 fn only_the_portals_browsers_come_in_by_https() {
     let portal = Portal::new();
-    let rig = portal.rig("portal-https", PortalDoor::Https);
+    let rig = rig(&portal, "portal-https", PortalDoor::Https);
     let caller = Caller::new(&rig);
     // There is no page and no log-in, whoever asks.
     let origin = format!("origin: {}", caller.origin());
@@ -125,18 +95,18 @@ fn only_the_portals_browsers_come_in_by_https() {
         assert_eq!(answer.status, 404, "{asked}");
         assert!(answer.body.contains("play it there"), "{answer:?}");
     }
-    let connect = portal.token(&[Action::Connect]);
+    let connect = token(&portal, &[Action::Connect]);
     let visitor = || portal.visitor([7; 32], Role::Player);
     let mut plays = enter(&caller, &connect, &visitor()).unwrap();
     is_answered(&mut plays);
     // A token of the portal that is for something else, of another portal, or none.
-    let status = portal.token(&[Action::Status, Action::Renew, Action::Stop]);
+    let status = token(&portal, &[Action::Status, Action::Renew, Action::Stop]);
     assert_eq!(enter(&caller, &status, &visitor()).err(), Some(403));
     let stranger = Portal {
         session: portal.session,
         ..Portal::new()
     };
-    let forged = stranger.token(&[Action::Connect]);
+    let forged = token(&stranger, &[Action::Connect]);
     assert_eq!(enter(&caller, &forged, &visitor()).err(), Some(401));
     let none = ("x-nothing", String::new());
     assert_eq!(enter(&caller, &none, &visitor()).err(), Some(401));
@@ -164,7 +134,7 @@ fn a_portal_on_this_machine_comes_through_a_socket() {
     let portal = Portal::new();
     let folder = Folder::new("portal-door");
     let path = folder.0.join("portal");
-    let rig = portal.rig("portal-socket", PortalDoor::Socket(path.clone()));
+    let rig = rig(&portal, "portal-socket", PortalDoor::Socket(path.clone()));
     assert_eq!(rig.gateway.fingerprint(), "");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -188,9 +158,12 @@ fn a_portal_on_this_machine_comes_through_a_socket() {
     };
     assert_eq!(ask("GET /", &[]), 404);
     assert_eq!(ask("GET /session", &[]), 401);
-    assert_eq!(ask("GET /session", &[portal.token(&[Action::Status])]), 200);
+    assert_eq!(
+        ask("GET /session", &[token(&portal, &[Action::Status])]),
+        200
+    );
     let mut whole = portal.visitor([7; 32], Role::Player);
-    whole.push(portal.token(&[Action::Connect]));
+    whole.push(token(&portal, &[Action::Connect]));
     for (name, value) in [
         ("connection", "Upgrade"),
         ("upgrade", "websocket"),

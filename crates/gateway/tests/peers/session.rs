@@ -1,11 +1,8 @@
 //! What a portal asks of a session: only with its token, and with the figures of who is there.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use openuvr_gateway::lease::Lease;
-use openuvr_proto::control::ticket::{
-    Action, Actions, ControlToken, SessionUuid, Ticket, TicketSigner, UnixTime,
-};
+use openuvr_proto::control::ticket::Action;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::units::Size;
@@ -13,49 +10,27 @@ use openuvr_proto::wire::control::{Message, Report};
 use serde_json::{Value, json};
 
 use super::caller::Caller;
+use super::portal::Portal;
 use super::remote::Remote;
 use super::support::{Rig, TIMEOUT};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// A portal and its session.
-struct Portal {
-    signer: TicketSigner,
-    session: SessionUuid,
+fn rig(portal: &Portal, name: &str) -> Rig {
+    Rig::leased(name, SIZE, portal.lease())
 }
 
-impl Portal {
-    fn new() -> Portal {
-        Portal {
-            signer: TicketSigner::generate().unwrap(),
-            session: SessionUuid::generate().unwrap(),
-        }
-    }
-
-    fn rig(&self, name: &str) -> Rig {
-        let lease = Lease::new(Instant::now(), self.signer.public(), self.session, TIMEOUT);
-        Rig::leased(name, SIZE, lease)
-    }
-
-    /// A header with a token for these actions.
-    fn token(&self, actions: &[Action]) -> String {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let token = ControlToken {
-            session: self.session,
-            actions: Actions::of(actions),
-            not_after: UnixTime(since_1970.as_secs()).plus(Duration::from_secs(60)),
-            id: Ticket::new_id().unwrap(),
-        };
-        format!("authorization: Bearer {}", token.sign(&self.signer))
-    }
+/// A header with a token for these actions.
+fn token(portal: &Portal, actions: &[Action]) -> String {
+    format!("authorization: {}", portal.bearer(actions))
 }
 
 #[test]
 fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
     let portal = Portal::new();
-    let rig = portal.rig("session-figures");
+    let rig = rig(&portal, "session-figures");
     let caller = Caller::known(&rig);
-    let status = portal.token(&[Action::Status]);
+    let status = token(&portal, &[Action::Status]);
     let told = caller.ask("GET /session", &[&status], "").json();
     assert_eq!(told["session"], portal.session.to_string());
     assert_eq!(told["subscribers"], json!([]));
@@ -105,14 +80,14 @@ fn a_portal_is_told_of_frames_and_latency_and_others_are_not() {
         session: portal.session,
         ..Portal::new()
     };
-    for header in ["x: y", &stranger.token(&[Action::Status])] {
+    for header in ["x: y", &token(&stranger, &[Action::Status])] {
         let refused = caller.ask("GET /session", &[header], "");
         assert_eq!(refused.status, 401);
         assert!(!refused.body.contains("subscribers"), "{refused:?}");
     }
     let renewed = caller.ask("POST /session/renew", &[&status], "");
     assert_eq!(renewed.status, 403);
-    let renew = portal.token(&[Action::Renew]);
+    let renew = token(&portal, &[Action::Renew]);
     let renewed = caller.ask("POST /session/renew", &[&renew], "").json();
     assert_eq!(renewed["subscribers"].as_array().map(Vec::len), Some(2));
     drop(silent);
@@ -126,7 +101,7 @@ fn until_known(portal: &Portal, caller: &Caller, remote: &mut Remote) -> Value {
         PeerInstant(7_000_000_000 + since)
     };
     remote.tells_the_time(clock());
-    let status = portal.token(&[Action::Status]);
+    let status = token(portal, &[Action::Status]);
     loop {
         assert!(began.elapsed() < TIMEOUT, "it is not told");
         let frame = remote.names_a_frame();

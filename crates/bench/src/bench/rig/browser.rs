@@ -59,31 +59,43 @@ pub(in crate::bench) struct Browsing {
 }
 
 impl Rig<'_> {
-    /// Has a browser play what the scene draws.
-    pub(in crate::bench) fn browse(&mut self, of: &Browsed<'_>) -> Result<Browsing> {
-        self.with_scene()?;
-        let csv = of.dir.join("frames.csv");
+    /// Starts a host with a page, which writes its record to `csv`; with the rig's clicks if `sound` names their
+    /// server.
+    pub(super) fn host_with_page(
+        &self,
+        (fps, bitrate): (f64, &str),
+        dir: &Path,
+        csv: &Path,
+        sound: Option<&str>,
+    ) -> Result<Host> {
         let mut more_host = ["--web", "127.0.0.1:0", "--encoder", "x264"]
             .map(str::to_owned)
             .to_vec();
-        more_host.extend(match of.sound {
+        more_host.extend(match sound {
             Some(_) => sound_words(HOST_SINK),
             None => ["--sound", "off"].map(str::to_owned),
         });
-        let mut host = Host::start(&pair::Options {
+        Host::start(&pair::Options {
             pads: None,
             serve: pair::Serve::Host,
             host_display: self.near.name(),
             client_display: self.far.name(),
-            fps: of.fps,
-            bitrate: of.bitrate,
-            dir: of.dir,
-            csv: Some(&csv),
-            sound: of.sound,
+            fps,
+            bitrate,
+            dir,
+            csv: Some(csv),
+            sound,
             show_host: false,
             more_host: &more_host,
             more_client: &[],
-        })?;
+        })
+    }
+
+    /// Has a browser play what the scene draws.
+    pub(in crate::bench) fn browse(&mut self, of: &Browsed<'_>) -> Result<Browsing> {
+        self.with_scene()?;
+        let csv = of.dir.join("frames.csv");
+        let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound)?;
         let url = pair::page_of(&mut host.child)?;
         let link = match of.impaired {
             Some(impaired) => Some(media_link(&url, impaired)?),

@@ -85,22 +85,31 @@ impl Rig<'_> {
                 (sender, receiver()?)
             }
         };
-        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("sender", sender.id()), ("receiver", receiver.id())];
-        let mut check = || {
-            sender.check()?;
-            receiver.check()
-        };
-        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
-        let (source, seconds) = (self.near.name(), of.seconds);
-        let case = self.measure(source, &reader, &children, seconds, any, &mut check)?;
-        let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
-        self.pass(self.setup.warm_up, &mut check)?;
-        let pictures = self.pictures(&reader)?;
-        drop(reader);
+        let (case, reaction_ms, pictures) =
+            self.read_far(&children, of.seconds, of.presses, &mut || {
+                sender.check()?;
+                receiver.check()
+            })?;
         receiver.stop();
         sender.stop();
         Ok(without_record(case, reaction_ms, &pictures))
+    }
+
+    /// What the second display shows of the first for `seconds`, then of key presses, then of its pictures.
+    pub(super) fn read_far(
+        &self,
+        children: &[(&'static str, u32)],
+        seconds: f64,
+        presses: u32,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<(Case, Vec<f64>, Pictures)> {
+        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
+        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
+        let case = self.measure(self.near.name(), &reader, children, seconds, any, check)?;
+        let reaction_ms = self.reactions(self.far.name(), &reader, presses)?;
+        self.pass(self.setup.warm_up, check)?;
+        Ok((case, reaction_ms, self.pictures(&reader)?))
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Rig, Stream};
 use crate::bench::journey;
 use crate::bench::reader::{Reader, Sighting};
 use crate::chromium::{Browser, Page, Slices};
-use crate::pair::{self, Host};
+use crate::pair;
 
 /// What a window shows.
 #[derive(Clone, Copy, Debug)]
@@ -66,28 +66,7 @@ impl Rig<'_> {
     fn page(&mut self, of: &Windowed<'_>, query: &str, less: u32) -> Result<(Stream, Slices)> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
-        let more_host = [
-            "--web",
-            "127.0.0.1:0",
-            "--encoder",
-            "x264",
-            "--sound",
-            "off",
-        ];
-        let mut host = Host::start(&pair::Options {
-            pads: None,
-            serve: pair::Serve::Host,
-            host_display: self.near.name(),
-            client_display: self.far.name(),
-            fps: of.fps,
-            bitrate: of.bitrate,
-            dir: of.dir,
-            csv: Some(&csv),
-            sound: None,
-            show_host: false,
-            more_host: &more_host.map(str::to_owned),
-            more_client: &[],
-        })?;
+        let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, None)?;
         let url = pair::page_of(&mut host.child)?;
         let mut browser = self.browser(of)?;
         let tab = browser.show(Page {
@@ -99,19 +78,12 @@ impl Rig<'_> {
         browser.until_it_plays(&tab)?;
         browser.run(&tab, &self.alone_in_window(less))?;
 
-        let reader = Reader::start_as(self.far.name(), self.setup.sched)?;
         let children = [("host", host.child.id()), ("receiver", browser.id())];
-        let any = &mut |seen: &[Sighting]| Ok(!seen.is_empty());
-        let mut check = || {
-            host.child.check()?;
-            browser.check()
-        };
-        let (source, seconds) = (self.near.name(), of.seconds);
-        let case = self.measure(source, &reader, &children, seconds, any, &mut check)?;
-        let reaction_ms = self.reactions(self.far.name(), &reader, of.presses)?;
-        self.pass(self.setup.warm_up, &mut check)?;
-        let pictures = self.pictures(&reader)?;
-        drop(reader);
+        let (case, reaction_ms, pictures) =
+            self.read_far(&children, of.seconds, of.presses, &mut || {
+                host.child.check()?;
+                browser.check()
+            })?;
         let slices = self.traced(&mut browser)?;
         let began = browser.page_began(&tab)?;
         drop(browser);
