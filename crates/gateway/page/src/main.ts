@@ -350,8 +350,13 @@ byId("keyboard").addEventListener("click", () => {
   byId("keyboard").setAttribute("aria-pressed", String(input.toggleOnScreenKeyboard()));
 });
 // Ctrl+W, meant for the host, closes the page where the browser keeps it to itself.
+let leaves = false;
 addEventListener("beforeunload", (event) => {
-  if (link && plays) event.preventDefault();
+  if (link && plays && !leaves) event.preventDefault();
+});
+// The page can be shown once more as it was left.
+addEventListener("pageshow", () => {
+  leaves = false;
 });
 byId("save").addEventListener("click", () => statisticsLog.save());
 byId("full").addEventListener("click", () => void input.full(byId("play")).catch(() => undefined));
@@ -398,7 +403,10 @@ const tellsPictures = "requestVideoFrameCallback" in video;
 if (tellsPictures) video.requestVideoFrameCallback(onPicture);
 else byId("video").addEventListener("timeupdate", () => notice.hide());
 requestAnimationFrame(eachPicture);
-if (isPortal) showWayBack(document.getElementsByTagName("header")[0]!);
+if (isPortal)
+  showWayBack(document.getElementsByTagName("header")[0]!, () => {
+    leaves = true;
+  });
 addEventListener("pagehide", () => link?.close("the page was closed", false));
 void missing().then((why) => {
   if (why === null) return begin("");

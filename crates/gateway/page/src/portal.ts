@@ -39,11 +39,15 @@ export async function enter(): Promise<LogIn> {
   return { device: play.title };
 }
 
-/** Shows the way back. */
-export function showWayBack(header: Element): void {
+/** Shows the way back; `leave` is called when this page is left by it. */
+export function showWayBack(header: Element, leave: () => void): void {
   const link = document.createElement("a");
   link.id = "back";
   link.href = HOME;
   link.textContent = "All sessions";
+  link.addEventListener("click", (event) => {
+    const elsewhere = event.ctrlKey || event.metaKey || event.shiftKey;
+    if (!elsewhere) leave();
+  });
   header.prepend(link);
 }
