@@ -33,6 +33,8 @@ export class Frames {
   private left = new Map<number, Left>();
   /** Frames that the host says have left, in order, of which no report was made. */
   private open: Left[] = [];
+  /** Pictures that came before their frames were named, by their RTP time. */
+  private early = new Map<number, Handed>();
   private newest = 0;
   private echoed = 0;
   /** The pose of the newest frame. */
@@ -53,6 +55,8 @@ export class Frames {
       this.newest = left.frame;
       this.left.set(left.rtpTime, left);
       this.open.push(left);
+      const early = this.early.get(left.rtpTime);
+      if (early) this.presented(early);
     }
     if (document.hidden) {
       // No picture is shown in the background, so that nothing can be said of it.
@@ -60,6 +64,7 @@ export class Frames {
       this.report(this.open.map(({ frame }) => ({ frame, outcome: "left", echo: 0 })));
       this.open = [];
       this.left.clear();
+      this.early.clear();
     }
     while (this.open.length > MOST) {
       const old = this.open.shift();
@@ -69,8 +74,17 @@ export class Frames {
 
   /** The browser has handed over a picture. */
   presented(meta: Handed) {
-    const left = meta.rtpTimestamp === undefined ? undefined : this.left.get(meta.rtpTimestamp);
-    if (left === undefined) return;
+    if (meta.rtpTimestamp === undefined) return;
+    const left = this.left.get(meta.rtpTimestamp);
+    if (left === undefined) {
+      this.early.set(meta.rtpTimestamp, meta);
+      for (const first of this.early.keys()) {
+        if (this.early.size <= MOST) break;
+        this.early.delete(first);
+      }
+      return;
+    }
+    this.early.delete(meta.rtpTimestamp);
     const before = this.open.filter((other) => ((other.frame - left.frame) | 0) < 0);
     this.open = this.open.filter((other) => ((other.frame - left.frame) | 0) > 0);
     for (const { rtpTime } of [...before, left]) this.left.delete(rtpTime);

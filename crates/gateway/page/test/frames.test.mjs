@@ -1,0 +1,63 @@
+// What becomes of frames, whichever comes first: the picture, or the name of its frame. `npm test` runs it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "./load.mjs";
+
+globalThis.document = { hidden: false };
+const { Frames } = await load("frames");
+
+const clock = { offset: () => undefined, sampledAt: () => undefined, posed: () => undefined };
+
+function left(frame) {
+  return {
+    frame,
+    rtpTime: frame * 1500,
+    captured: 0n,
+    firstSlice: 1,
+    encoded: 2,
+    firstSent: 3,
+    lastSent: 4,
+    bytes: 5,
+    echo: 0,
+  };
+}
+
+function run(steps) {
+  const outcomes = new Map();
+  const say = (reports) => reports.forEach(({ frame, outcome }) => outcomes.set(frame, outcome));
+  const frames = new Frames(clock, say, () => {});
+  steps(frames);
+  return { frames, outcomes: Object.fromEntries(outcomes) };
+}
+
+const handed = (frame) => ({ rtpTimestamp: frame * 1500, presentationTime: 10 });
+
+test("a picture behind its name is reported, and those before it that were left out", () => {
+  const { outcomes, frames } = run((frames) => {
+    frames.heard([left(1), left(2)]);
+    frames.presented(handed(2));
+  });
+  assert.deepEqual(outcomes, { 1: "superseded", 2: "displayed" });
+  assert.deepEqual(frames.counts, { shown: 1, superseded: 1, hidden: 0 });
+});
+
+test("a picture that comes before its name is reported when that comes, once", () => {
+  const { outcomes, frames } = run((frames) => {
+    frames.presented(handed(1));
+    frames.heard([left(1)]);
+    frames.presented(handed(2));
+    frames.heard([left(1), left(2)]);
+    frames.heard([left(2)]);
+  });
+  assert.deepEqual(outcomes, { 1: "displayed", 2: "displayed" });
+  assert.equal(frames.counts.shown, 2);
+});
+
+test("pictures that are never named do not pile up", () => {
+  const { frames } = run((frames) => {
+    for (let frame = 1; frame <= 1000; frame += 1) frames.presented(handed(frame));
+    frames.heard([left(1), left(1000)]);
+  });
+  assert.deepEqual(frames.counts, { shown: 1, superseded: 1, hidden: 0 });
+});
