@@ -36,6 +36,10 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 /// Signalling messages in a second: a browser sends a dozen when it connects.
 const A_SECOND: u32 = 100;
 
+/// How often a WebSocket says something (a ping, RFC 6455 section 5.5.2): reverse proxies end one that is silent for a
+/// minute (nginx, `proxy_read_timeout`), and a page that plays signals nothing.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
 /// What the page asks for in the address of its WebSocket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Wants {
@@ -97,9 +101,15 @@ pub(crate) async fn serve(
         idle_since: Instant::now(),
         counted: (Instant::now(), 0),
     };
+    let mut said = Instant::now();
     while let Some(replies) = connection.turn(&mut socket).await {
-        for reply in replies {
-            if socket.send(Message::text(reply)).await.is_err() {
+        let mut messages: Vec<Message> = replies.into_iter().map(Message::text).collect();
+        if messages.is_empty() && said.elapsed() >= KEEP_ALIVE && !connection.carrier_lost {
+            messages.push(Message::Ping(Default::default()));
+        }
+        for message in messages {
+            said = Instant::now();
+            if socket.send(message).await.is_err() {
                 break;
             }
         }

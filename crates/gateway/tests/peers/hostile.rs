@@ -1,12 +1,13 @@
 //! What strangers and broken pages send: a clear answer or a counted drop, and the host goes on.
 
 use std::collections::VecDeque;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 use openuvr_proto::units::Size;
 use serde_json::json;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::caller::{Caller, next, say};
 use super::remote::{Arrived, Remote};
@@ -169,6 +170,26 @@ fn one_that_offers_and_falls_silent_is_told_why() {
     let why = error["message"].as_str().unwrap();
     assert!(why.contains("no way for media was found"), "{why}");
     assert_eq!(over["type"], "disconnect");
+    plays_on(&mut player);
+}
+
+/// Reverse proxies end a connection on which nothing was said for a minute; a page that plays signals nothing.
+#[test]
+#[ignore = "20 s: ./dev test-web runs it"]
+fn a_websocket_is_not_silent_while_one_plays() {
+    let rig = Rig::new("kept-alive", SIZE);
+    let mut player = Remote::connected(&Caller::known(&rig), "");
+    player.socket.get_ref().sock.set_nonblocking(true).unwrap();
+    let until = Instant::now() + Duration::from_secs(40);
+    loop {
+        assert!(Instant::now() < until, "nothing was said");
+        plays_on(&mut player);
+        match player.socket.read() {
+            Ok(Message::Ping(_)) => break,
+            Err(Error::Io(e)) if e.kind() == ErrorKind::WouldBlock => {}
+            other => panic!("{other:?}"),
+        }
+    }
     plays_on(&mut player);
 }
 
