@@ -71,12 +71,11 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
     sessions.find_ended().await;
     let acme = (config.acme.clone()).map(|section| Acme::open(section, config.data.join(ACME)));
     let acme = acme.transpose()?;
-    let tls = match &acme {
-        Some(acme) => Some(acme.tls()?),
-        None => tls_files(&config)
-            .as_ref()
-            .map(TlsFiles::open)
-            .transpose()?,
+    let files = tls_files(&config).map(TlsFiles::open).transpose()?;
+    let tls = match (&acme, &files) {
+        (Some(acme), _) => Some(acme.tls()?),
+        (None, Some(files)) => Some(files.tls()?),
+        (None, None) => None,
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
     let descriptors = descriptors::raise();
@@ -107,9 +106,10 @@ pub(crate) async fn serve(config: Config, at_end: Sessions) -> Result<()> {
         turn,
     });
     let certificates = async {
-        match acme {
-            Some(acme) => acme.keep().await,
-            None => std::future::pending().await,
+        match (acme, files) {
+            (Some(acme), _) => acme.keep().await,
+            (None, Some(files)) => files.keep().await,
+            (None, None) => std::future::pending().await,
         }
     };
     let (mut interrupt, mut terminate) = (
@@ -216,7 +216,7 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
 /// Something is.
 pub(crate) fn check(config: &Config) -> Result<()> {
     config.check()?;
-    tls_files(config).as_ref().map(TlsFiles::open).transpose()?;
+    tls_files(config).map(TlsFiles::open).transpose()?;
     config.oidc.clone().map(Provider::open).transpose()?;
     Turn::open(config.turn.as_ref())?;
     let applications = Catalogue::new(config.applications.clone()).current();

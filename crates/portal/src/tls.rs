@@ -1,23 +1,37 @@
 //! The certificate that the portal shows: the files of the configuration, or whatever a resolver names at the time.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::ResolvesServerCert;
-use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
+use tracing::{info, warn};
 
 /// The protocol by name of RFC 7301.
 const HTTP: &[u8] = b"http/1.1";
+
+/// How often the files are looked at. A guess: an operator who has put others there looks at the page soon.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// The certificate's files.
 pub(crate) struct TlsFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
+
+/// What the files held when they last fitted each other.
+pub(crate) struct Followed {
+    files: TlsFiles,
+    shown: Arc<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown(Mutex<Arc<CertifiedKey>>);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +45,69 @@ pub(crate) enum TlsError {
 }
 
 impl TlsFiles {
-    /// What connections are taken with.
+    /// Reads them.
     ///
     /// # Errors
     /// One line, with the file.
-    pub(crate) fn open(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        let key = certified(&self.certificate, &self.key)?;
-        shown_by(Arc::new(SingleCertAndKey::from(key)), &[])
+    pub(crate) fn open(self) -> Result<Followed, TlsError> {
+        let first = certified(&self.certificate, &self.key)?;
+        Ok(Followed {
+            files: self,
+            shown: Arc::new(Shown(Mutex::new(Arc::new(first)))),
+        })
+    }
+}
+
+impl Followed {
+    /// What connections are taken with.
+    ///
+    /// # Errors
+    /// TLS can't be set up.
+    pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        shown_by(self.shown.clone(), &[])
+    }
+
+    /// Shows what another program puts there, for as long as it is polled. Files that don't fit, as between the writes
+    /// of both, change nothing.
+    pub(crate) async fn keep(self) {
+        let mut said = String::new();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            match certified(&self.files.certificate, &self.files.key) {
+                Ok(newest) => {
+                    said.clear();
+                    if self.shown.take(newest) {
+                        info!(file = %self.files.certificate.display(), "another certificate is shown");
+                    }
+                }
+                Err(why) => {
+                    let why = why.to_string();
+                    if why != said {
+                        warn!("the certificate stays as it was: {why}");
+                    }
+                    said = why;
+                }
+            }
+        }
+    }
+}
+
+impl Shown {
+    /// Whether it is another.
+    fn take(&self, newest: CertifiedKey) -> bool {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = shown.cert != newest.cert;
+        if is_new {
+            *shown = Arc::new(newest);
+        }
+        is_new
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(&shown))
     }
 }
 

@@ -71,7 +71,7 @@ fn free_port() -> u16 {
 }
 
 /// Issuer and serial number of the certificate that is shown there.
-fn shown(port: u16) -> String {
+pub(crate) fn shown(port: u16) -> String {
     let script = format!(
         "openssl s_client -connect 127.0.0.1:{port} -servername localhost </dev/null 2>/dev/null \
          | openssl x509 -noout -issuer -serial"

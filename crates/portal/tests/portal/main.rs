@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod acme;
+mod certificate_files;
 mod attacks;
 mod crowd;
 mod database;

@@ -1,0 +1,31 @@
+//! The portal's certificate of files that another program keeps, as certbot does.
+
+use std::fs;
+
+use super::acme::shown;
+use super::support::{Place, wait};
+
+#[test]
+fn other_files_are_shown_without_a_start() {
+    let place = Place::new();
+    place.write("portal.toml", &format!("{}data = \"data\"\n", place.secure()));
+    let portal = place.start();
+    let port = portal.at.rsplit(':').next().unwrap().parse().unwrap();
+    let first = shown(port);
+    assert!(first.contains("serial"), "{first}");
+    let key = fs::read_to_string(place.path("key.pem")).unwrap();
+    // A new certificate is written before its key: both do not fit, and the first stays.
+    place.secure();
+    let next_key = fs::read_to_string(place.path("key.pem")).unwrap();
+    place.write("key.pem", &key);
+    wait("the log says why nothing changes", || {
+        let log = fs::read_to_string(place.path("log")).unwrap_or_default();
+        log.contains("the certificate stays as it was")
+    });
+    assert_eq!(shown(port), first);
+    place.write("key.pem", &next_key);
+    wait("the next certificate", || {
+        let now = shown(port);
+        now.contains("serial") && now != first
+    });
+}
