@@ -44,7 +44,8 @@ def up(folder, namespace="", controller="127.0.0.1", node="127.0.0.1"):
 def start_node(folder, node):
     """Starts one node's daemon."""
     namespace = (folder / NAMESPACE).read_text()
-    inside = ["ip", "netns", "exec", namespace] if namespace else []
+    # `ip netns exec` would mount a /sys of its own, without the control groups that the daemon wants.
+    inside = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
     command = [*inside, "slurmd", "-D", "-N", node, "-f", folder / "slurm.conf"]
     start(folder, node, command, environment(folder))
 
@@ -109,6 +110,9 @@ def write(folder, controller, node):
     key.chmod(0o600)
     (folder / "state").mkdir(exist_ok=True)
     names = f"edge[1-{NODES}]"
+    # Loopback only: that is where the machine's name leads. Who comes to any address needs the key of this cluster.
+    loopback = controller == node == "127.0.0.1"
+    addresses = "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny" if loopback else ""
     (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")
     (folder / "slurm.conf").write_text(
         f"""ClusterName=openuvr
@@ -122,8 +126,7 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/%n
 SlurmctldPidFile={folder}/slurmctld.own-pid
 SlurmdPidFile={folder}/%n.own-pid
-# Loopback only.
-CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+{addresses}
 # More processors than the machine has.
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plays::pixels_move;
 use super::support::{Place, openuvr, wait};
@@ -16,16 +17,20 @@ const DESK_SIDE: &str = "10.77.2.1";
 const NODE_SIDE: &str = "10.77.1.1";
 const NODE: &str = "10.77.1.2";
 
-/// Where coturn listens: one test at a time has this network.
+/// Where coturn listens.
 const RELAY: u16 = 13_478;
 
 /// What coturn and the portal know, and nobody else.
 const SECRET: &str = "a secret of this test";
 
+/// One network at a time: its addresses are fixed.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// The networks; gone when dropped.
 struct Network {
     desk: String,
     node: String,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Network {
@@ -41,6 +46,7 @@ impl Network {
         let network = Network {
             desk: format!("ouvr-desk-{number}"),
             node: format!("ouvr-node-{number}"),
+            _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
         };
         for (name, here, address, link) in [
             (&network.desk, DESK_SIDE, "10.77.2.2", "ouvr-d"),
