@@ -32,12 +32,16 @@ SESSION_IMAGE = "openuvr.test/session:1"
 PAUSE_IMAGE = "openuvr.test/pause:1"
 
 
-def up(folder, session):
-    """Starts a cluster with one real node, whose containers run the program `session`; returns when it is ready."""
+def up(folder, session, bridge="", subnet=""):
+    """Starts a cluster with one real node, whose containers run the program `session`; returns when it is ready.
+
+    With a bridge of this machine the network of Pods is `subnet`, on that bridge and nowhere else, and their image has
+    what a display and an encoder need.
+    """
     control_plane(folder)
     # Where no node answers any more, Kubernetes takes its own connection to be broken and tells nobody of a loss.
     simulated_nodes(folder, 1, [{"key": "openuvr.test/other", "effect": "NoSchedule"}])
-    real_node(folder, Path(session))
+    real_node(folder, Path(session), bridge, subnet)
     say(f"Kubernetes is up: KUBECONFIG={folder / 'portal.kubeconfig'}")
 
 
@@ -165,11 +169,11 @@ def allow_portal(folder):
     )
 
 
-def real_node(folder, session):
+def real_node(folder, session, bridge, subnet):
     """containerd and a kubelet that runs containers in it."""
     state = folder / "containerd"
     run("ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo")
-    write_node(folder, state)
+    write_node(folder, state, bridge, subnet)
     start(
         folder,
         "containerd",
@@ -179,9 +183,11 @@ def real_node(folder, session):
     until("containerd", lambda: succeeds(*ctr(folder), "version"))
     # A sandbox has to run something that waits.
     wait = [Path("/usr/bin/sleep"), "infinity"]
-    for image, entrypoint in {PAUSE_IMAGE: wait, SESSION_IMAGE: [session]}.items():
+    # The session of the launchers' tests plays its application with `sleep`.
+    besides = streaming() if bridge else [Path("/usr/bin/sleep")]
+    for image, entrypoint, files in [(PAUSE_IMAGE, wait, []), (SESSION_IMAGE, [session], besides)]:
         archive = folder / "image.tar"
-        write_image(archive, image, entrypoint)
+        write_image(archive, image, entrypoint, files)
         run(*ctr(folder), "images", "import", str(archive))
     program(
         folder,
@@ -196,12 +202,17 @@ def real_node(folder, session):
     until("a node that is ready", lambda: "edge1" in ready_nodes(folder))
 
 
-def write_node(folder, state):
+def write_node(folder, state, bridge, subnet):
     """The configurations of containerd and kubelet."""
     (folder / "cni").mkdir(exist_ok=True)
-    # Sessions have the host's network: a loopback is all that containerd asks for.
-    (folder / "cni" / "10-loopback.conflist").write_text(
-        json.dumps({"cniVersion": "1.0.0", "name": "loopback", "plugins": [{"type": "loopback"}]})
+    # Where sessions have the host's network, a loopback is all that containerd asks for.
+    plugin = {"type": "loopback"}
+    if bridge:
+        # No gateway, hence no forwarding: only this machine reaches Pods.
+        addresses = {"type": "host-local", "dataDir": f"{folder}/addresses", "ranges": [[{"subnet": subnet}]]}
+        plugin = {"type": "bridge", "bridge": bridge, "ipam": addresses}
+    (folder / "cni" / "10-pods.conflist").write_text(
+        json.dumps({"cniVersion": "1.0.0", "name": "pods", "plugins": [plugin]})
     )
     (folder / "containerd.toml").write_text(
         f"""version = 3
@@ -248,13 +259,22 @@ evictionHard: {{memory.available: "50Mi"}}
     )
 
 
-def write_image(archive, name, entrypoint):
-    """An image, as `docker save` writes it, with a program of this machine and the libraries that it needs."""
+def streaming():
+    """What `openuvr session` needs beside itself: an X server with its keyboard map, and the encoder."""
+    programs = [Path(path) for path in ["/usr/bin/Xvfb", "/usr/bin/xkbcomp", "/usr/bin/setxkbmap", "/bin/sh"]]
+    opened = [path for pattern in ["libx264.so*", "libxcb*.so*"] for path in Path("/usr/lib").glob(f"*/{pattern}")]
+    maps = [path for path in Path("/usr/share/X11/xkb").rglob("*") if path.is_file()]
+    return [*programs, *opened, *maps]
+
+
+def write_image(archive, name, entrypoint, besides):
+    """An image, as `docker save` writes it, with a program of this machine, other files, and their libraries."""
     program, *arguments = entrypoint
+    files = {program, *besides}
+    files |= {library for file in [*files] if "/share/" not in str(file) for library in libraries(file)}
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w", dereference=True) as tar:
-        # What the session of the tests plays its application with.
-        for file in sorted({program, Path("/usr/bin/sleep")} | libraries(program) | libraries(Path("/usr/bin/sleep"))):
+        for file in sorted(files):
             tar.add(file, arcname=str(file).lstrip("/"))
         temporary = tarfile.TarInfo("tmp")
         temporary.type, temporary.mode = tarfile.DIRTYPE, 0o1777

@@ -3,9 +3,11 @@
 //! ```text
 //!  desk 10.77.2.2 ─── 10.77.2.1  portal, coturn  10.77.1.1 ─── 10.77.1.2 session
 //! ```
-//! Each end is a network namespace with that one network, so nothing else leads from one to the other.
+//! Each end is a network namespace with that one network, so nothing else leads from one to the other. Where the session is
+//! a Pod, a bridge takes the place of the cable to its end.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,8 +16,11 @@ use super::support::{Place, openuvr, wait};
 use super::{log_in, start_in};
 
 const DESK_SIDE: &str = "10.77.2.1";
+const DESK: &str = "10.77.2.2";
 const NODE_SIDE: &str = "10.77.1.1";
 const NODE: &str = "10.77.1.2";
+/// Node and Pods.
+const NODES: &str = "10.77.1.0/24";
 
 /// Where coturn listens.
 const RELAY: u16 = 13_478;
@@ -28,15 +33,33 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// The networks; gone when dropped.
 struct Network {
+    /// The namespace of the browser.
     desk: String,
+    /// The namespace of the session, or the bridge of Pods.
     node: String,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Network {
-    /// `None`, said aloud, without the privilege.
+    /// With one node. `None`, said aloud, without the privilege.
+    fn of_a_node() -> Option<Network> {
+        let network = Network::of_the_desk()?;
+        cable(&network.node, NODE_SIDE, NODE, "ouvr-n");
+        Some(network)
+    }
+
+    /// With a bridge that Pods are put on.
+    fn of_pods() -> Option<Network> {
+        let network = Network::of_the_desk()?;
+        let bridge = &network.node;
+        ip(&format!("link add {bridge} type bridge"));
+        ip(&format!("address add {NODE_SIDE}/24 dev {bridge}"));
+        ip(&format!("link set {bridge} up"));
+        Some(network)
+    }
+
     #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
-    fn new() -> Option<Network> {
+    fn of_the_desk() -> Option<Network> {
         if !rustix::process::geteuid().is_root() {
             assert!(std::env::var_os("CI").is_none(), "this test needs root");
             eprintln!("skipped: network namespaces need root");
@@ -45,24 +68,10 @@ impl Network {
         let number = std::process::id();
         let network = Network {
             desk: format!("ouvr-desk-{number}"),
-            node: format!("ouvr-node-{number}"),
+            node: format!("ouvr-{number}"),
             _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        for (name, here, address, link) in [
-            (&network.desk, DESK_SIDE, "10.77.2.2", "ouvr-d"),
-            (&network.node, NODE_SIDE, NODE, "ouvr-n"),
-        ] {
-            ip(&format!("netns add {name}"));
-            let link = format!("{link}{number}");
-            ip(&format!(
-                "link add {link} type veth peer name cable netns {name}"
-            ));
-            ip(&format!("address add {here}/24 dev {link}"));
-            ip(&format!("link set {link} up"));
-            ip(&format!("-n {name} address add {address}/24 dev cable"));
-            ip(&format!("-n {name} link set cable up"));
-            ip(&format!("-n {name} link set lo up"));
-        }
+        cable(&network.desk, DESK_SIDE, DESK, "ouvr-d");
         Some(network)
     }
 
@@ -76,11 +85,30 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
+        let Network { desk, node, .. } = self;
         // The cables go with the namespaces.
-        for name in [&self.desk, &self.node] {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        for gone in [
+            ["netns", "del", desk],
+            ["netns", "del", node],
+            ["link", "del", node],
+        ] {
+            let _ = Command::new("ip").args(gone).output();
         }
     }
+}
+
+/// A namespace, and a cable between it and this one.
+fn cable(namespace: &str, here: &str, there: &str, link: &str) {
+    let link = format!("{link}{}", std::process::id());
+    ip(&format!("netns add {namespace}"));
+    ip(&format!(
+        "link add {link} type veth peer name cable netns {namespace}"
+    ));
+    ip(&format!("address add {here}/24 dev {link}"));
+    ip(&format!("link set {link} up"));
+    ip(&format!("-n {namespace} address add {there}/24 dev cable"));
+    ip(&format!("-n {namespace} link set cable up"));
+    ip(&format!("-n {namespace} link set lo up"));
 }
 
 fn ip(line: &str) {
@@ -165,7 +193,9 @@ fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
     // All of it went through the relay.
     wait("the relay says that it passes on", || {
         let said = fs::read_to_string(place.path("coturn.log")).unwrap_or_default();
-        said.contains(&format!("peer {NODE} lifetime updated"))
+        let node = NODE.trim_end_matches('2');
+        said.lines()
+            .any(|line| line.contains(&format!("peer {node}")) && line.contains("lifetime updated"))
     });
     // The page leads back to the portal, where the session is stopped.
     browser.run(&tab, "document.querySelector('#back').click(); true");
@@ -178,7 +208,7 @@ fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, network namespaces, coturn"]
 fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
-    let Some(network) = Network::new() else {
+    let Some(network) = Network::of_a_node() else {
         return;
     };
     let place = Place::new();
@@ -191,15 +221,19 @@ fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
     wait("nothing of it is left", || place.processes().is_empty());
 }
 
-/// A cluster of Slurm whose nodes are there, and whose controller is on the portal's machine.
-struct Cluster(std::path::PathBuf);
+/// A cluster that `crates/portal/cluster` starts and ends.
+struct Cluster {
+    engine: &'static str,
+    folder: PathBuf,
+}
 
 impl Cluster {
-    fn start(network: &Network) -> Cluster {
-        let name = format!("openuvr-slurm-apart-{}", std::process::id());
-        let cluster = Cluster(std::env::temp_dir().join(name));
-        let _ = fs::remove_dir_all(&cluster.0);
-        cluster.run("up", &[&network.node, NODE_SIDE, NODE]);
+    fn start(engine: &'static str, more: &[&str]) -> Cluster {
+        let name = format!("openuvr-{engine}-apart-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        let cluster = Cluster { engine, folder };
+        cluster.run("up", more);
         cluster
     }
 
@@ -207,35 +241,58 @@ impl Cluster {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/cluster");
         let mut command = Command::new("python3");
         command
-            .args([script, "slurm", verb])
-            .arg(&self.0)
+            .args([script, self.engine, verb])
+            .arg(&self.folder)
             .args(more);
         let done = command.output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{verb}: {said}");
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.run("down", &[]);
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
+/// The nodes are in the namespace, and their controller is on the portal's machine.
 #[test]
 #[ignore = "belongs to ./dev test-cluster slurm: the daemons of Slurm, a browser, network namespaces, coturn"]
 fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
-    let Some(network) = Network::new() else {
+    let Some(network) = Network::of_a_node() else {
         return;
     };
-    let cluster = Cluster::start(&network);
+    let cluster = Cluster::start("slurm", &[&network.node, NODE_SIDE, NODE]);
     let mut place = Place::new();
-    let configuration = cluster.0.join("slurm.conf").display().to_string();
-    place.environment = vec![("SLURM_CONF", configuration)];
+    place.environment = vec![("SLURM_CONF", cluster.file("slurm.conf"))];
     let openuvr = openuvr();
     let engine = format!(
         "launcher = \"slurm\"\n[slurm]\nprogram = [{openuvr:?}, \"session\", \"--listen=0.0.0.0\", \"--set\", \"sound=off\"]"
+    );
+    plays_at_the_desk(&network, &place, &engine);
+}
+
+/// Pods have a network of their own, as is usual, and only the portal's machine is on it, too.
+#[test]
+#[ignore = "belongs to ./dev test-cluster kubernetes: a cluster, a browser, network namespaces, coturn"]
+fn a_session_of_kubernetes_in_the_network_of_pods_is_played_through_a_relay() {
+    let Some(network) = Network::of_pods() else {
+        return;
+    };
+    let openuvr = openuvr();
+    let program = openuvr.display().to_string();
+    let cluster = Cluster::start("kubernetes", &[&program, &network.node, NODES]);
+    let place = Place::new();
+    let kubeconfig = cluster.file("portal.kubeconfig");
+    let engine = format!(
+        "launcher = \"kubernetes\"\n[kubernetes]\nkubeconfig = {kubeconfig:?}\nimage = \"openuvr.test/session:1\"\n\
+         program = [{openuvr:?}, \"session\", \"--listen=0.0.0.0\", \"--set\", \"sound=off\"]"
     );
     plays_at_the_desk(&network, &place, &engine);
 }

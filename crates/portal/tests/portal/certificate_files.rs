@@ -8,7 +8,10 @@ use super::support::{Place, wait};
 #[test]
 fn other_files_are_shown_without_a_start() {
     let place = Place::new();
-    place.write("portal.toml", &format!("{}data = \"data\"\n", place.secure()));
+    place.write(
+        "portal.toml",
+        &format!("{}data = \"data\"\n", place.secure()),
+    );
     let portal = place.start();
     let port = portal.at.rsplit(':').next().unwrap().parse().unwrap();
     let first = shown(port);

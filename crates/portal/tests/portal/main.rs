@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test ends there")]
 
 mod acme;
-mod certificate_files;
 mod attacks;
+mod certificate_files;
 mod crowd;
 mod database;
 mod generated;
