@@ -12,6 +12,7 @@ mod descriptors;
 mod generated;
 mod killed;
 mod login;
+mod logs;
 mod oidc;
 mod one_origin;
 mod operator;
@@ -20,6 +21,7 @@ mod postgres;
 mod provider;
 mod refused;
 mod rights;
+mod secrets;
 mod sessions;
 #[allow(
     dead_code,
