@@ -8,6 +8,7 @@ mod attacks;
 mod certificate_files;
 mod crowd;
 mod database;
+mod deploy;
 mod descriptors;
 mod generated;
 mod killed;
