@@ -39,6 +39,7 @@ def up(folder, session, bridge="", subnet=""):
     what a display and an encoder need.
     """
     control_plane(folder)
+    check_portal(folder)
     # Where no node answers any more, Kubernetes takes its own connection to be broken and tells nobody of a loss.
     simulated_nodes(folder, 1, [{"key": "openuvr.test/other", "effect": "NoSchedule"}])
     real_node(folder, Path(session), bridge, subnet)
@@ -167,6 +168,15 @@ def allow_portal(folder):
         "--role=openuvr-portal",
         "--user=portal",
     )
+
+
+def check_portal(folder):
+    """Has the API server look at what runs a portal in the cluster, and keep none of it; what it does not take ends this.
+
+    So does a field that it does not know, which it would leave out.
+    """
+    manifest = HERE.parent / "deploy" / "portal.yaml"
+    kubectl(folder, "apply", "--dry-run=server", "--validate=strict", "-f", str(manifest))
 
 
 def real_node(folder, session, bridge, subnet):

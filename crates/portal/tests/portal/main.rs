@@ -8,9 +8,12 @@ mod attacks;
 mod certificate_files;
 mod crowd;
 mod database;
+mod deploy;
+mod descriptors;
 mod generated;
 mod killed;
 mod login;
+mod logs;
 mod oidc;
 mod one_origin;
 mod operator;
@@ -19,6 +22,7 @@ mod postgres;
 mod provider;
 mod refused;
 mod rights;
+mod secrets;
 mod sessions;
 #[allow(
     dead_code,

@@ -29,6 +29,8 @@ pub(crate) struct Place {
     pub(crate) database: Option<String>,
     /// What portals have in their environment besides.
     pub(crate) environment: Vec<(&'static str, String)>,
+    /// What becomes the portal, with its first words, as `env`; empty: nothing stands before it.
+    pub(crate) before: Vec<&'static str>,
 }
 
 /// A portal that runs.
@@ -87,6 +89,7 @@ impl Place {
             folder,
             database: postgres_server::database(),
             environment: Vec::new(),
+            before: Vec::new(),
         };
         let program = example("bare_session");
         let config = format!(
@@ -129,8 +132,10 @@ impl Place {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr-portal"));
-        command.arg("portal").args(words);
+        let portal = env!("CARGO_BIN_EXE_openuvr-portal");
+        let mut line = self.before.iter().chain([&portal]);
+        let mut command = Command::new(line.next().unwrap());
+        command.args(line).arg("portal").args(words);
         command.arg("--config").arg(self.folder.join("portal.toml"));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(url) = &self.database {

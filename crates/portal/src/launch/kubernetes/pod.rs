@@ -380,4 +380,73 @@ mod tests {
         };
         assert_eq!([0, 1].map(tolerates), [false, true]);
     }
+
+    #[test]
+    fn a_pod_has_the_pull_secrets_and_runtime_that_are_named() {
+        let mut config = KubernetesConfig::new("image");
+        let told = |config: &KubernetesConfig| {
+            let pod = of(config, &spec(&[])).spec.unwrap();
+            let secrets = pod.image_pull_secrets.map(|all| {
+                let names = all.into_iter().map(|secret| secret.name);
+                names.collect::<Vec<_>>()
+            });
+            (secrets, pod.runtime_class_name)
+        };
+        assert_eq!(told(&config), (None, None));
+        let secrets = vec!["registry".to_owned(), "mirror".to_owned()];
+        config.pull_secrets = secrets.clone();
+        config.runtime_class = Some("nvidia".to_owned());
+        assert_eq!(told(&config), (Some(secrets), Some("nvidia".to_owned())));
+    }
+
+    #[test]
+    fn a_pod_asks_for_what_its_application_needs() {
+        let config = KubernetesConfig::new("image");
+        let asks = |spec: &LaunchSpec| {
+            let pod = of(&config, spec).spec.unwrap();
+            let resources = pod.containers[0].resources.clone().unwrap();
+            let mut all = Vec::new();
+            for (kind, of) in [
+                ("asks for", resources.requests),
+                ("is limited to", resources.limits),
+            ] {
+                let of = of.unwrap().into_iter();
+                all.extend(of.map(|(name, quantity)| format!("{kind} {name} {}", quantity.0)));
+            }
+            all
+        };
+        assert_eq!(asks(&spec(&[])), [""; 0]);
+        let much = LaunchSpec {
+            gpus: 2,
+            millicores: 1500,
+            memory: 3 << 30,
+            ..spec(&[])
+        };
+        // Processors are not limited: to be throttled stops a stream.
+        let needed = [
+            "asks for cpu 1500m",
+            "asks for memory 3221225472",
+            "is limited to memory 3221225472",
+            "is limited to nvidia.com/gpu 2",
+        ];
+        assert_eq!(asks(&much), needed);
+    }
+
+    #[test]
+    fn shared_memory_is_as_large_as_the_configuration_says() {
+        let mut config = KubernetesConfig::new("image");
+        let size = |config: &KubernetesConfig| {
+            let pod = of(config, &spec(&[])).spec.unwrap();
+            let mut mounts = pod.containers[0].volume_mounts.clone().unwrap().into_iter();
+            let mount = mounts.find(|of| of.mount_path == "/dev/shm").unwrap();
+            let mut volumes = pod.volumes.unwrap().into_iter();
+            let volume = volumes.find(|of| of.name == mount.name).unwrap();
+            let folder = volume.empty_dir.unwrap();
+            assert_eq!(folder.medium.as_deref(), Some("Memory"));
+            folder.size_limit.unwrap().0
+        };
+        assert_eq!(size(&config), "268435456");
+        config.shared_memory = 1 << 30;
+        assert_eq!(size(&config), "1073741824");
+    }
 }

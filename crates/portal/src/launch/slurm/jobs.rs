@@ -246,7 +246,9 @@ mod tests {
             of("COMPLETED", &comment),
             Phase::Ended { code: Some(0), .. }
         ));
-        assert!(matches!(of("REVOKED", &comment), Phase::Ended { .. }));
+        let why = "another cluster of the federation runs the job".to_owned();
+        let revoked = Phase::Ended { code: None, why };
+        assert_eq!(of("REVOKED", &comment), revoked);
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_100);
         assert_eq!(of("NODE_FAIL", &comment), Phase::Lost { since });
     }

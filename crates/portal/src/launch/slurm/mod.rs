@@ -299,3 +299,90 @@ impl SlurmConfig {
         options
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(user: &str, application: &str) -> LaunchSpec {
+        LaunchSpec {
+            session: SessionId::random(),
+            user: user.to_owned(),
+            application: application.to_owned(),
+            words: Vec::new(),
+            environment: BTreeMap::new(),
+            gpus: 0,
+            millicores: 0,
+            memory: 0,
+            zone: None,
+            max_duration: None,
+        }
+    }
+
+    fn words(all: &[&str]) -> Vec<String> {
+        all.iter().map(|of| (*of).to_owned()).collect()
+    }
+
+    #[test]
+    fn options_of_a_person_go_before_those_of_the_application() {
+        let game = words(&["--licenses=game:1", "--account=games"]);
+        let ada = words(&["--account=physics"]);
+        let config = SlurmConfig {
+            options: words(&["--account=site", "--qos=interactive"]),
+            application_options: BTreeMap::from([("game".to_owned(), game)]),
+            user_options: BTreeMap::from([("ada".to_owned(), ada)]),
+            ..SlurmConfig::default()
+        };
+        let configured = |user: &str, application: &str| {
+            let all = config.options_of(&spec(user, application)).into_iter();
+            let mut behind = all.skip_while(|of| of != "--cpus-per-task=1");
+            behind.next().unwrap();
+            behind.collect::<Vec<_>>()
+        };
+        let site = ["--account=site", "--qos=interactive"];
+        let game = ["--licenses=game:1", "--account=games"];
+        assert_eq!(configured("eve", "other"), site);
+        assert_eq!(configured("eve", "game"), [site, game].concat());
+        assert_eq!(
+            configured("ada", "other"),
+            [&site[..], &["--account=physics"]].concat()
+        );
+        // sbatch takes the last account that is named.
+        assert_eq!(
+            configured("ada", "game"),
+            [&site[..], &game, &["--account=physics"]].concat()
+        );
+    }
+
+    #[test]
+    fn what_an_application_needs_is_asked_of_the_cluster() {
+        let config = SlurmConfig {
+            partition: Some("usual".to_owned()),
+            ..SlurmConfig::default()
+        };
+        let asked = |spec: &LaunchSpec| {
+            let all = config.options_of(spec).into_iter();
+            let kinds = ["--cpus", "--gres", "--mem", "--time", "--part"];
+            let told = all.filter(|of| kinds.iter().any(|kind| of.starts_with(kind)));
+            told.collect::<Vec<_>>()
+        };
+        let little = spec("ada", "game");
+        assert_eq!(asked(&little), ["--cpus-per-task=1", "--partition=usual"]);
+        let much = LaunchSpec {
+            gpus: 2,
+            millicores: 1500,
+            memory: (1 << 20) + 1,
+            zone: Some("large".to_owned()),
+            max_duration: Some(Duration::from_secs(90)),
+            ..little
+        };
+        let needed = [
+            "--cpus-per-task=2",
+            "--gres=gpu:2",
+            "--mem=1025K",
+            "--time=3",
+            "--partition=large",
+        ];
+        assert_eq!(asked(&much), needed);
+    }
+}

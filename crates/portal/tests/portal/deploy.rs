@@ -1,0 +1,103 @@
+//! `deploy/portal.yaml`, which runs a portal in a cluster: what stands in it for the portal is what the portal takes.
+//! Whether an API server takes the rest is seen in `./dev test-cluster kubernetes`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::support::Place;
+
+const MANIFEST: &str = include_str!("../../deploy/portal.yaml");
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The text behind `NAME: |`: the lines below that are farther in.
+fn block(name: &str) -> String {
+    let head = format!("{name}: |");
+    let mut lines = MANIFEST.lines().skip_while(|line| line.trim() != head);
+    let depth = indent(lines.next().unwrap());
+    let inside = lines.take_while(|line| line.trim().is_empty() || indent(line) > depth);
+    let lines: Vec<&str> = inside
+        .map(|line| line.get(depth + 2..).unwrap_or_default())
+        .collect();
+    lines.join("\n")
+}
+
+/// What stands behind `KEY:` in its line, wherever it does.
+fn values(key: &str) -> Vec<&'static str> {
+    let lines = MANIFEST.lines().map(|line| {
+        let line = line.trim();
+        line.strip_prefix("- ").unwrap_or(line)
+    });
+    let values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    values.collect()
+}
+
+/// The files that the portal reads and writes, by the words of the manifest: its configuration, a secret, its folder.
+fn files() -> [String; 3] {
+    let args = values("args");
+    let words = args[0].trim_end_matches(']');
+    let config: toml::Table = toml::from_str(&block("portal.toml")).unwrap();
+    let secret = &config["turn"]["secret_file"];
+    [
+        words.rsplit(' ').next().unwrap().to_owned(),
+        secret.as_str().unwrap().to_owned(),
+        config["data"].as_str().unwrap().to_owned(),
+    ]
+}
+
+#[test]
+fn a_portal_takes_the_configuration_of_its_manifest() {
+    let place = Place::new();
+    let [_, secret, _] = files();
+    // The cluster puts it there; on this machine it is elsewhere.
+    place.write("turn.secret", "of a test\n");
+    let own = place.path("turn.secret").display().to_string();
+    let config = block("portal.toml").replace(&secret, &own);
+    place.write("portal.toml", &config);
+    place.write("applications.toml", &block("applications.toml"));
+    let checked = place.run(&["check"], "");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    let complaint = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{complaint}");
+    assert!(said.starts_with("1 application in "), "{said}{complaint}");
+    let config: toml::Table = toml::from_str(&config).unwrap();
+    assert_eq!(config["launcher"].as_str(), Some("kubernetes"));
+}
+
+#[test]
+fn the_portals_files_are_on_volumes_of_its_pod() {
+    let mounts = values("mountPath");
+    for file in files() {
+        let on = |mount: &&str| Path::new(&file).starts_with(mount);
+        assert!(mounts.iter().any(on), "{file} is not in {mounts:?}");
+    }
+}
+
+#[test]
+fn probes_and_service_ask_the_portal_where_it_answers() {
+    let config: toml::Table = toml::from_str(&block("portal.toml")).unwrap();
+    let listen: SocketAddr = config["listen"].as_str().unwrap().parse().unwrap();
+    assert!(listen.ip().is_unspecified(), "others come from outside");
+    assert_eq!(values("containerPort"), [listen.port().to_string()]);
+    // Three probes, then the service; all but the service's own are the container's by name.
+    assert_eq!(values("port"), ["http", "http", "http", "80"]);
+    assert_eq!(values("targetPort"), ["http"]);
+    let next = MANIFEST.lines().skip(1);
+    let mut pairs = MANIFEST.lines().zip(next);
+    let (named, _) = pairs
+        .find(|(_, next)| next.contains("containerPort:"))
+        .unwrap();
+    assert_eq!(named.trim(), "- name: http");
+
+    let paths = values("path");
+    let [health, page] = paths[..] else {
+        panic!("paths of one probe and of the ingress");
+    };
+    let place = Place::new();
+    let portal = place.start();
+    let get = |path: &str| portal.nobody().ask("GET", path, None).unwrap();
+    assert_eq!((get(health).status, &*get(health).text()), (200, "ok\n"));
+    assert_eq!(get(page).status, 200);
+}

@@ -1,0 +1,106 @@
+//! How many descriptors the portal has: it takes what it may, gives sessions what it was given, and waits where it has
+//! none left.
+
+use std::fs;
+use std::net::TcpStream;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+use super::support::{Place, Portal, id, wait};
+
+/// Turns of a loop that waits, after which it is looked at. Of lines that repeat the log shows some before it merges
+/// them: in so many turns more than one.
+const TURNS: u64 = 20;
+
+/// The soft and the hard limit of a process.
+fn limits(process: impl std::fmt::Display) -> [String; 2] {
+    let text = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+    let all = text.lines();
+    let mut line = all.filter_map(|line| line.strip_prefix("Max open files"));
+    let mut words = line.next().unwrap().split_whitespace();
+    [(); 2].map(|()| words.next().unwrap().to_owned())
+}
+
+#[test]
+fn the_portal_takes_all_it_may_and_sessions_get_what_it_got() {
+    let mut place = Place::new();
+    place.add_user("ada", &[]);
+    place.before = vec!["sh", "-c", "ulimit -Sn 300 && exec \"$@\"", "sh"];
+    let portal = place.start();
+    let [soft, hard] = limits(portal.id());
+    assert_eq!(soft, hard);
+    assert_ne!(soft, "300", "this machine allows no more");
+    let ada = portal.log_in("ada");
+    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    ada.until(&id(1), "running");
+    let processes = place.processes();
+    assert_eq!(processes.len(), 1);
+    assert_eq!(limits(processes[0]), ["300", &hard]);
+}
+
+/// Gives the portal so many descriptors besides those that it has open: the limit is for their numbers.
+fn limit(portal: &Portal, left: u64) {
+    let folder = fs::read_dir(format!("/proc/{}/fd", portal.id())).unwrap();
+    let names = folder.flatten().map(|entry| entry.file_name());
+    let numbers: Vec<u64> = names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect();
+    let open = (0..).find(|number| !numbers.contains(number)).unwrap();
+    let pid = Pid::from_raw(portal.id().try_into().unwrap());
+    let limit = Rlimit {
+        current: Some(open + left),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    prlimit(pid, Resource::Nofile, limit).unwrap();
+}
+
+/// How often the portal's first thread has waited, which takes connections, and hundredths of a second that all of
+/// them have taken of a core.
+fn waits_and_use(portal: &Portal) -> (u64, u64) {
+    let id = portal.id();
+    let status = fs::read_to_string(format!("/proc/{id}/task/{id}/status")).unwrap();
+    let all = status.lines();
+    let mut waits = all.filter_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let waits = waits.next().unwrap().trim().parse().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    // Behind the name: state is field 3, the two times 14 and 15 (proc(5)).
+    let (_, behind) = stat.rsplit_once(')').unwrap();
+    let times = behind.split_whitespace().skip(11).take(2);
+    let used = times.map(|time| time.parse::<u64>().unwrap()).sum();
+    (waits, used)
+}
+
+#[test]
+fn a_portal_without_descriptors_waits_says_so_and_goes_on() {
+    let place = Place::new();
+    let portal = place.start();
+    let nobody = portal.nobody();
+    let answers = || {
+        let answer = nobody.ask("GET", "/healthz", None);
+        answer.is_some_and(|answer| answer.status == 200)
+    };
+    assert!(answers());
+    let said = || {
+        let log = fs::read_to_string(place.path("log")).unwrap();
+        log.matches("no connection can be taken").count()
+    };
+    let mut waiting = Vec::new();
+    // One that it has just closed leaves room for a connection.
+    wait("it has no descriptors left", || {
+        limit(&portal, 0);
+        waiting.push(TcpStream::connect(&portal.at).unwrap());
+        said() > 0
+    });
+    let (before, used_before) = waits_and_use(&portal);
+    let mut used = 0;
+    wait("it waits between its tries", || {
+        let (waits, used_now) = waits_and_use(&portal);
+        used = used_now - used_before;
+        waits >= before + TURNS
+    });
+    assert!(used < 50, "{used} hundredths of a second for {TURNS} turns");
+    assert_eq!(said(), 1, "it is said once");
+    drop(waiting);
+    limit(&portal, 100);
+    wait("it answers again", answers);
+}

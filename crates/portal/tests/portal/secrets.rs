@@ -1,0 +1,82 @@
+//! What of the portal's secrets the program of a session gets: none, by its environment or by its words, which all who
+//! use the machine can read.
+
+use std::fmt::Display;
+use std::fs;
+
+use super::support::{Place, id};
+
+const SECRET: &str = "hush-of-a-test";
+
+/// The parts of such a file of `/proc`, which end in a zero each.
+fn parts(process: impl Display, file: &str) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{process}/{file}")).unwrap();
+    let parts = bytes.split(|byte| *byte == 0);
+    let text = parts.map(|part| String::from_utf8_lossy(part).into_owned());
+    text.filter(|part| !part.is_empty()).collect()
+}
+
+/// The one session that runs.
+fn session(place: &Place) -> i32 {
+    let processes = place.processes();
+    assert_eq!(processes.len(), 1);
+    processes[0]
+}
+
+#[test]
+fn a_session_has_no_secret_of_the_portals_environment() {
+    let mut place = Place::new();
+    let config = fs::read_to_string(place.path("portal.toml")).unwrap();
+    // The table at its end is that of sessions on this machine.
+    let more = "environment = [\"SITE_LICENCE\"]\n";
+    place.write("portal.toml", &format!("{config}{more}"));
+    let secrets = ["AWS_SECRET_ACCESS_KEY", "OPENUVR_PORTAL_OF_A_TEST"];
+    let given = secrets.map(|name| (name, SECRET.to_owned()));
+    place.environment.extend(given);
+    let licence = ("SITE_LICENCE", "north".to_owned());
+    place.environment.push(licence);
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let ada = portal.log_in("ada");
+    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    ada.until(&id(1), "running");
+
+    let (of_portal, of_session) = (
+        parts(portal.id(), "environ"),
+        parts(session(&place), "environ"),
+    );
+    let names_secret = |all: &[String]| all.iter().any(|of| of.contains(SECRET));
+    assert!(names_secret(&of_portal) && !names_secret(&of_session));
+    let names = of_session.iter().filter_map(|of| of.split('=').next());
+    let names: Vec<&str> = names.collect();
+    for secret in secrets {
+        assert!(!names.contains(&secret), "{names:?}");
+    }
+    let has = |of: &str| of_session.iter().any(|known| known == of);
+    assert!(has("SITE_LICENCE=north"), "{names:?}");
+    assert!(names.contains(&"PATH"), "{names:?}");
+    assert!(has(&format!("OPENUVR_SESSION={}", id(1))), "{names:?}");
+}
+
+#[test]
+fn a_session_is_told_the_file_of_relays_and_not_their_secret() {
+    let place = Place::new();
+    let config = fs::read_to_string(place.path("portal.toml")).unwrap();
+    place.write("portal.toml", &format!("ice_file = \"relays\"\n{config}"));
+    let relays = format!("turn:ada:{SECRET}@relay.example:3478\n");
+    place.write("relays", &relays);
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let ada = portal.log_in("ada");
+    assert_eq!(ada.begin(&id(1), "bare").status, 202);
+    ada.until(&id(1), "running");
+
+    let words = parts(session(&place), "cmdline");
+    let set: Vec<&String> = words.iter().filter(|of| of.starts_with("--set")).collect();
+    let file = place.path("relays");
+    let told = format!("--set=web-ice-file={}", file.display());
+    assert_eq!(set, [&told]);
+    let environment = parts(session(&place), "environ");
+    let mut all = words.iter().chain(&environment);
+    assert!(all.all(|of| !of.contains(SECRET) && !of.contains("relay.example")));
+}
