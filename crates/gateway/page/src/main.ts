@@ -48,6 +48,8 @@ const state = byId("state");
 const query = new URLSearchParams(location.search);
 const watch = query.get("role") === "watch";
 const relayed = query.get("path") === "relay";
+// page.css hides what shows figures at a portal otherwise.
+document.documentElement.toggleAttribute("data-figures", query.has("figures"));
 
 let link: Link | null = null;
 let plays = false;
