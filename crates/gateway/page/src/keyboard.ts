@@ -2,7 +2,7 @@
 // input methods, on-screen keyboards) are left to the browser, which puts the text into a text field (text_field.ts).
 // UI Events (W3C) names the properties of the events.
 
-import { linuxCode, linuxCodeOf } from "./keys";
+import { linuxCode, linuxCodeOf, withoutNumLock } from "./keys";
 import type { InputEvent } from "./wire";
 
 /** What is read of a KeyboardEvent. */
@@ -54,6 +54,8 @@ function composes({ key, keyCode, isComposing }: Press): boolean {
 export class Keyboard {
   /** The keys that are held at the host, and which modifier each is. */
   private readonly held = new Map<number, string | null>();
+  /** Keys of the keypad that went down as others, by their places: NumLock may be another when they go up. */
+  private readonly others = new Map<string, number>();
 
   constructor(
     private readonly push: (event: InputEvent, at: number) => void,
@@ -67,7 +69,10 @@ export class Keyboard {
     this.agree(event, own);
     if (composes(event)) return false;
     if (own === null) this.pressMissing(event);
-    const code = linuxCode(event.code) ?? linuxCodeOf(event.key);
+    // What NumLock makes of the keypad here it need not make of it at the host.
+    const other = withoutNumLock(event.code, event.key);
+    if (other === null) return true;
+    const code = other ?? linuxCode(event.code) ?? linuxCodeOf(event.key);
     const typed = character(event.key);
     if (code === undefined) {
       if (typed === undefined) return false;
@@ -76,6 +81,8 @@ export class Keyboard {
     }
     // The host's window system repeats by itself.
     if (event.repeat) return true;
+    if (other === undefined) this.others.delete(event.code);
+    else this.others.set(event.code, other);
     this.push({ kind: "key", code, text: typed ?? 0, pressed: true }, event.timeStamp);
     this.held.set(code, own);
     if (this.losesReleases && own === null && event.getModifierState("Meta")) this.release(code, event.timeStamp);
@@ -84,7 +91,8 @@ export class Keyboard {
 
   /** The same of a key that goes up. */
   up(event: Press): boolean {
-    const code = linuxCode(event.code) ?? linuxCodeOf(event.key);
+    const code = this.others.get(event.code) ?? linuxCode(event.code) ?? linuxCodeOf(event.key);
+    this.others.delete(event.code);
     const held = code !== undefined && this.held.has(code);
     if (held) this.release(code, event.timeStamp);
     this.agree(event, null);
@@ -143,6 +151,7 @@ export class Keyboard {
   /** The host holds nothing any more. */
   forget() {
     this.held.clear();
+    this.others.clear();
   }
 
   private tap(code: number, text: number, at: number) {

@@ -46,6 +46,19 @@ const NAMED = new Map<string, number>([
   ["ContextMenu", 127],
 ]);
 
+/** What keys of the keypad do without NumLock, which other keys do whatever NumLock is. */
+const WITHOUT_NUM_LOCK = /^(Arrow(Up|Left|Right|Down)|Home|End|Page(Up|Down)|Insert|Delete)$/;
+
+/**
+ * The key that does what one of the keypad does without NumLock. `null`: no other key does it. `undefined`: it is none of
+ * those, or types what stands on it.
+ */
+export function withoutNumLock(code: string, key: string): number | null | undefined {
+  if (!code.startsWith("Numpad")) return undefined;
+  if (key === "Clear") return null;
+  return WITHOUT_NUM_LOCK.test(key) ? CODES.get(key) : undefined;
+}
+
 /** The number of a key of which only what it does is known (KeyboardEvent.key). */
 export function linuxCodeOf(key: string): number | undefined {
   return NAMED.get(key) ?? (/^F([1-9]|1[0-9]|2[0-4])$/.test(key) ? CODES.get(key) : undefined);

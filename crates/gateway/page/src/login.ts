@@ -5,8 +5,8 @@ const ENTRY = "device";
 /** crates/gateway/src/login.rs has the same. */
 const PURPOSE = "openuvr browser log-in 1";
 
-/** `later`: the host does not answer yet, in these words; `over`: it never will. */
-export type LogIn = { device: string } | { refused: string } | { later: string } | { over: string };
+/** `later`: the host does not answer yet, in these words; `over`: it never will, and `title` says so in large. */
+export type LogIn = { device: string } | { refused: string } | { later: string } | { over: string; title: string };
 
 function database(): Promise<IDBDatabase> {
   return new Promise((resolve, reject) => {

@@ -27,6 +27,9 @@ import { ping, pong, read, reports, type Haptic, type InputEvent, type Rumble } 
 /** Between two attempts to connect again, in milliseconds. */
 const AGAIN = 2000;
 
+/** How often the portal is asked whether its session is over: one that is stopped may still save. A guess. */
+const ENDS_WITHIN = 15;
+
 /** What is not acknowledged is sent again after this, in milliseconds. */
 const REPEAT = 20;
 
@@ -45,6 +48,8 @@ const state = byId("state");
 const query = new URLSearchParams(location.search);
 const watch = query.get("role") === "watch";
 const relayed = query.get("path") === "relay";
+// page.css hides what shows figures at a portal otherwise.
+document.documentElement.toggleAttribute("data-figures", query.has("figures"));
 
 let link: Link | null = null;
 let plays = false;
@@ -159,7 +164,10 @@ function connect() {
         if (again) {
           notice.reconnecting(sentence(why));
           beginLater("");
-        } else notice.ended(sentence(why));
+        } else {
+          notice.ended(sentence(why));
+          if (isPortal) void lookWhetherOver();
+        }
       },
     },
     `reports${watch ? "&role=watch" : ""}${wishes.query()}`,
@@ -279,8 +287,7 @@ async function beginOnce(pin: string) {
   byId("host").textContent = host;
   document.title = `${isPortal ? title : host} – OpenUVR`;
   if ("over" in answer) {
-    say(answer.over);
-    notice.over(sentence(answer.over));
+    tellOver(answer);
     return;
   }
   if ("later" in answer) {
@@ -303,6 +310,28 @@ async function beginOnce(pin: string) {
   form.hidden = true;
   if (!isPortal) say(`logged in as ${answer.device}`);
   connect();
+}
+
+function tellOver({ over, title }: { over: string; title: string }) {
+  say(over);
+  notice.over(title, sentence(over));
+  // The way back is in the bar.
+  if (document.fullscreenElement) void document.exitFullscreen();
+}
+
+/** Asks the portal whether what has ended is its session, so that there is nothing to connect to again. */
+async function lookWhetherOver() {
+  for (let attempt = 0; attempt < ENDS_WITHIN; attempt += 1) {
+    const answer = await enter().catch(() => null);
+    // The person has connected again meanwhile.
+    if (link || begins) return;
+    if (answer && "over" in answer) {
+      tellOver(answer);
+      return;
+    }
+    await new Promise((wake) => setTimeout(wake, AGAIN));
+    if (link || begins) return;
+  }
 }
 
 function onPicture(_: number, meta: VideoFrameCallbackMetadata) {

@@ -31,8 +31,8 @@ export class Notice {
   }
 
   /** There is nothing here to connect to, and there will be nothing. */
-  over(why: string) {
-    this.show("Nothing to play", why, false);
+  over(title: string, why: string) {
+    this.show(title, why, false);
   }
 
   /** This browser can't play. */

@@ -32,7 +32,8 @@ export async function enter(): Promise<LogIn> {
   if (!answer.ok) {
     const why = (said as { error?: string } | null)?.error ?? `the portal answers ${answer.status}`;
     // A session that is not there, or not any more, does not come back.
-    return answer.status === 404 || answer.status === 410 ? { over: why } : { later: why };
+    if (answer.status === 404) return { over: why, title: "Nothing to play" };
+    return answer.status === 410 ? { over: why, title: "The session is over" } : { later: why };
   }
   const play = said as Play;
   ({ title, ice_servers: iceServers } = play);

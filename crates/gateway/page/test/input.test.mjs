@@ -85,6 +85,55 @@ test("Keys without a place go as text, or by what they do", () => {
   assert.deepEqual(said, ["'ü'", "'😀'", "+14", "-14", "+100", "+18", "-18", "-100"]);
 });
 
+test("The keypad's arrows are arrows where NumLock is off here, whatever it is at the host", () => {
+  const { said, down, up } = keyboard();
+  const numbers = {
+    Numpad7: ["Home", 102],
+    Numpad8: ["ArrowUp", 103],
+    Numpad9: ["PageUp", 104],
+    Numpad4: ["ArrowLeft", 105],
+    Numpad6: ["ArrowRight", 106],
+    Numpad1: ["End", 107],
+    Numpad2: ["ArrowDown", 108],
+    Numpad3: ["PageDown", 109],
+    Numpad0: ["Insert", 110],
+    NumpadDecimal: ["Delete", 111],
+  };
+  for (const [code, [key, number]] of Object.entries(numbers)) {
+    assert.equal(down(key, code), true);
+    assert.equal(up(key, code), true);
+    assert.deepEqual(said.splice(0), [`+${number}`, `-${number}`], code);
+  }
+  // No other key does what the 5 does.
+  assert.equal(down("Clear", "Numpad5"), true);
+  up("Clear", "Numpad5");
+  assert.deepEqual(said, []);
+  // Its other keys, and its digits, are its own.
+  for (const [key, code] of [["4", "Numpad4"], ["Enter", "NumpadEnter"], ["+", "NumpadAdd"]]) {
+    down(key, code);
+    up(key, code);
+  }
+  assert.deepEqual(said, ["+75", "-75", "+96", "-96", "+78", "-78"]);
+});
+
+test("A key of the keypad goes up as it went down, though NumLock has changed", () => {
+  const { said, made, down, up } = keyboard();
+  down("ArrowLeft", "Numpad4");
+  up("4", "Numpad4");
+  down("4", "Numpad4");
+  up("ArrowLeft", "Numpad4");
+  assert.deepEqual(said.splice(0), ["+105", "-105", "+75", "-75"]);
+  // Of some presses no release is told.
+  for (const lost of [() => made.forget(), () => made.compositionBegins(0)]) {
+    down("ArrowLeft", "Numpad4");
+    lost();
+    said.length = 0;
+    down("4", "Numpad4");
+    up("4", "Numpad4");
+    assert.deepEqual(said, ["+75", "-75"]);
+  }
+});
+
 test("A modifier that is down no more is released with the next event of any kind", () => {
   const { said, down, pointed } = keyboard();
   down("Control", "ControlRight", "Control");

@@ -494,3 +494,71 @@ fn the_page_follows_the_systems_theme() {
     assert!(lightness("light") > 128.0);
     assert!(lightness("dark") < -128.0);
 }
+
+#[test]
+fn a_pin_is_taken_with_the_blanks_that_were_copied_with_it() {
+    let rig = Rig::new("blanks", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    let (one, other) = PIN.split_at(3);
+    browser.log_in(&tab, &format!(" {one} {other} "));
+    plays(&mut browser, &tab);
+}
+
+/// How wide the page is, by how much what is on it is wider, how many texts of its bar, form and menu are shown, and
+/// those with less contrast than 4.5:1 (WCAG 2.2, 1.4.3; relative luminance as it defines it).
+const READABLE: &str = "(() => { \
+    const linear = (of) => (of / 255 <= 0.04045 ? of / 255 / 12.92 : ((of / 255 + 0.055) / 1.055) ** 2.4); \
+    const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b); \
+    const parts = (colour) => colour.match(/[\\d.]+/g).map(Number); \
+    const ground = (of) => { const colour = parts(getComputedStyle(of).backgroundColor); \
+      return colour[3] === 0 ? ground(of.parentElement) : colour; }; \
+    const texts = [...document.querySelectorAll('header *, #login *, #menu *')].filter((of) => \
+      of.getClientRects().length > 0 && \
+      [...of.childNodes].some((part) => part.nodeType === Node.TEXT_NODE && part.data.trim() !== '')); \
+    const contrast = (of) => { \
+      const both = [parts(getComputedStyle(of).color), ground(of)].map(luminance); \
+      return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05); }; \
+    const poor = texts.filter((of) => contrast(of) < 4.5); \
+    return { width: innerWidth, wider: Math.max(0, document.documentElement.scrollWidth - innerWidth), \
+      texts: texts.length, poor: poor.map((of) => `${of.id || of.textContent} ${contrast(of)}`) }; })()";
+
+/// Looks at the page as it is now, on a desktop and on a phone, in both themes.
+fn is_readable(browser: &mut Browser, tab: &Tab) {
+    for (width, height) in [(1920, 1080), (390, 844)] {
+        // As no phone: its page would grow with what is too wide.
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        browser.call(Some(tab), "Emulation.setDeviceMetricsOverride", &metrics);
+        browser.until(tab, &format!("innerWidth === {width}"));
+        for theme in ["light", "dark"] {
+            let features =
+                json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
+            browser.call(Some(tab), "Emulation.setEmulatedMedia", &features);
+            let seen = browser.run(tab, READABLE);
+            let at = format!("{width}x{height}, {theme}: {seen}");
+            assert_eq!(seen["width"], width, "{at}");
+            assert_eq!(seen["wider"], 0, "{at}");
+            assert!(seen["texts"].as_u64().unwrap() >= 2, "{at}");
+            assert_eq!(seen["poor"], json!([]), "{at}");
+        }
+    }
+}
+
+#[test]
+fn the_page_is_readable_and_fits_on_desktops_and_phones() {
+    let rig = Rig::new("readable", SIZE);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
+    browser.until(&tab, "document.querySelector('#login')?.hidden === false");
+    is_readable(&mut browser, &tab);
+    browser.log_in(&tab, PIN);
+    plays(&mut browser, &tab);
+    is_readable(&mut browser, &tab);
+    browser.run(&tab, "document.querySelector('#menu').showPopover()");
+    is_readable(&mut browser, &tab);
+}

@@ -5,11 +5,13 @@
 mod apart;
 mod browser;
 mod log_in_elsewhere;
+mod operators;
 mod passwords;
 mod plays;
 #[path = "../portal/provider.rs"]
 #[allow(dead_code, reason = "here a real browser visits it")]
 mod provider;
+mod shows;
 #[path = "../portal/support.rs"]
 #[allow(dead_code, reason = "the tests without a browser use more of it")]
 mod support;
@@ -75,6 +77,13 @@ fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> browser::Tab {
     tab
 }
 
+/// Presses the first button with this word in these elements.
+fn press(word: &str, within: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('{within} button')].find((of) => of.textContent === '{word}').click(); true"
+    )
+}
+
 #[test]
 fn a_person_logs_in_starts_shares_and_stops() {
     let place = Place::new();
@@ -107,11 +116,6 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "document.querySelector('#own .what span').textContent",
     );
     assert!(said.as_str().unwrap().starts_with("running on "), "{said}");
-    let press = |word: &str, list: &str| {
-        format!(
-            "[...document.querySelectorAll('{list} button')].find((of) => of.textContent === '{word}').click(); true"
-        )
-    };
     browser.run(&tab, &press("Share", "#own"));
     browser.until(
         &tab,

@@ -79,6 +79,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     assert_eq!(all, json!([origin]));
 
     // Beside it: of a tab that is hidden no frame is displayed.
+    let played = tab;
     let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(
         &tab,
@@ -95,6 +96,20 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
         "document.querySelector('#own li')?.dataset.state === 'ended'",
     );
     wait("nothing of it is left", || place.processes().is_empty());
+    // Where it was played that is told in large, and the way back works.
+    browser.until(
+        &played,
+        "!document.querySelector('#notice').hidden && \
+         document.querySelector('#notice h1').textContent === 'The session is over'",
+    );
+    browser.run(&played, "document.querySelector('#back').click(); true");
+    browser.until(
+        &played,
+        &format!(
+            "location.href === '{origin}/' && \
+             document.querySelector('#own li')?.dataset.state === 'ended'"
+        ),
+    );
     assert!(
         place.path("data/saves/ada/scene").is_dir(),
         "what is saved stays"

@@ -1,0 +1,179 @@
+//! What a person is shown: whose page it is, pictures, what a session that failed has said, that one is over.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::support::{Place, wait};
+use super::{log_in, press, start};
+
+/// Square, as icons are.
+const ICON: &[u8] = include_bytes!("../../../gateway/page/dist/icon.png");
+
+#[test]
+fn the_page_names_the_product_before_the_log_in_and_behind_it() {
+    let place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
+    // Shown is what has a place, and a picture that was loaded.
+    let named = |within: &str| {
+        format!(
+            "(() => {{ const of = document.querySelector('{within}'); const icon = of?.querySelector('img');
+               return of?.innerText.trim() === 'OpenUVR' && of.offsetHeight > 0 && icon.naturalWidth > 0; }})()"
+        )
+    };
+    browser.until(&tab, &named("#login h1"));
+    let tab = log_in(&mut browser, &portal, "ada");
+    browser.until(&tab, &named("header .brand"));
+    for view in ["history", "account", "play"] {
+        browser.run(
+            &tab,
+            &format!("document.querySelector('#tab-{view}').click(); true"),
+        );
+        browser.until(&tab, &named("header .brand"));
+    }
+}
+
+#[test]
+fn applications_show_their_pictures_and_those_of_desktop_entries() {
+    let mut place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    let share = place.path("share");
+    for folder in ["applications", "icons/hicolor/256x256/apps"] {
+        fs::create_dir_all(share.join(folder)).unwrap();
+    }
+    place.write(
+        "share/applications/org.example.Gears.desktop",
+        "[Desktop Entry]\nType=Application\nName=Gears\nExec=gears %U\nIcon=org.example.Gears\n",
+    );
+    let icon = "icons/hicolor/256x256/apps/org.example.Gears.png";
+    fs::write(share.join(icon), ICON).unwrap();
+    fs::write(place.path("own.png"), ICON).unwrap();
+    place.environment = vec![("XDG_DATA_DIRS", share.display().to_string())];
+    place.write(
+        "applications.toml",
+        "[[application]]\nname = \"gears\"\ncommand = [\"gears\", \"--full\"]\n\
+         [[application]]\nname = \"own\"\ncommand = [\"x\"]\npicture = \"own.png\"\n\
+         [[application]]\nname = \"none\"\ncommand = [\"y\"]\n",
+    );
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let tab = log_in(&mut browser, &portal, "ada");
+    // Of each the picture that was loaded, as an icon, or the letter in its place.
+    let pictures = "[...document.querySelectorAll('#applications .picture')].map((of) =>
+        of.tagName === 'IMG' ? of.complete && of.naturalWidth > 0 && of.classList.contains('icon') : of.textContent)";
+    browser.until(
+        &tab,
+        &format!("JSON.stringify({pictures}) === '[true,true,\"N\"]'"),
+    );
+}
+
+#[test]
+fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
+    let place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    let fails = "echo it begins >&2; echo '<b>no such display</b>' >&2; exit 3";
+    place.write(
+        "portal.toml",
+        &format!("data = \"data\"\n[local]\nprogram = [\"sh\", \"-c\", {fails:?}]\n"),
+    );
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let tab = log_in(&mut browser, &portal, "ada");
+    browser.run(
+        &tab,
+        "document.querySelector('[data-start=bare]').click(); true",
+    );
+    browser.until(
+        &tab,
+        "document.querySelector('#own li')?.dataset.state === 'ended'",
+    );
+    let why = browser.run(
+        &tab,
+        "document.querySelector('#own .what span').textContent",
+    );
+    assert!(why.as_str().unwrap().contains("exit code 3"), "{why}");
+    browser.run(&tab, &press("Log", "#own"));
+    browser.until(&tab, "!!document.querySelector('#own .log')");
+    // As it was written: text stays text.
+    assert_eq!(
+        browser.run(&tab, "document.querySelector('#own .log').textContent"),
+        json!("it begins\n<b>no such display</b>")
+    );
+    browser.until(
+        &tab,
+        "[...document.querySelectorAll('#own button')].some((of) => of.textContent === 'Hide log' && !of.disabled)",
+    );
+    browser.run(&tab, &press("Hide log", "#own"));
+    browser.until(&tab, "!document.querySelector('#own .log')");
+    browser.run(&tab, &press("Dismiss", "#own"));
+    browser.until(&tab, "document.querySelectorAll('#own > li').length === 0");
+}
+
+/// What shows figures on the page that plays, as far as it is shown.
+const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
+    (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
+
+#[test]
+fn the_page_that_plays_says_that_its_session_is_over_and_leads_back() {
+    let place = Place::new();
+    let Some((mut browser, _turn)) = start(&place) else {
+        return;
+    };
+    place.add_user("ada", &[]);
+    let portal = place.start();
+    let tab = log_in(&mut browser, &portal, "ada");
+    browser.run(
+        &tab,
+        "document.querySelector('[data-start=bare]').click(); true",
+    );
+    let state = |of: &str| format!("document.querySelector('#own li')?.dataset.state === '{of}'");
+    browser.until(&tab, &state("running"));
+    // As where a browser opens no second window.
+    browser.run(
+        &tab,
+        &format!("window.open = () => null; {}", press("Play", "#own")),
+    );
+    let said = |title: &str| {
+        format!(
+            "!document.querySelector('#notice').hidden && \
+             document.querySelector('#notice h1').textContent === '{title}'"
+        )
+    };
+    // A bare session streams nothing, and is looked for as long as it runs.
+    browser.until(&tab, &said("Reconnecting…"));
+    assert_eq!(browser.run(&tab, FIGURES), json!([]));
+    let session = browser.run(&tab, "location.pathname.split('/')[2]");
+    let session = session.as_str().unwrap();
+    let ada = portal.log_in("ada");
+    let stopped = ada.status("DELETE", &format!("/api/sessions/{session}"), None);
+    assert_eq!(stopped, 202);
+    browser.until(&tab, &said("The session is over"));
+    let why = "document.querySelector('#notice p').textContent";
+    assert_eq!(
+        browser.run(&tab, why),
+        json!("The session has ended: it was stopped.")
+    );
+    wait("nothing of it is left", || place.processes().is_empty());
+    browser.run(&tab, "document.querySelector('#back').click(); true");
+    browser.until(&tab, &state("ended"));
+    assert_eq!(browser.run(&tab, "location.pathname"), json!("/"));
+
+    // Who studies it asks for figures. A session that never was is none that is over.
+    let nothing = "00000000-0000-4000-8000-000000000000";
+    let address = format!("{}://{}/play/{nothing}/?figures", portal.scheme, portal.at);
+    let tab = browser.open(&address);
+    browser.until(&tab, &said("Nothing to play"));
+    assert_eq!(
+        browser.run(&tab, FIGURES),
+        json!(["nav", "#overlay", "#save"])
+    );
+}
