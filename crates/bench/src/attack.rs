@@ -8,10 +8,13 @@ mod browsers;
 mod core_use;
 mod displays;
 mod doors;
+mod environment;
+mod files;
 mod honest;
 pub(crate) mod intruder;
 mod portal;
 mod table;
+mod victim;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -112,6 +115,10 @@ enum Kind {
     PortalBodies,
     /// A portal: wrong passwords of one account from one IPv6 /64, then from twenty
     PortalGuesses,
+    /// A portal: another account opens the files of its database, which others could read before it started
+    PortalFiles,
+    /// A portal: its secrets in command lines, and in the environment of a session and its application
+    PortalEnvironment,
     /// A session's application looks at the display of another session of the account, and types there
     Displays,
 }
@@ -133,6 +140,8 @@ impl Kind {
         match self {
             Kind::PortalBodies => Some(Apart::Portal(Against::SlowBodies)),
             Kind::PortalGuesses => Some(Apart::Portal(Against::Guesses)),
+            Kind::PortalFiles => Some(Apart::Files),
+            Kind::PortalEnvironment => Some(Apart::Environment),
             Kind::Displays => Some(Apart::Displays),
             _ => None,
         }
@@ -143,6 +152,8 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Apart {
     Portal(Against),
+    Files,
+    Environment,
     Displays,
 }
 
@@ -150,6 +161,8 @@ impl Apart {
     fn attack(self, name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
         match self {
             Apart::Portal(against) => portal::attack(name, against, lasting, stop),
+            Apart::Files => files::attack(name),
+            Apart::Environment => environment::attack(name, lasting, stop),
             Apart::Displays => displays::attack(name, stop),
         }
     }
@@ -348,9 +361,11 @@ impl Scene<'_> {
             Kind::Logins => browsers::logins(self, honest.context("no client")?),
             Kind::Places => browsers::places(self, honest.context("no client")?),
             Kind::Descriptors => browsers::descriptors(self, honest.context("no client")?),
-            Kind::PortalBodies | Kind::PortalGuesses | Kind::Displays => {
-                bail!("it is no attack on a host")
-            }
+            Kind::PortalBodies
+            | Kind::PortalGuesses
+            | Kind::PortalFiles
+            | Kind::PortalEnvironment
+            | Kind::Displays => bail!("it is no attack on a host"),
         }
     }
 
