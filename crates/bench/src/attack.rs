@@ -6,10 +6,15 @@
 
 mod browsers;
 mod core_use;
+mod displays;
 mod doors;
+mod environment;
+mod files;
 mod honest;
+pub(crate) mod intruder;
 mod portal;
 mod table;
+mod victim;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -45,11 +50,13 @@ use openuvr_runtime::clock;
 /// any other is refused. Nothing here needs a key, but for the probes, which only an observer that the
 /// host lets in can send.
 ///
-/// The attacks on a portal start one, with a person who asks for the list of sessions 20 times a second.
+/// The attacks on a portal start one, with a person who asks for the list of sessions 20 times a second where others
+/// could keep it from them. That on displays starts sessions, which need Xvfb; where it is missing it is not tried.
 ///
 /// An attack held if the client got at least 95 % of the whole frames that it gets in peace, memory
 /// grew by less than 20 MB, and nothing was given away; on a portal, if each list came within 200 ms, and the
-/// account's person could log in. Exit status: 0 if all attacks held, 1 if not,
+/// account's person could log in; where something must not be reached, if no try did and what it is compared with did:
+/// a try that should succeed. Exit status: 0 if all attacks held, 1 if not,
 /// or if the run was cut short.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
@@ -108,6 +115,12 @@ enum Kind {
     PortalBodies,
     /// A portal: wrong passwords of one account from one IPv6 /64, then from twenty
     PortalGuesses,
+    /// A portal: another account opens the files of its database, which others could read before it started
+    PortalFiles,
+    /// A portal: its secrets in command lines, and in the environment of a session and its application
+    PortalEnvironment,
+    /// A session's application looks at the display of another session of the account, and types there
+    Displays,
 }
 
 impl Kind {
@@ -119,15 +132,38 @@ impl Kind {
     /// Whether it needs an honest client to be tried.
     fn needs_client(self) -> bool {
         let without = matches!(self, Kind::Garbage | Kind::Pins | Kind::Begins);
-        !without && self.against_portal().is_none()
+        !without && self.apart().is_none()
     }
 
-    /// What it does to a portal, if it is an attack on one.
-    fn against_portal(self) -> Option<Against> {
+    /// What it is, if it is no attack on a host.
+    fn apart(self) -> Option<Apart> {
         match self {
-            Kind::PortalBodies => Some(Against::SlowBodies),
-            Kind::PortalGuesses => Some(Against::Guesses),
+            Kind::PortalBodies => Some(Apart::Portal(Against::SlowBodies)),
+            Kind::PortalGuesses => Some(Apart::Portal(Against::Guesses)),
+            Kind::PortalFiles => Some(Apart::Files),
+            Kind::PortalEnvironment => Some(Apart::Environment),
+            Kind::Displays => Some(Apart::Displays),
             _ => None,
+        }
+    }
+}
+
+/// An attack that starts by itself what it attacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Apart {
+    Portal(Against),
+    Files,
+    Environment,
+    Displays,
+}
+
+impl Apart {
+    fn attack(self, name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
+        match self {
+            Apart::Portal(against) => portal::attack(name, against, lasting, stop),
+            Apart::Files => files::attack(name),
+            Apart::Environment => environment::attack(name, lasting, stop),
+            Apart::Displays => displays::attack(name, stop),
         }
     }
 }
@@ -156,16 +192,16 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
         (None, true) => Duration::from_secs(1),
         (None, false) => Duration::from_secs(5),
     };
-    let (on_portals, on_host): (Vec<Kind>, Vec<Kind>) =
-        (kinds.into_iter()).partition(|kind| kind.against_portal().is_some());
+    let (apart, on_host): (Vec<Kind>, Vec<Kind>) =
+        (kinds.into_iter()).partition(|kind| kind.apart().is_some());
     let mut rows = match on_host.is_empty() {
         true => Vec::new(),
         false => attack_host(args, &on_host, lasting, &stop)?,
     };
-    for kind in on_portals {
-        if let (Some(against), false) = (kind.against_portal(), stop.load(Ordering::Relaxed)) {
+    for kind in apart {
+        if let (Some(apart), false) = (kind.apart(), stop.load(Ordering::Relaxed)) {
             eprintln!("attack: {}", kind.name());
-            rows.push(portal::attack(kind.name(), against, lasting, &stop)?);
+            rows.push(apart.attack(kind.name(), lasting, &stop)?);
         }
     }
     let cut_short = stop.load(Ordering::Relaxed);
@@ -226,7 +262,7 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
         .copied()
         .filter(|kind| args.only.is_empty() || args.only.contains(kind))
         .filter(|kind| {
-            let without_host = kind.needs_client() || kind.against_portal().is_some();
+            let without_host = kind.needs_client() || kind.apart().is_some();
             !(args.host.is_some() && args.only.is_empty() && without_host)
         })
         .collect();
@@ -237,9 +273,9 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
                  it there, or in its network namespace"
             );
         }
-        if let Some(kind) = kinds.iter().find(|kind| kind.against_portal().is_some()) {
+        if let Some(kind) = kinds.iter().find(|kind| kind.apart().is_some()) {
             bail!(
-                "the attack {} is on a portal, which is started for it: leave --host out",
+                "the attack {} starts by itself what it attacks: leave --host out",
                 kind.name()
             );
         }
@@ -325,7 +361,11 @@ impl Scene<'_> {
             Kind::Logins => browsers::logins(self, honest.context("no client")?),
             Kind::Places => browsers::places(self, honest.context("no client")?),
             Kind::Descriptors => browsers::descriptors(self, honest.context("no client")?),
-            Kind::PortalBodies | Kind::PortalGuesses => bail!("it is no attack on a host"),
+            Kind::PortalBodies
+            | Kind::PortalGuesses
+            | Kind::PortalFiles
+            | Kind::PortalEnvironment
+            | Kind::Displays => bail!("it is no attack on a host"),
         }
     }
 

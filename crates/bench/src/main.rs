@@ -60,6 +60,9 @@ fn program() -> ExitCode {
 fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
     match name {
         name if openuvr_cli::host::has(name) => baseline::run(name, words),
+        attack::intruder::NAME => {
+            attack::intruder::run(&attack::intruder::Args::from_arg_matches(words)?)
+        }
         "room" => room::run(&room::Args::from_arg_matches(words)?),
         "demo" => demo::run(&demo::Args::from_arg_matches(words)?),
         "bench" => bench::run(&bench::Args::from_arg_matches(words)?).map(|()| ExitCode::SUCCESS),
@@ -77,6 +80,9 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(baseline::commands())
+        .subcommand(attack::intruder::Args::augment_args(Command::new(
+            attack::intruder::NAME,
+        )))
         .subcommand(room::Args::augment_args(Command::new("room")))
         .subcommand(demo::Args::augment_args(Command::new("demo")))
         .subcommand(bench::Args::augment_args(Command::new("bench")))

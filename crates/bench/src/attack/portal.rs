@@ -1,23 +1,19 @@
 //! Attacks on a portal, beside which a person asks for the list of sessions again and again.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::process::{Command, Stdio};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::Result;
 use openuvr_lab::attack::portal::{Guessing, SlowBodies, ask, log_in};
 use openuvr_runtime::clock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Attackers;
 use super::table::{Figures, Judged, Row, use_of};
-use crate::child::Child;
-use crate::pair::TemporaryDir;
-use crate::programs::openuvr;
+use super::victim::{NAME, PASSWORD, Victim};
 
 /// Connections of [`Against::SlowBodies`], and how many it opens a second.
 const CONNECTIONS: usize = 10_000;
@@ -34,12 +30,7 @@ const LIST: Duration = Duration::from_millis(200);
 /// How often it is asked for.
 const OFTEN: Duration = Duration::from_millis(50);
 
-/// The account and its password.
-const NAME: &str = "ada";
-const PASSWORD: &str = "correct horse";
-
-/// The address of the person at home, and of the same browser elsewhere (RFC 5737).
-const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
+/// An address that is not the one of the person at home (RFC 5737).
 const AWAY: (&str, &str) = ("x-forwarded-for", "198.51.100.7");
 
 /// What is tried.
@@ -61,7 +52,11 @@ pub(super) fn attack(
     lasting: Duration,
     stop: &AtomicBool,
 ) -> Result<Row> {
-    let mut victim = Victim::start(against == Against::Guesses)?;
+    let mut victim = Victim::start(match against {
+        Against::SlowBodies => "",
+        // Which says where guesses come from.
+        Against::Guesses => "behind_proxy = true\n",
+    })?;
     let figures = Figures::begin(Some(use_of(victim.portal.id())?));
     let (struck, judged) = match against {
         Against::SlowBodies => slow_bodies(&victim, lasting, stop)?,
@@ -148,76 +143,6 @@ fn wait(span: Duration, stop: &AtomicBool) {
     let until = clock::now() + span;
     while clock::now() < until && !stop.load(Ordering::Relaxed) {
         clock::sleep_until(until.min(clock::now() + OFTEN));
-    }
-}
-
-/// A portal with one account, whose person has logged in.
-struct Victim {
-    at: SocketAddr,
-    portal: Child,
-    cookie: String,
-    device: String,
-    _dir: TemporaryDir,
-}
-
-impl Victim {
-    fn start(behind_proxy: bool) -> Result<Victim> {
-        let dir = TemporaryDir::new()?;
-        let config = dir.path().join("portal.toml");
-        let text = format!("data = \"data\"\nbehind_proxy = {behind_proxy}\n");
-        std::fs::write(&config, text).context("the portal's configuration can't be written")?;
-        std::fs::write(dir.path().join("applications.toml"), "")
-            .context("the portal's applications can't be written")?;
-        let command = |words: &[&str]| -> Result<Command> {
-            let mut command = openuvr("portal")?;
-            command.args(words).arg("--config").arg(&config);
-            Ok(command)
-        };
-        let mut added = command(&["user", "add", NAME, "--password-stdin"])?
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .context("the portal can't be started")?;
-        if let Some(mut input) = added.stdin.take() {
-            let _ = input.write_all(PASSWORD.as_bytes());
-        }
-        ensure!(added.wait()?.success(), "the portal made no account");
-        let serve = command(&["--listen", "127.0.0.1:0"])?;
-        let mut portal = Child::start_piped("portal", serve, &dir.path().join("log"))?;
-        let mut line = String::new();
-        let said = portal.stdout().context("the portal has no output")?;
-        BufReader::new(said).read_line(&mut line)?;
-        let at = line
-            .trim()
-            .rsplit("://")
-            .next()
-            .and_then(|at| at.parse().ok());
-        let Some(at) = at else {
-            bail!("the portal did not start{}", portal.last_words());
-        };
-        // Once more than passwords are compared at a time, so that the memory for it is there before it is looked at.
-        let logins: Vec<_> = (0..4)
-            .map(|_| {
-                thread::spawn(move || {
-                    ask(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
-                })
-            })
-            .collect();
-        let mut answer = None;
-        for login in logins {
-            answer = login.join().ok().and_then(Result::ok).or(answer);
-        }
-        let cookies = answer.map(|answer| answer.cookies).unwrap_or_default();
-        let [cookie, device] = <[String; 2]>::try_from(cookies).map_err(|cookies| {
-            anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
-        })?;
-        Ok(Victim {
-            at,
-            portal,
-            cookie,
-            device,
-            _dir: dir,
-        })
     }
 }
 

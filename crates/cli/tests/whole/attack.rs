@@ -1,6 +1,7 @@
 //! `openuvr lab attack`: that it attacks one's own host alone, and what its table says. What the attacks
 //! leave of a stream depends on the machine, so it is not judged here.
 
+use crate::confined::has_xvfb;
 use crate::support::{Program, openuvr};
 
 fn attack(words: &[&str]) -> Program {
@@ -15,6 +16,10 @@ fn only_a_host_of_this_machine_is_attacked() {
         (
             &["--host", "127.0.0.1:4710", "--only", "paths"],
             "needs an honest client",
+        ),
+        (
+            &["--host", "127.0.0.1:4710", "--only", "displays"],
+            "starts by itself what it attacks",
         ),
     ] {
         let text = attack(words).fails_in_one_line();
@@ -61,4 +66,18 @@ fn strangers_keep_no_browser_and_no_video_player_out() {
     };
     assert!(*share < 20, "{text}");
     assert_eq!(rest, [10, 10, 10, 10], "{text}");
+}
+
+#[test]
+fn no_display_of_another_session_is_reached() {
+    if !has_xvfb() {
+        return;
+    }
+    let (_, text) = attack(&["--quick", "--only", "displays"]).ended();
+    let [refused, tried] = numbers(&text, "displays")[..] else {
+        panic!("{text}");
+    };
+    // Two sockets of the other display with two cookies, those of the own one without: without a sandbox, and in one.
+    assert!(refused == tried && [6, 12].contains(&tried), "{text}");
+    assert!(!text.contains("proves nothing"), "{text}");
 }

@@ -25,7 +25,7 @@ fn has_sandbox() -> bool {
     has && has_xvfb()
 }
 
-fn has_xvfb() -> bool {
+pub(crate) fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
     if !there {
         skip("Xvfb is not installed");

@@ -19,6 +19,8 @@ pub struct Answer {
     pub status: u16,
     /// The cookies that it sets, `NAME=VALUE`.
     pub cookies: Vec<String>,
+    /// What it says.
+    pub body: String,
 }
 
 /// Asks a portal.
@@ -51,7 +53,7 @@ pub fn ask(
 }
 
 fn read(answer: &str) -> Option<Answer> {
-    let (head, _) = answer.split_once("\r\n\r\n")?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
     let headers = lines.filter_map(|line| line.split_once(": "));
@@ -60,6 +62,7 @@ fn read(answer: &str) -> Option<Answer> {
     Some(Answer {
         status,
         cookies: cookies.collect(),
+        body: body.to_owned(),
     })
 }
 
@@ -206,6 +209,7 @@ mod tests {
         let text =
             "HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nx: y\r\nset-cookie: b=2\r\n\r\n{}";
         let answer = read(text).unwrap();
+        assert_eq!(answer.body, "{}");
         assert_eq!(
             (answer.status, answer.cookies),
             (200, vec!["a=1".to_owned(), "b=2".to_owned()])

@@ -40,3 +40,23 @@ fn a_portal_under_attack_answers_its_people() {
     let guesses = row(&text, "portal-guesses");
     assert!(guesses.contains("the account's person gets in"), "{text}");
 }
+
+#[test]
+#[ignore = "belongs to ./dev test-portal: the program openuvr-bench"]
+fn a_portal_under_attack_keeps_its_secrets() {
+    let ended = Command::new(openuvr())
+        .args([
+            "lab",
+            "attack",
+            "--quick",
+            "--only",
+            "portal-files,portal-environment",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let files = row(&text, "portal-files");
+    assert!(files.contains("can read none of"), "{text}");
+    let environment = row(&text, "portal-environment");
+    assert!(environment.contains("have no secret"), "{text}");
+}

@@ -1,0 +1,269 @@
+//! Two sessions of one account: whether the application of one can look at the display of the other, and type there.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use openuvr_proto::control::ticket::{SessionUuid, TicketSigner};
+use serde_json::Value;
+
+use super::intruder::{self, Came, Cookie, REPORT, Try, WAYS, number_of, reach};
+use super::table::{Figures, Judged, Row};
+use crate::child::Child;
+use crate::pair::{TemporaryDir, wait_for};
+use crate::programs::{openuvr, own, program};
+
+/// Why an attack that needs a session was not tried.
+pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";
+
+/// Whether this machine has what a session's display needs.
+pub(super) fn has_xvfb() -> bool {
+    Command::new("Xvfb").arg("-help").output().is_ok()
+}
+
+/// Whether it has what a sandbox needs.
+fn has_sandbox() -> bool {
+    let tried = Command::new("bwrap")
+        .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
+        .args(["--proc", "/proc", "true"])
+        .output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
+/// Starts a session, and beside it one after the other whose application wants to reach its display.
+///
+/// # Errors
+/// A session can't be started, or ended.
+pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
+    let figures = Figures::begin(None);
+    if !has_xvfb() {
+        let judged = Judged {
+            words: NO_XVFB.to_owned(),
+            held: false,
+        };
+        return Ok(figures.end(name, 0, None, judged));
+    }
+    let dir = TemporaryDir::new()?;
+    let scene = program()?.display().to_string();
+    let scene = [&*scene, "scene", "--size=320x200", "--fps=10"].map(str::to_owned);
+    let mut shown = Session::start(dir.path(), "shown", &[], &scene)?;
+    let number = shown.display()?;
+    let is_there = shown.is_reached(number)?;
+    let itself = own(intruder::NAME)?.get_program().to_owned();
+    let itself = itself.to_string_lossy().into_owned();
+    let readable = format!("--readable={itself}");
+    let words = [itself, intruder::NAME.to_owned(), number.to_string()];
+    let mut ways: Vec<(&str, Vec<&str>)> = vec![("plain", Vec::new())];
+    if has_sandbox() {
+        ways.push(("sandbox", vec!["--sandbox", readable.as_str()]));
+    }
+    let mut found = Found {
+        sandbox: ways.len() > 1,
+        ..Found::default()
+    };
+    for (name, more) in ways {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut session = Session::start(dir.path(), name, &more, &words)?;
+        found.count(&session.tries()?);
+    }
+    // It was there all the time.
+    found.is_there = is_there && shown.is_reached(number)?;
+    shown.child.check()?;
+    let struck = found.tries;
+    Ok(figures.end(name, struck, None, found.judged()))
+}
+
+/// What came of the tries.
+#[derive(Default)]
+struct Found {
+    /// Those that have to be refused: all at the other display, and those without a cookie at the own one.
+    tries: u64,
+    refused: u64,
+    looked: u64,
+    typed: u64,
+    /// Tries of sessions at their own display with its cookie, which have to succeed, and those that did.
+    controls: u64,
+    reached: u64,
+    /// The other display lets in who has its cookie.
+    is_there: bool,
+    sandbox: bool,
+}
+
+impl Found {
+    fn count(&mut self, tries: &[Try]) {
+        for one in tries {
+            let (looked, typed) = match one.came {
+                Came::In { looked, typed } => (looked, typed),
+                Came::NoSocket | Came::Refused => (false, false),
+            };
+            if one.own && one.cookie {
+                self.controls += 1;
+                self.reached += u64::from(looked && typed);
+                continue;
+            }
+            self.tries += 1;
+            self.refused += u64::from(!matches!(one.came, Came::In { .. }));
+            self.looked += u64::from(looked);
+            self.typed += u64::from(typed);
+        }
+    }
+
+    fn judged(&self) -> Judged {
+        let proves = self.is_there && self.tries > 0 && self.reached == self.controls;
+        let beside = match self.sandbox {
+            true => "",
+            false => ", without --sandbox alone, since bubblewrap makes none here",
+        };
+        let Found {
+            tries,
+            refused,
+            looked,
+            typed,
+            ..
+        } = self;
+        let words = match (proves, refused == tries) {
+            (true, true) => format!("{refused} of {tries} tries refused{beside}"),
+            (_, false) => format!(
+                "{refused} of {tries} tries refused: {looked} looked, {typed} typed{beside}"
+            ),
+            (false, true) if !self.is_there => {
+                "it proves nothing: the display lets nobody in".to_owned()
+            }
+            (false, true) => {
+                "it proves nothing: a session does not reach its own display".to_owned()
+            }
+        };
+        Judged {
+            words,
+            held: proves && refused == tries,
+        }
+    }
+}
+
+/// A session of a portal's ticket key that nobody has, and its application's home.
+struct Session {
+    child: Child,
+    folder: PathBuf,
+    home: PathBuf,
+}
+
+impl Session {
+    fn start(dir: &Path, name: &str, more: &[&str], application: &[String]) -> Result<Session> {
+        let place = dir.join(name);
+        fs::create_dir(&place).with_context(|| format!("can't make {}", place.display()))?;
+        let signer = TicketSigner::generate().context("the system gives no random numbers")?;
+        let id = SessionUuid::generate().context("the system gives no random numbers")?;
+        let home = place.join("home");
+        let mut command = openuvr("session")?;
+        command
+            .arg(format!("--id={id}"))
+            .arg(format!("--ticket-key={}", signer.public()))
+            .args(["--size=320x200", "--lease=600", "--first-picture=600"])
+            .args(["--set=realtime=off", "--set=sound=off"])
+            .arg(format!("--save={}", home.display()))
+            .args(more)
+            .arg("--")
+            .args(application);
+        command.stdout(File::create(place.join("said"))?);
+        let child = Child::start("session", command, Some(&place.join("log")))?;
+        // `crates/cli/src/session/folder.rs` makes it.
+        let folder = format!("ouvr-{}", id.to_string().replace('-', ""));
+        Ok(Session {
+            child,
+            folder: std::env::temp_dir().join(folder),
+            home,
+        })
+    }
+
+    /// The number of its display, once it runs.
+    fn display(&mut self) -> Result<u32> {
+        let file = self.folder.join("running.json");
+        wait_for(&mut self.child, "say which display it has", |_| {
+            let told: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+            number_of(told["display"].as_str()?)
+        })
+    }
+
+    /// Whether who has its cookie is let in by both sockets, looks and types.
+    fn is_reached(&self, display: u32) -> Result<bool> {
+        let cookie = Cookie::read(&self.folder.join("xauthority"))?;
+        let whole = Came::In {
+            looked: true,
+            typed: true,
+        };
+        Ok(WAYS
+            .iter()
+            .all(|way| reach(display, *way, Some(&cookie)) == whole))
+    }
+
+    /// What its application says of its tries.
+    fn tries(&mut self) -> Result<Vec<Try>> {
+        let file = self.home.join(REPORT);
+        wait_for(&mut self.child, "say what it tried", |_| {
+            serde_json::from_slice(&fs::read(&file).ok()?).ok()
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // It ends its display and its application by itself.
+        self.child.stop_by_itself();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attack::intruder::Way;
+
+    fn tries(own: Came, other: Came) -> Vec<Try> {
+        let all = [(true, false), (true, true), (false, false), (false, true)];
+        let came = |(of_own, cookie)| match (of_own, cookie) {
+            (true, true) => own,
+            (true, false) => Came::Refused,
+            (false, _) => other,
+        };
+        let one = |(of_own, cookie)| Try {
+            own: of_own,
+            way: Way::Abstract,
+            cookie,
+            came: came((of_own, cookie)),
+        };
+        all.into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn who_is_let_in_is_told_and_so_is_a_control_that_failed() {
+        let whole = Came::In {
+            looked: true,
+            typed: true,
+        };
+        let judged = |own, other, is_there| {
+            let mut found = Found {
+                is_there,
+                sandbox: true,
+                ..Found::default()
+            };
+            found.count(&tries(own, other));
+            found.judged()
+        };
+        let good = judged(whole, Came::Refused, true);
+        assert!(good.held && good.words == "3 of 3 tries refused");
+        assert!(judged(whole, Came::NoSocket, true).held);
+        let looked = Came::In {
+            looked: true,
+            typed: false,
+        };
+        let bad = judged(whole, looked, true);
+        assert!(!bad.held && bad.words.contains("2 looked, 0 typed"));
+        for (own, is_there) in [(whole, false), (Came::Refused, true), (looked, true)] {
+            let void = judged(own, Came::Refused, is_there);
+            assert!(!void.held && void.words.contains("proves nothing"));
+        }
+    }
+}

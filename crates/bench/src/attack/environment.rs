@@ -1,0 +1,278 @@
+//! The secrets of a portal: whether one is in a command line, which everybody on the machine can read, or in the
+//! environment of a session, which its application can.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use openuvr_proto::control::ticket::SessionUuid;
+use openuvr_runtime::clock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::displays::{NO_XVFB, has_xvfb};
+use super::table::{Figures, Judged, Row, use_of};
+use super::victim::{Place, Victim};
+use crate::programs::program;
+
+/// The variable of the portal with a secret: one that people have where a portal stores things elsewhere.
+const VARIABLE: &str = "AWS_SECRET_ACCESS_KEY";
+
+/// One whose name begins as those do that sessions get, but is the portal's own.
+const OWN_VARIABLE: &str = "OPENUVR_PORTAL_SECRET";
+
+/// How long the application may take to be there.
+const START: Duration = Duration::from_secs(30);
+
+/// How long a session may take to end.
+const END: Duration = Duration::from_secs(20);
+
+/// How often all processes are looked at: some live for a moment while a session begins.
+const OFTEN: Duration = Duration::from_millis(20);
+
+/// Starts a portal with secrets and a session of it, and looks for them in what the machine tells of processes.
+///
+/// # Errors
+/// The portal or the session can't be started, or ended.
+pub(super) fn attack(name: String, lasting: Duration, stop: &AtomicBool) -> Result<Row> {
+    if !has_xvfb() {
+        let judged = Judged {
+            words: NO_XVFB.to_owned(),
+            held: false,
+        };
+        return Ok(Figures::begin(None).end(name, 0, None, judged));
+    }
+    let secrets = Secrets {
+        variable: random()?,
+        relay: random()?,
+    };
+    let mut victim = start(&secrets)?;
+    let figures = Figures::begin(Some(use_of(victim.portal.id())?));
+    let session = Session::begin(&victim)?;
+    let (begun, mut seen) = (clock::now(), Seen::default());
+    while !stop.load(Ordering::Relaxed) {
+        seen.look(victim.portal.id(), &session.mark(), &secrets);
+        let took = clock::now().since(begun);
+        if (seen.application && took >= lasting) || took >= START {
+            break;
+        }
+        clock::sleep_until(clock::now() + OFTEN);
+    }
+    drop(session);
+    victim.portal.check()?;
+    let now = use_of(victim.portal.id())?;
+    let struck = seen.looks;
+    Ok(figures.end(name, struck, Some(now), seen.judged()))
+}
+
+fn random() -> Result<String> {
+    let random = SessionUuid::generate().context("the system gives no random numbers")?;
+    Ok(random.to_string())
+}
+
+/// What must stay with the portal.
+struct Secrets {
+    variable: String,
+    /// In a file for the portal, and in one for its sessions.
+    relay: String,
+}
+
+impl Secrets {
+    fn are_in(&self, text: &[u8]) -> bool {
+        [&self.variable, &self.relay]
+            .iter()
+            .any(|secret| contains(text, secret))
+    }
+}
+
+fn contains(text: &[u8], word: &str) -> bool {
+    text.windows(word.len()).any(|of| of == word.as_bytes())
+}
+
+/// A portal that has them, and an application.
+fn start(secrets: &Secrets) -> Result<Victim> {
+    let openuvr = program()?.display().to_string();
+    // Nobody answers at port 9 (discard, RFC 863).
+    let mut place = Place::new(&format!(
+        "ice_file = \"ice\"\n\
+         [local]\nprogram = [{openuvr:?}, \"session\"]\n\
+         [turn]\nservers = [\"turn:127.0.0.1:9\"]\nsecret_file = \"relay\"\n"
+    ))?;
+    place.write("relay", &secrets.relay)?;
+    place.write("ice", &format!("turn:me:{}@127.0.0.1:9\n", secrets.relay))?;
+    place.write(
+        "applications.toml",
+        &format!(
+            "[[application]]\nname = \"scene\"\n\
+             command = [{openuvr:?}, {SCENE:?}, \"--size=320x200\", \"--fps=10\"]\n"
+        ),
+    )?;
+    place.set(VARIABLE, &secrets.variable);
+    place.set(OWN_VARIABLE, &secrets.variable);
+    place.add_person()?;
+    place.start()
+}
+
+/// The application's first word.
+const SCENE: &str = "scene";
+
+/// A session of the portal, which ends when dropped.
+struct Session<'a> {
+    victim: &'a Victim,
+    id: String,
+}
+
+impl<'a> Session<'a> {
+    fn begin(victim: &'a Victim) -> Result<Session<'a>> {
+        let id = random()?;
+        let body = "{\"application\":\"scene\"}";
+        let (status, said) = victim.ask("PUT", &format!("/api/sessions/{id}"), body)?;
+        ensure!(
+            status == 202,
+            "the portal starts no session: {status}, {said}"
+        );
+        Ok(Session { victim, id })
+    }
+
+    /// What its processes have in their environment.
+    fn mark(&self) -> String {
+        format!("OPENUVR_SESSION={}", self.id)
+    }
+
+    /// Its processes that run.
+    fn processes(&self) -> Vec<u32> {
+        let mark = self.mark();
+        let of_it = |id: &u32| has_variable(&read(*id, "environ"), &mark);
+        processes().filter(of_it).collect()
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // A portal that is gone does not stop it; then what is left is killed.
+        let path = format!("/api/sessions/{}", self.id);
+        let asked = self.victim.ask("DELETE", &path, "");
+        let until = clock::now() + END;
+        while asked.is_ok() && clock::now() < until && !self.processes().is_empty() {
+            clock::sleep_until(clock::now() + OFTEN);
+        }
+        for id in self.processes() {
+            if let Some(process) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
+    }
+}
+
+fn has_variable(environment: &[u8], variable: &str) -> bool {
+    environment
+        .split(|byte| *byte == 0)
+        .any(|of| of == variable.as_bytes())
+}
+
+/// All processes of the machine.
+fn processes() -> impl Iterator<Item = u32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// A file that the kernel has of a process; empty if that has ended, or is another account's.
+fn read(id: u32, file: &str) -> Vec<u8> {
+    std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default()
+}
+
+/// What was seen of the processes.
+#[derive(Default)]
+struct Seen {
+    looks: u64,
+    /// Those of the session whose environment could be read.
+    of_session: BTreeSet<u32>,
+    program: bool,
+    application: bool,
+    /// The portal itself has the secret.
+    portal: bool,
+    /// Where else one was.
+    given_away: BTreeSet<String>,
+}
+
+impl Seen {
+    /// Looks at all processes once; `portal` is the one that may have the secrets, in its environment.
+    fn look(&mut self, portal: u32, mark: &str, secrets: &Secrets) {
+        let words_of_portal = read(portal, "cmdline");
+        for id in processes() {
+            self.looks += 1;
+            let (words, environment) = (read(id, "cmdline"), read(id, "environ"));
+            let name = String::from_utf8_lossy(&read(id, "comm")).trim().to_owned();
+            if secrets.are_in(&words) {
+                self.given_away.insert(format!("the words of {name}"));
+            }
+            if id == portal {
+                self.portal |= secrets.are_in(&environment);
+                continue;
+            }
+            // A child of the portal that has not become its program yet is the portal still.
+            if secrets.are_in(&environment) && words != words_of_portal {
+                let given = format!("the environment of {name}");
+                self.given_away.insert(given);
+            }
+            if has_variable(&environment, mark) {
+                self.of_session.insert(id);
+                let first = words.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+                self.program |= first == b"session";
+                self.application |= first == SCENE.as_bytes();
+            }
+        }
+    }
+
+    fn judged(self) -> Judged {
+        let void = match () {
+            () if !self.portal => Some("the portal has no secret"),
+            () if !self.program => Some("no program of a session was there"),
+            () if !self.application => Some("no application was there"),
+            () => None,
+        };
+        let held = self.given_away.is_empty() && void.is_none();
+        let given_away: Vec<String> = self.given_away.into_iter().collect();
+        let words = match (void, given_away.is_empty()) {
+            (_, false) => format!("a secret is in {}", given_away.join(", ")),
+            (Some(why), true) => format!("it proves nothing: {why}"),
+            (None, true) => format!(
+                "{} processes of a session have no secret, nor has a command line",
+                self.of_session.len()
+            ),
+        };
+        Judged { words, held }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_anywhere_is_told_and_a_missing_control_too() {
+        let secrets = Secrets {
+            variable: "hidden".to_owned(),
+            relay: "away".to_owned(),
+        };
+        assert!(secrets.are_in(b"A=1\0B=hidden\0") && secrets.are_in(b"turn:me:away@relay"));
+        assert!(!secrets.are_in(b"A=1\0") && !secrets.are_in(b""));
+        assert!(has_variable(b"A=1\0B=2\0", "B=2") && !has_variable(b"A=1\0B=22\0", "B=2"));
+        let all = Seen {
+            of_session: [1, 2].into(),
+            program: true,
+            application: true,
+            portal: true,
+            ..Seen::default()
+        };
+        assert!(all.judged().held);
+        let nothing = Seen::default().judged();
+        assert!(!nothing.held && nothing.words.contains("proves nothing"));
+        let given = Seen {
+            given_away: ["the words of host".to_owned()].into(),
+            ..Seen::default()
+        };
+        let given = given.judged();
+        assert!(!given.held && given.words == "a secret is in the words of host");
+    }
+}

@@ -1,0 +1,129 @@
+//! The files of a portal's database, with the key that signs tickets and the hashes of passwords in them: whether
+//! another account of the machine can open them, where folder and file were for all to read before the portal started.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use rustix::process::geteuid;
+
+use super::table::{Figures, Judged, Row};
+use super::victim::Place;
+
+/// The account that owns nothing: `nobody` on Linux, and what the kernel shows for owners that it can't name.
+const NOBODY: u32 = 65534;
+
+/// The database, and what SQLite keeps beside it while it is open. The key of tickets lies in the database, and first of
+/// all in `-wal`.
+const FILES: [&str; 3] = ["portal.sqlite", "portal.sqlite-wal", "portal.sqlite-shm"];
+
+/// A file that everybody may read, so that it is seen that another account gets that far.
+const CONTROL: &str = "for-all";
+
+/// Starts a portal on a folder that was open, then on a file that was, and has another account open what is there.
+///
+/// # Errors
+/// A portal can't be started, or ended.
+pub(super) fn attack(name: String) -> Result<Row> {
+    let place = Place::new("")?;
+    let data = place.path().join("data");
+    set_mode(place.path(), 0o755)?;
+    fs::create_dir(&data).with_context(|| format!("can't make {}", data.display()))?;
+    set_mode(&data, 0o755)?;
+    place.add_person()?;
+    let figures = Figures::begin(None);
+    let mut tried = Tried::default();
+    let victim = place.start()?;
+    tried.open_all(&data)?;
+    let place = victim.stop();
+    // As an older portal left it.
+    set_mode(&data.join(FILES[0]), 0o644)?;
+    set_mode(&data, 0o755)?;
+    let mut victim = place.start()?;
+    tried.open_all(&data)?;
+    victim.portal.check()?;
+    let struck = tried.files;
+    Ok(figures.end(name, struck, None, tried.judged()))
+}
+
+/// What was tried.
+#[derive(Default)]
+struct Tried {
+    files: u64,
+    /// Which of them others can read.
+    read: Vec<String>,
+    /// Why it proves nothing.
+    void: Option<String>,
+}
+
+impl Tried {
+    /// Tries all files in the folder.
+    fn open_all(&mut self, folder: &Path) -> Result<()> {
+        let control = folder.join(CONTROL);
+        fs::write(&control, "for all").context("can't write into the portal's folder")?;
+        set_mode(&control, 0o644)?;
+        if !others_can_read(&control)? {
+            self.void = Some("others can't read what is for all".to_owned());
+        }
+        fs::remove_file(&control)?;
+        for file in FILES {
+            if !folder.join(file).is_file() {
+                self.void = Some(format!("there is no {file}"));
+            }
+        }
+        for entry in fs::read_dir(folder)?.flatten() {
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            self.files += 1;
+            if others_can_read(&entry.path())? {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                self.read.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn judged(self) -> Judged {
+        let Tried { files, read, void } = self;
+        let held = read.is_empty() && void.is_none();
+        let whom = match geteuid().is_root() {
+            true => "another account",
+            false => "others, by the modes,",
+        };
+        let words = match void {
+            Some(why) => format!("it proves nothing: {why}"),
+            None if held => format!("{whom} can read none of {files} files"),
+            None => format!("{whom} can read {}", read.join(", ")),
+        };
+        Judged { words, held }
+    }
+}
+
+/// Whether an account that is neither the owner nor of its group can read the file. Only root can try it: else it is
+/// the file's mode that says it.
+fn others_can_read(file: &Path) -> Result<bool> {
+    let of = fs::metadata(file).with_context(|| format!("can't look at {}", file.display()))?;
+    let by_mode = of.permissions().mode() & 0o044 != 0;
+    if !geteuid().is_root() {
+        return Ok(by_mode);
+    }
+    let tried = Command::new("cat")
+        .arg(file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .status();
+    // A container may not have that account.
+    Ok(tried.map_or(by_mode, |tried| tried.success()))
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .with_context(|| format!("can't set the mode of {}", path.display()))
+}

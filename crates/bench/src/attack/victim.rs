@@ -1,0 +1,160 @@
+//! A portal to be attacked, with one account, in a folder of its own.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use openuvr_lab::attack::portal::{ask, log_in};
+use serde_json::Value;
+
+use crate::child::Child;
+use crate::pair::TemporaryDir;
+use crate::programs::openuvr;
+
+/// The account and its password.
+pub(super) const NAME: &str = "ada";
+pub(super) const PASSWORD: &str = "correct horse";
+
+/// The address of the person at home (RFC 5737).
+const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
+
+/// Where portals run, one after the other.
+pub(super) struct Place {
+    dir: TemporaryDir,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Place {
+    /// An empty one; `config` is what the configuration says beside where the data is, in the folder `data`.
+    pub(super) fn new(config: &str) -> Result<Place> {
+        let place = Place {
+            dir: TemporaryDir::new()?,
+            environment: Vec::new(),
+        };
+        place.write("portal.toml", &format!("data = \"data\"\n{config}"))?;
+        place.write("applications.toml", "")?;
+        Ok(place)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
+    }
+
+    /// Gives portals this variable.
+    pub(super) fn set(&mut self, name: &'static str, value: &str) {
+        self.environment.push((name, value.to_owned()));
+    }
+
+    /// Makes the account.
+    pub(super) fn add_person(&self) -> Result<()> {
+        let mut added = self
+            .command(&["user", "add", NAME, "--password-stdin"])?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("the portal can't be started")?;
+        if let Some(mut input) = added.stdin.take() {
+            let _ = input.write_all(PASSWORD.as_bytes());
+        }
+        ensure!(added.wait()?.success(), "the portal made no account");
+        Ok(())
+    }
+
+    /// Starts one, where the person logs in.
+    pub(super) fn start(self) -> Result<Victim> {
+        let serve = self.command(&["--listen", "127.0.0.1:0"])?;
+        let mut portal = Child::start_piped("portal", serve, &self.path().join("log"))?;
+        let mut line = String::new();
+        let said = portal.stdout().context("the portal has no output")?;
+        BufReader::new(said).read_line(&mut line)?;
+        let at = line
+            .trim()
+            .rsplit("://")
+            .next()
+            .and_then(|at| at.parse().ok());
+        let Some(at) = at else {
+            bail!("the portal did not start{}", portal.last_words());
+        };
+        // Once more than passwords are compared at a time, so that the memory for it is there before it is looked at.
+        let logins: Vec<_> = (0..4)
+            .map(|_| {
+                thread::spawn(move || {
+                    ask(at, "POST", "/api/login", &[HOME], &log_in(NAME, PASSWORD))
+                })
+            })
+            .collect();
+        let mut answer = None;
+        for login in logins {
+            answer = login.join().ok().and_then(Result::ok).or(answer);
+        }
+        let answer = answer.context("the portal answers no log-in")?;
+        let [cookie, device] = <[String; 2]>::try_from(answer.cookies).map_err(|cookies| {
+            anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
+        })?;
+        let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let csrf = said["csrf"].as_str().unwrap_or_default().to_owned();
+        Ok(Victim {
+            at,
+            portal,
+            cookie,
+            device,
+            csrf,
+            place: self,
+        })
+    }
+
+    fn command(&self, words: &[&str]) -> Result<Command> {
+        let mut command = openuvr("portal")?;
+        command
+            .args(words)
+            .arg("--config")
+            .arg(self.path().join("portal.toml"))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+}
+
+/// A portal with one account, whose person has logged in.
+pub(super) struct Victim {
+    pub(super) at: SocketAddr,
+    pub(super) portal: Child,
+    pub(super) cookie: String,
+    pub(super) device: String,
+    csrf: String,
+    // Behind the portal: it goes when that has ended.
+    place: Place,
+}
+
+impl Victim {
+    /// One with this configuration, in a place of its own.
+    pub(super) fn start(config: &str) -> Result<Victim> {
+        let place = Place::new(config)?;
+        place.add_person()?;
+        place.start()
+    }
+
+    /// Asks for something that changes something, as the person's browser does. The status and the body.
+    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
+        let headers = [
+            ("cookie", self.cookie.as_str()),
+            ("x-openuvr-csrf", self.csrf.as_str()),
+        ];
+        let answer = ask(self.at, method, path, &headers, body)
+            .with_context(|| format!("the portal does not answer {method} {path}"))?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// Ends it; where the next may run.
+    pub(super) fn stop(mut self) -> Place {
+        self.portal.stop();
+        self.place
+    }
+}
