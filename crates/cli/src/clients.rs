@@ -231,20 +231,64 @@ pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use openuvr_proto::decision::{Change, Decision};
+    use openuvr_proto::id::RenditionId;
+    use openuvr_proto::units::Bitrate;
+
     use super::*;
     use crate::config::kind::TableMode;
     use crate::record::{IdleText, Options};
 
-    #[test]
-    fn who_comes_without_end_is_not_known_without_end() {
+    /// What is told goes into the trace alone.
+    fn clients(trace: Option<PathBuf>) -> Clients {
         let options = Options {
             csv: None,
-            trace: None,
+            trace,
             table: TableMode::Off,
             nobody: IdleText { yet: "", now: "" },
         };
-        let recorder = Recorder::new(&options).expect("it writes no file");
-        let mut clients = Clients::new("host", recorder);
+        Clients::new("host", Recorder::new(&options).expect("a folder for it"))
+    }
+
+    #[test]
+    fn what_was_decided_is_in_the_log_and_in_the_trace() {
+        let name = format!("openuvr-clients-{}.json", std::process::id());
+        let trace = std::env::temp_dir().join(name);
+        let (log, sink) = std::io::pipe().expect("a pipe");
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::DEBUG)
+            .with_writer(move || sink.try_clone().expect("a descriptor"))
+            .finish();
+        let to = Bitrate::from_mbps(8);
+        let by = Duration::from_millis(63);
+        tracing::subscriber::with_default(subscriber, || {
+            let mut clients = clients(Some(trace.clone()));
+            for change in [Change::Pause { by }, Change::TakenBack { to }] {
+                let line = Line::Decision(RenditionId(1), Decision::Rate(change));
+                assert!(matches!(clients.tell(line), HostState::GoesOn));
+            }
+            clients.finish().expect("there is room");
+        });
+        // Nobody writes to it any more.
+        let log = std::io::read_to_string(log).expect("text");
+        let file = std::fs::read_to_string(&trace).expect("it was made");
+        let _ = std::fs::remove_file(&trace);
+        for words in [
+            "the rate stays: frames came 63 ms late, all at once, after a pause",
+            "rate back to 8.0 Mb/s: the link carries more than it seemed to",
+        ] {
+            let told = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
+            assert_eq!(log.matches(&told).count(), 1, "{log}");
+            assert_eq!(file.matches(words).count(), 1, "{file}");
+        }
+    }
+
+    #[test]
+    fn who_comes_without_end_is_not_known_without_end() {
+        let mut clients = clients(None);
         for n in 0..10 * MOST_KNOWN as u32 {
             let subscriber = SubscriberId::Other(n);
             clients.remember(subscriber, Role::Observer, "somebody".to_owned());

@@ -364,6 +364,26 @@ mod tests {
         assert!(!takes(&folder, "192.168.3.5", now));
     }
 
+    /// Some browsers and systems demand what the verifier of TLS does without.
+    #[test]
+    fn the_page_is_a_server_and_no_authority() {
+        let folder = Folder::new("server");
+        ensure(&folder.0, &names(&[]), SystemTime::now()).unwrap();
+        let page = CertificateDer::from_pem_slice(folder.text(PAGE).as_bytes()).unwrap();
+        let (_, page) = X509Certificate::from_der(&page).unwrap();
+        let usage = page.extended_key_usage().unwrap().unwrap().value;
+        assert!(usage.server_auth, "{usage:?}");
+        assert!(!usage.any && !usage.client_auth, "{usage:?}");
+        let limits = page.basic_constraints().unwrap().unwrap().value;
+        assert!(!limits.ca, "{limits:?}");
+        let authority = folder.text(AUTHORITY);
+        let authority = CertificateDer::from_pem_slice(authority.as_bytes()).unwrap();
+        let (_, authority) = X509Certificate::from_der(&authority).unwrap();
+        let limits = authority.basic_constraints().unwrap().unwrap().value;
+        assert_eq!((limits.ca, limits.path_len_constraint), (true, Some(0)));
+        assert_eq!(page.issuer(), authority.subject());
+    }
+
     #[test]
     fn the_certificate_is_renewed_in_time_by_the_same_authority() {
         let folder = Folder::new("renewed");

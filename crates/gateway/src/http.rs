@@ -108,8 +108,10 @@ async fn log_in(shared: &Arc<Shared>, ends: Ends, request: Request<Incoming>) ->
     let refused = |status, why: &str| json(status, &serde_json::json!({ "refused": why }));
     let place = (Network::of(ends.theirs.ip()), origin.as_str());
     let is_known = |device: &PublicKey| shared.is_known(device);
+    let is_ours =
+        |ticket: &str| (shared.lease.as_ref()).is_some_and(|lease| lease.is_named_by(ticket));
     let body = body.to_bytes();
-    let checked = (shared.logins()).check(clock::now(), place, &body, is_known);
+    let checked = (shared.logins()).check(clock::now(), place, &body, is_known, is_ours);
     let login = match checked {
         Ok(login) => login,
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why.to_string()),

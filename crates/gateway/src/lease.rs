@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::ticket::{
-    Action, ControlToken, SessionUuid, TicketKey, TokenRefused, UnixTime,
+    Action, ControlToken, SessionUuid, SignedTicket, TicketKey, TokenRefused, UnixTime,
 };
 use openuvr_runtime::lock::lock;
 
@@ -71,6 +71,13 @@ impl Lease {
             span,
             state: Mutex::new(state),
         }
+    }
+
+    /// Whether this is the text of a ticket that names this session. Whether it is the portal's is for the host to
+    /// say: a signature is work, the session's name is known to few.
+    #[must_use]
+    pub(crate) fn is_named_by(&self, ticket: &str) -> bool {
+        (ticket.parse::<SignedTicket>()).is_ok_and(|ticket| ticket.names(self.session))
     }
 
     /// So many players and observers are connected at `now`.

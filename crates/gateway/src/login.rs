@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Each signature costs a tenth of a millisecond. Known devices have a budget of their own, and so have browsers that show
-//! a ticket: strangers use up neither, and share theirs by network, as native handshakes do (`proto::control::budget`).
+//! a ticket which names this session, as strangers can't: they use up neither, and share theirs by network, as native
+//! handshakes do (`proto::control::budget`).
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
@@ -18,7 +19,6 @@ use openuvr_proto::control::budget::Budget;
 use openuvr_proto::control::handshake::foreign_key;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_proto::control::pairing::Pin;
-use openuvr_proto::control::ticket::SignedTicket;
 use openuvr_proto::time::Instant;
 use serde::Deserialize;
 
@@ -32,7 +32,7 @@ const STRANGERS_A_SECOND: usize = 64;
 /// … and those of one network: a class behind one address that types a PIN (guess).
 const STRANGERS_FOR_ONE: usize = 16;
 
-/// The same for those that show a ticket, as many.
+/// The same for those that show a ticket of this session, as many.
 const TICKETS_A_SECOND: usize = 64;
 /// See [`TICKETS_A_SECOND`].
 const TICKETS_FOR_ONE: usize = 16;
@@ -124,13 +124,14 @@ impl Logins {
     }
 
     /// Reads a log-in from this network at the page's `origin`, and verifies that it is by the owner of its key.
-    /// `is_known` says whether the host knows a device.
+    /// `is_known` says whether the host knows a device, and `is_ours` whether a text is a ticket that names this session.
     pub(crate) fn check(
         &mut self,
         now: Instant,
         (network, origin): (Network, &str),
         body: &[u8],
         is_known: impl FnOnce(&PublicKey) -> bool,
+        is_ours: impl FnOnce(&str) -> bool,
     ) -> Result<Login, LoginRefused> {
         let wire = Wire::parse(body)?;
         let challenge: [u8; CHALLENGE] =
@@ -143,7 +144,7 @@ impl Logins {
         let device = device_of(&key);
         let may = if self.tokens.has(&device) || is_known(&device) {
             self.known.may(now, device)
-        } else if wire.ticket.parse::<SignedTicket>().is_ok() {
+        } else if is_ours(&wire.ticket) {
             self.ticket_holders.may(now, network)
         } else {
             self.strangers.may(now, network)

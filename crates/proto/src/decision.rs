@@ -241,3 +241,51 @@ impl fmt::Display for Decision {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: Bitrate = Bitrate(7_540_000);
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_pause_and_a_cut_taken_back_are_told_with_their_cause() {
+        let words = |change| Decision::Rate(change).to_string();
+        assert_eq!(
+            words(Change::Pause { by: MS * 63 }),
+            "the rate stays: frames came 63 ms late, all at once, after a pause"
+        );
+        assert_eq!(
+            words(Change::TakenBack { to: TO }),
+            "rate back to 7.5 Mb/s: the link carries more than it seemed to"
+        );
+        assert_eq!(
+            words(Change::Longer { by: MS * 12 }),
+            "the rate stays: frames take 12 ms longer, but wait in no queue of the link"
+        );
+    }
+
+    #[test]
+    fn a_cut_is_told_with_its_cause() {
+        let words = |change| Decision::Rate(change).to_string();
+        let queue = Change::Queue {
+            to: TO,
+            waited: MS * 41,
+            capacity: Bitrate(8_870_000),
+        };
+        assert_eq!(
+            words(queue),
+            "rate down to 7.5 Mb/s: frames wait 41 ms in the link's queue, it carries 8.9"
+        );
+        let lost = 0.117;
+        assert_eq!(
+            words(Change::Loss { to: TO, lost }),
+            "rate down to 7.5 Mb/s: 12 % of the datagrams are lost"
+        );
+        assert_eq!(
+            words(Change::Silence { to: TO }),
+            "rate down to 7.5 Mb/s: no report comes back"
+        );
+    }
+}

@@ -1,6 +1,9 @@
 """A host and a client in one Python program: what is given at one end arrives at the other."""
 
+import dataclasses
 import os
+import pathlib
+import re
 import time
 
 import numpy
@@ -25,6 +28,31 @@ def raises(error, call):
     except error as raised:
         return str(raised)
     raise AssertionError(f"no {error.__name__}")
+
+
+def documented():
+    """What the README's table says of input: for each kind its fields with their types, and all fields."""
+    readme = pathlib.Path(openuvr.__file__).parent.parent / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    types = {"int": int, "str": str, "InputKind": openuvr.InputKind}
+    of_kind = {kind.name: {} for kind in openuvr.InputKind}
+    fields = {}
+    for names, words, kinds in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*) \| (.*) \|$", text, re.M):
+        told = types[re.match(r"`(\w+)`", words)[1]]
+        for name in re.findall(r"`(\w+)`", names):
+            assert fields.setdefault(name, told) is told, f"{name} has two types"
+            for kind in of_kind if kinds == "all" else re.findall(r"`(\w+)`", kinds):
+                of_kind[kind][name] = told
+    return of_kind, fields
+
+
+def is_as_documented(event, of_kind, fields):
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        assert type(value) is field.type is fields[field.name], (field, value)
+        if field.name not in of_kind[event.kind.name]:
+            assert value in (0, ""), (field.name, event)
+    assert event.session > 0 and event.received_ns > 0, event
 
 
 def main():
@@ -67,6 +95,27 @@ def main():
                 1,
                 "ä",
             ), key
+
+            of_kind, fields = documented()
+            assert set(fields) == {field.name for field in dataclasses.fields(openuvr.Input)}, fields
+            is_as_documented(key, of_kind, fields)
+            sent = {
+                "BUTTON": {"code": 272, "value": 1},
+                "POINTER": {"x": 65535, "y": 1},
+                "MOTION": {"x": -3, "y": 4},
+                "WHEEL": {"x": -120, "y": 240},
+                # An axis: what is no key, button or movement stays as it is.
+                "DEVICE": {"code": 2, "value": -7, "x": 3},
+                "RELEASE_ALL": {},
+            }
+            assert set(sent) | {"KEY"} == set(of_kind), "each kind is tried"
+            for name, values in sent.items():
+                client.send_input(openuvr.InputKind[name], **values)
+                event = until(name, lambda: next(host.inputs(), None))
+                assert event.kind is openuvr.InputKind[name], event
+                assert {field: getattr(event, field) for field in values} == values, event
+                assert set(values) <= set(of_kind[name]), name
+                is_as_documented(event, of_kind, fields)
 
             assert host.pose() is None
             client.send_pose((1, 2, 3), (0, 0, 0, 1), angular=(0, 1, 0))

@@ -21,9 +21,9 @@ Examples:
   openuvr xr install                        for all OpenXR applications of this person
   openuvr xr uninstall
 
-For OpenXR applications that draw with Vulkan. The headset is the client. Nobody's display is needed.
-Ctrl-C goes to the application; its exit code is this program's. What install is told with options is what
-the runtime does wherever it is loaded; only devices that are paired already may come in there.
+For OpenXR applications that draw with Vulkan or OpenGL. The headset is the client. Nobody's display is
+needed. Ctrl-C goes to the application; its exit code is this program's. What install is told with options
+is what the runtime does wherever it is loaded; only devices that are paired already may come in there.
 --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice the last
 counts. --help says more on each than -h.";
         agree: |_| Ok(());

@@ -8,6 +8,7 @@ mod support;
 mod attack;
 mod confined;
 mod descriptors;
+mod entry_script;
 mod fit;
 mod hostile;
 mod links;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use openuvr_media::audio::{CHANNELS, RATE};
 
 use crate::support::pulse_server::PulseServer;
-use crate::support::sound::{LEVEL, tenths_at};
+use crate::support::sound::{LEVEL, Player, tenths_at};
 use crate::support::{Folder, Host, Program, eventually, openuvr};
 
 const HOST: [&str; 8] = [
@@ -89,6 +89,41 @@ fn an_application_records_what_the_player_says() {
     host.program.stop();
     let left = server.pactl(&["list", "short", "modules"]);
     assert!(!left.contains("openuvr_"), "{left}");
+}
+
+#[test]
+fn a_microphone_follows_the_default_source_and_says_so() {
+    let (Some(there), Some(here)) = (PulseServer::start(), PulseServer::start()) else {
+        return;
+    };
+    let words = [&HOST[..], &["--microphone", "on"]].concat();
+    let host = Host::with_sound(&there.address, &["player"], &words);
+    let source = source_of(&host);
+    // What two sinks play stands for two microphones.
+    here.add_sink("headset");
+    here.pactl(&["set-default-source", "usual.monitor"]);
+    let (address, dir) = (host.address(), host.folder.join("player"));
+    let own = [
+        "client",
+        &address,
+        "--config-dir",
+        &dir,
+        "--name",
+        "player",
+        "--realtime",
+        "off",
+    ];
+    let how = ["--present", "null", "--sound", "off", "--microphone", "on"];
+    let mut command = openuvr(&[&own[..], &how].concat());
+    command.env("PULSE_SERVER", &here.address);
+    let client = Program::start("player", command);
+    let _before = Player::start(&here.address, "usual", PITCH);
+    hears(&there, &source, PITCH);
+    here.pactl(&["set-default-source", "headset.monitor"]);
+    client.line("openuvr client: the microphone follows the default device: headset");
+    let _after = Player::start(&here.address, "headset", OTHER);
+    hears(&there, &source, OTHER);
+    assert_eq!(client.count("the microphone follows"), 1, "it is told once");
 }
 
 #[test]

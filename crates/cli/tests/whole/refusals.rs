@@ -126,6 +126,25 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
 }
 
 #[test]
+fn a_silent_host_is_hinted_at_with_a_key_or_a_pin() {
+    let mut host = Host::knowing(&["known"], &PATTERN);
+    let address = host.address();
+    host.program.stop();
+    let nobody = UdpSocket::bind(&address).expect("the port is free");
+    let hint = format!(
+        "no answer from {address} yet: is the host running, is the address right, does a firewall drop UDP?"
+    );
+    let known = host.blind("known", &[]);
+    let mut new = host.blind("new", &PIN);
+    known.line(&hint);
+    let (status, text) = new.ended();
+    assert_says(&text, &[&hint, "no answer from the host"]);
+    assert_eq!(text.matches(&hint).count(), 1, "{text}");
+    assert_eq!(status.code(), Some(1), "{text}");
+    drop(nobody);
+}
+
+#[test]
 fn ctrl_c_ends_the_question_for_the_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
@@ -149,6 +168,29 @@ fn ctrl_c_ends_the_wait_for_a_window() {
     host.line("waiting up to 15 s for it");
     let text = host.stop();
     assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn a_window_is_not_waited_for_beyond_the_hosts_time() {
+    let Some(display) = Display::start("320x200") else {
+        return;
+    };
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+    let window = ["--display", &display.name, "--window", "nosuch"];
+    let words = [&own[..], &window, &["--for", "2s"]].concat();
+    let (status, text) = Program::start("host", openuvr(&words)).ended();
+    assert_eq!(status.code(), Some(1), "{text}");
+    // Both say how long was to be waited, however long it took.
+    assert_says(
+        &text,
+        &[
+            "waiting up to 2 s for it",
+            "no window whose title or class has 'nosuch' after 2.0 s",
+        ],
+    );
+    assert_eq!(text.lines().count(), 2, "{text}");
 }
 
 #[test]

@@ -278,6 +278,25 @@ fn sound_comes_back_with_its_server() {
 }
 
 #[test]
+fn sound_follows_the_default_sink_and_says_so() {
+    let Some(server) = PulseServer::start() else {
+        return;
+    };
+    server.add_sink("headphones");
+    let words = [&PICTURE[..], &["--sound", "pulse"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &words);
+    let client = Listener::join(&host, "client", &host.address(), &[]);
+    let _before = Player::start(&server.address, "usual", PITCH);
+    client.hears(PITCH, LEVEL, 5);
+    server.pactl(&["set-default-sink", "headphones"]);
+    host.program
+        .line("openuvr host: sound follows the default device: headphones");
+    let _after = Player::start(&server.address, "headphones", OTHER);
+    client.hears(OTHER, LEVEL, 5);
+    assert_eq!(host.program.count("sound follows"), 1, "it is told once");
+}
+
+#[test]
 fn a_link_that_loses_makes_no_hole_in_the_sound() {
     let Some(server) = PulseServer::start() else {
         return;

@@ -12,6 +12,12 @@ use openuvr_proto::control::handshake::{
     PairingEvent, Pin, Trust,
 };
 use openuvr_proto::time::Instant as Virtual;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
 
@@ -273,4 +279,52 @@ fn devices_pair_says_that_no_host_runs() {
     let command = openuvr(&["devices", "pair", "--for", "2h"]);
     let (status, text) = Program::start("pair", command).ended();
     assert_eq!(status.code(), Some(2), "{text}");
+}
+
+#[test]
+fn the_authority_that_is_printed_signed_the_page() {
+    let host = Host::start(&[&PATTERN[..], &["--web", "127.0.0.1:0"]].concat());
+    let page = host.folder.path().join("host/web.pem");
+    let page = eventually("the page's certificate", || {
+        std::fs::read_to_string(&page).ok()
+    });
+    let page = CertificateDer::from_pem_slice(page.as_bytes()).expect("a certificate");
+    let place = host.folder.join("host");
+    let print = || {
+        let command = &mut openuvr(&["web-certificate", "--config-dir", &place]);
+        let out = command.output().expect("the program runs");
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stdout).expect("PEM is text")
+    };
+    let printed = print();
+    // What a browser is given, and not what signs.
+    assert!(
+        printed.starts_with("-----BEGIN CERTIFICATE-----\n")
+            && printed.ends_with("-----END CERTIFICATE-----\n"),
+        "{printed}"
+    );
+    assert_eq!(printed.matches("-----BEGIN").count(), 1, "{printed}");
+    let authority = CertificateDer::from_pem_slice(printed.as_bytes()).expect("a certificate");
+    let mut roots = RootCertStore::empty();
+    roots.add(authority).expect("an authority");
+    let provider = Arc::new(default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = verifier.build().expect("one root");
+    for name in ["localhost", "127.0.0.1"] {
+        let name = ServerName::try_from(name).expect("a name");
+        let taken = verifier.verify_server_cert(&page, &[], &name, &[], UnixTime::now());
+        taken.unwrap_or_else(|e| panic!("{name:?} is not trusted: {e}"));
+    }
+    assert_eq!(print(), printed, "another time, another authority");
+}
+
+#[test]
+fn an_authority_is_printed_before_there_was_a_host() {
+    let folder = Folder::new();
+    let place = folder.join("new");
+    let command = &mut openuvr(&["web-certificate", "--config-dir", &place]);
+    let out = command.output().expect("the program runs");
+    assert!(out.status.success(), "{out:?}");
+    let kept = std::fs::read(folder.path().join("new/web-authority.pem")).expect("it is kept");
+    assert!(!out.stdout.is_empty() && kept.starts_with(&out.stdout));
 }

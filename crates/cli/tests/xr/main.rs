@@ -193,6 +193,21 @@ fn an_application_that_crashed_is_said_to_have_crashed() {
 }
 
 #[test]
+fn one_without_a_picture_is_asked_about_vulkan_and_opengl() {
+    let Some(mut hello) = Hello::of("raw", &[], &["true"]) else {
+        return;
+    };
+    let (status, text) = hello.program.ended();
+    assert!(status.success(), "{text}");
+    let told = "the application has ended without a picture: it ended well. It may use another runtime of OpenXR, \
+        draw with neither Vulkan nor OpenGL, or not be an OpenXR application";
+    assert_eq!(text.matches(told).count(), 1, "{text}");
+    let help = openuvr(&["xr", "--help"]).output().expect("it runs");
+    let help = String::from_utf8_lossy(&help.stdout);
+    assert!(help.contains("that draw with Vulkan or OpenGL"), "{help}");
+}
+
+#[test]
 fn both_eyes_of_hello_xr_are_seen_with_parallax() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;

@@ -4,28 +4,43 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::control::ticket::{Holder, Ticket};
 use openuvr_proto::units::Size;
+use serde_json::Value;
 
 use super::caller::Caller;
+use super::portal::Portal;
 use super::support::{PIN, Rig, connect_from, eventually};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// Asks for the same again and again by one connection at a time, until `stop`; `answers` counts.
-fn flood(mut stranger: Caller, request: String, stop: &AtomicBool, answers: &AtomicU32) {
-    let mut stream = stranger.secure();
+/// Each asks for the same again and again by one connection at a time, until `stop`; `answers` counts.
+fn flood(strangers: &[(Caller, String)], stop: &AtomicBool, answers: &AtomicU32) {
+    let connections = strangers.iter().map(|(stranger, _)| stranger.secure());
+    let mut streams: Vec<_> = connections.collect();
     let mut answer = [0; 4096];
     while !stop.load(Ordering::Relaxed) {
-        let sent = stream.write_all(request.as_bytes());
-        match sent.and_then(|()| stream.read(&mut answer)) {
-            Ok(length) if length > 0 => {
-                answers.fetch_add(1, Ordering::Relaxed);
+        for ((stranger, request), stream) in strangers.iter().zip(&mut streams) {
+            let sent = stream.write_all(request.as_bytes());
+            match sent.and_then(|()| stream.read(&mut answer)) {
+                Ok(length) if length > 0 => {
+                    answers.fetch_add(1, Ordering::Relaxed);
+                }
+                // It was displaced, or is too old.
+                _ => *stream = stranger.secure(),
             }
-            // It was displaced, or is too old.
-            _ => stream = stranger.secure(),
         }
     }
-    stranger.cookie.clear();
+}
+
+/// A request of this caller's for `path`.
+fn request(caller: &Caller, path: &str, body: &str) -> String {
+    let (host, origin) = (caller.gateway, caller.origin());
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\norigin: {origin}\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
 }
 
 #[test]
@@ -43,17 +58,12 @@ fn junk_log_ins_keep_no_known_browser_out() {
             let mut stranger = Caller::new(&rig);
             stranger.from = Some([127, 0, 0, 10 + n]);
             let body = stranger.body(&stranger.challenge(), &stranger.origin(), "");
-            let (host, origin) = (stranger.gateway, stranger.origin());
-            let (path, body) = match n {
-                0 | 1 => ("/login", body),
-                _ => ("/login/challenge", String::new()),
+            let request = match n {
+                0 | 1 => request(&stranger, "/login", &body),
+                _ => request(&stranger, "/login/challenge", ""),
             };
-            let length = body.len();
-            let request = format!(
-                "POST {path} HTTP/1.1\r\nhost: {host}\r\norigin: {origin}\r\ncontent-length: {length}\r\n\r\n{body}"
-            );
             let (stop, answers) = (stop.clone(), answers.clone());
-            std::thread::spawn(move || flood(stranger, request, &stop, &answers))
+            std::thread::spawn(move || flood(&[(stranger, request)], &stop, &answers))
         })
         .collect();
     // More than the budget of all strangers, and than the challenges that were kept once.
@@ -73,6 +83,66 @@ fn junk_log_ins_keep_no_known_browser_out() {
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(caller.log_in("").status, 200);
         many(100);
+    }
+    stop.store(true, Ordering::Relaxed);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+/// The body of a log-in with a ticket of this portal's.
+fn with_ticket(caller: &Caller, portal: &Portal) -> String {
+    let ticket = Ticket {
+        session: portal.session,
+        role: Role::Player,
+        holder: Holder::FirstToCome,
+        not_after: Portal::in_a_minute(),
+        id: Ticket::new_id().unwrap(),
+    };
+    let body = caller.body(&caller.challenge(), &caller.origin(), "");
+    let mut body: Value = serde_json::from_str(&body).unwrap();
+    body["ticket"] = ticket.sign(&portal.signer).to_string().into();
+    body.to_string()
+}
+
+#[test]
+fn junk_tickets_of_many_networks_keep_no_ticket_out() {
+    let portal = Portal::new();
+    let rig = Rig::with_tickets("tickets", SIZE, portal.lease(), |config| {
+        config.pin = None;
+        config.ticket_key = Some(portal.signer.public().to_string());
+        config.ticket_session = Some(portal.session.to_string());
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let answers = Arc::new(AtomicU32::new(0));
+    // More networks than log-ins with a ticket are looked at in a second: one each would use them up. Their tickets
+    // are well formed, and of somebody else's portal.
+    let junk = Portal::new();
+    let floods: Vec<_> = (0..4_u8)
+        .map(|thread| {
+            let strangers = (0..20_u8).map(|n| {
+                let mut stranger = Caller::new(&rig);
+                stranger.from = Some([127, 0, 1 + thread, 1 + n]);
+                let request = request(&stranger, "/login", &with_ticket(&stranger, &junk));
+                (stranger, request)
+            });
+            let strangers: Vec<_> = strangers.collect();
+            let (stop, answers) = (stop.clone(), answers.clone());
+            std::thread::spawn(move || flood(&strangers, &stop, &answers))
+        })
+        .collect();
+    let many = |more: u32| {
+        let before = answers.load(Ordering::Relaxed);
+        eventually("strangers are answered", || {
+            (answers.load(Ordering::Relaxed) - before >= more).then_some(())
+        });
+    };
+    many(300);
+    for _ in 0..5 {
+        let caller = Caller::new(&rig);
+        let body = with_ticket(&caller, &portal);
+        let origin = format!("origin: {}", caller.origin());
+        let answer = caller.ask("POST /login", &[&origin], &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        many(200);
     }
     stop.store(true, Ordering::Relaxed);
     floods.into_iter().for_each(|flood| flood.join().unwrap());

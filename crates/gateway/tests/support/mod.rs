@@ -175,6 +175,18 @@ impl Rig {
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
     }
 
+    /// The same, which takes tickets.
+    pub(crate) fn with_tickets(
+        name: &str,
+        size: Size,
+        lease: Lease,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
+        let lease = (Some(Arc::new(lease)), None);
+        let nothing = (Vec::new(), &[][..]);
+        Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
+    }
+
     /// The same, which answers the portal alone.
     pub(crate) fn for_portal(
         name: &str,

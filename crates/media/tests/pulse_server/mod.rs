@@ -88,6 +88,13 @@ impl PulseServer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// One more sink like `usual`, of this name; it is not the default one.
+    pub(crate) fn add_sink(&self, name: &str) {
+        let name = format!("sink_name={name}");
+        let sink = ["module-null-sink", &name, "rate=48000", "norewinds=1"];
+        self.pactl(&[&["load-module"], &sink[..]].concat());
+    }
+
     /// The names of its sinks.
     pub(crate) fn sinks(&self) -> Vec<String> {
         let list = self.pactl(&["list", "short", "sinks"]);

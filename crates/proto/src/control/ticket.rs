@@ -256,6 +256,13 @@ impl SignedTicket {
         &self.0
     }
 
+    /// Whether it says that it is for this session. That proves nothing, and costs nothing: whoever knows the name
+    /// of a session, 122 random bits, can say so.
+    #[must_use]
+    pub fn names(&self, session: SessionUuid) -> bool {
+        self.0[4..20] == session.0
+    }
+
     /// What it says, if the owner of `key` signed it.
     ///
     /// # Errors

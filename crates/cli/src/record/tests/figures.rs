@@ -1,6 +1,8 @@
 use super::*;
 use crate::record::table::{Drawing, IdleText};
 use openuvr_proto::control::ladder::Rung;
+use openuvr_proto::decision::{Change, Decision};
+use openuvr_proto::units::Bitrate;
 use openuvr_terminal::out::Room;
 
 pub(super) const NOBODY: IdleText = IdleText {
@@ -257,5 +259,85 @@ fn a_client_shows_what_it_knows() {
     assert!(
         !text.contains("Captured→") && !text.contains("Mb/s") && !text.contains('±'),
         "{text}"
+    );
+}
+
+#[test]
+fn what_was_decided_last_stands_below_with_its_cause() {
+    let mut table = Table::new(true, NOBODY);
+    let mut totals = Totals::default();
+    let mut at = 1_000;
+    let mut last = |table: &mut Table, totals: &Totals| {
+        at += 1_000;
+        rows_of(table.draw(ms(at), totals, ROOM).as_ref()).pop()
+    };
+    table.joined(SessionId(1).into(), Role::Player, "desk");
+    totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
+    table.note(ms(0), &whole(1, 1));
+    let row = last(&mut table, &totals).unwrap();
+    assert!(!row.contains("decision"), "nothing was decided: {row}");
+    let by = Duration::from_millis(63);
+    let to = Bitrate::from_mbps(8);
+    for (of, change, words) in [
+        (
+            None,
+            Change::Pause { by },
+            "last decision: the rate stays: frames came 63 ms late, all at once, after a pause",
+        ),
+        (
+            Some(RenditionId(2)),
+            Change::TakenBack { to },
+            "last decision: rendition 2: rate back to 8.0 Mb/s: the link carries more than it seemed to",
+        ),
+    ] {
+        table.decision(of, &Decision::Rate(change));
+        assert_eq!(last(&mut table, &totals).as_deref(), Some(words));
+    }
+    // Of one whose picture stands still, too; of nobody, nothing.
+    at += 20_000;
+    let rows = rows_of(table.draw(ms(at), &totals, ROOM).as_ref());
+    assert!(rows[0].contains("no new picture for"), "{rows:?}");
+    assert!(rows[1].starts_with("last decision: "), "{rows:?}");
+    table.left(SessionId(1).into());
+    let rows = rows_of(table.draw(ms(at + 1_000), &totals, ROOM).as_ref());
+    assert_eq!(rows, ["no client now"]);
+}
+
+#[test]
+fn ages_from_the_hosts_clock_stand_with_their_bound() {
+    let mut table = Table::new(true, NOBODY);
+    let mut totals = Totals::default();
+    let span = |ms| Some(Duration::from_millis(ms));
+    let aged = FrameRecord {
+        age: DisplayLatency {
+            imu_to_display: span(24),
+            predict_to_display: span(22),
+            render_to_display: span(17),
+            bound: Some(Duration::from_micros(250)),
+        },
+        ..whole(1, 1)
+    };
+    // One that says nothing of its age takes the bound from nobody.
+    for record in [aged, whole(1, 2)] {
+        totals.count(ms(0), &record, Role::Player, "head");
+        table.note(ms(0), &record);
+    }
+    let text = table.finish(&totals, ROOM.columns);
+    let figures = |label: &str| {
+        let line = text.lines().find(|line| line.starts_with(label));
+        let line = line.unwrap_or_else(|| panic!("{label} in {text}"));
+        let fields = line[label.len()..].split_whitespace();
+        fields.map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    let all = |figure: &str| vec![figure; 8].join(" ");
+    // This one lies on the client's clock alone.
+    assert_eq!(figures("imu_to_display"), all("24.0"));
+    assert_eq!(
+        figures("predict_to_display"),
+        format!("{} ±0.25", all("22.0"))
+    );
+    assert_eq!(
+        figures("render_to_display"),
+        format!("{} ±0.25", all("17.0"))
     );
 }

@@ -99,6 +99,47 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
 }
 
 #[test]
+fn ages_from_the_hosts_clock_carry_the_larger_bound() {
+    let (mut playout, mut session) = client();
+    // The host's clock is a second ahead.
+    let there = |ms| PeerInstant(at(1000 + ms).0);
+    let mut finish = |session: &mut ClientSession, frame, times| {
+        let Fate::Out(mut end) = out(frame, at(40), 0) else {
+            unreachable!("it came out");
+        };
+        end.times = times;
+        let (now, shown) = (at(42), shown(at(40)));
+        let report = playout.finish(now, ViewId::FIRST, &Fate::Out(end), &shown, session);
+        report.age
+    };
+    let both = DrawingTimes {
+        predicted: Some(there(20)),
+        begun: Some(there(25)),
+    };
+    let unknown = finish(&mut session, 1, both);
+    assert_eq!(unknown, DisplayLatency::default(), "no clock, no age");
+    // An exchange of 4 ms, half of which either way may have taken.
+    session.plane.clock.note(at(0), there(2), there(2), at(4));
+    let age = finish(&mut session, 2, both);
+    assert_eq!(age.predict_to_display, Some(MS * 22));
+    assert_eq!(age.render_to_display, Some(MS * 17));
+    let farther = session.clock().to_mine(there(25), at(42)).unwrap();
+    assert_eq!(age.bound, Some(farther.bound));
+    assert!(farther.bound > MS * 2 && farther.bound < MS * 3);
+    let one = DrawingTimes {
+        begun: None,
+        ..both
+    };
+    let age = finish(&mut session, 3, one);
+    assert_eq!(age.render_to_display, None);
+    let nearer = session.clock().to_mine(there(20), at(42)).unwrap();
+    assert_eq!(age.bound, Some(nearer.bound));
+    assert!(nearer.bound < farther.bound);
+    let neither = finish(&mut session, 4, DrawingTimes::default());
+    assert_eq!(neither.bound, None);
+}
+
+#[test]
 fn what_was_not_shown_shows_no_input_and_says_where_it_ended() {
     let (mut playout, mut session) = client();
     session.input(at(10), InputEvent::ReleaseAll, at(10));

@@ -70,6 +70,15 @@ fn a_ticket_lets_its_device_in_and_nobody_else() {
 }
 
 #[test]
+fn a_ticket_names_one_session_whoever_signed_it() {
+    for signer in [signer(), TicketSigner::generate().unwrap()] {
+        let signed = ticket(1).sign(&signer);
+        assert!(signed.names(SESSION));
+        assert!(!signed.names(SessionUuid([8; 16])));
+    }
+}
+
+#[test]
 fn an_open_ticket_belongs_to_the_first_that_comes() {
     let mut gate = gate();
     let open = Ticket {
