@@ -4,6 +4,7 @@
 //! It shows one pattern again and again until it is told another; every picture is presented as a
 //! game does it, with semaphores before and after the drawing.
 
+use std::ffi::CString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -16,6 +17,9 @@ use crate::sys::{Gpu, Screen};
 
 /// What names the socket of the test; only the application has it.
 const SOCKET: &str = "OPENUVR_TEST_APPLICATION";
+
+/// What names the display of its window, where that is not the environment's.
+pub(crate) const SHOWN_ON: &str = "OPENUVR_TEST_SHOWN_ON";
 
 /// Between two pictures.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -92,7 +96,9 @@ fn the_application() {
     orders.set_read_timeout(Some(PAUSE)).expect("not zero");
     let mut lines = BufReader::new(orders.try_clone().expect("a file descriptor"));
     let mut number = 0;
-    let mut screen = Screen::open(Size::new(160, 120));
+    let on = std::env::var(SHOWN_ON).ok();
+    let on = on.map(|name| CString::new(name).expect("a name"));
+    let mut screen = Screen::open(Size::new(160, 120), on.as_deref());
     let mut gpu = Gpu::open(&screen);
     let mut line = String::new();
     loop {

@@ -13,8 +13,10 @@ mod sys;
 use std::path::Path;
 
 use openuvr_proto::units::Size;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::ConnectionExt as _;
 
-use app::{Application, pattern};
+use app::{Application, SHOWN_ON, pattern};
 use support::{
     Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
 };
@@ -167,7 +169,13 @@ fn a_click_at_the_client_reaches_the_window_where_it_lies() {
     let mut application = stage.application();
     let client = stage.client(&application.program, &["--display", &desk.name]);
     client.line("openuvr client: showing");
-    let eye = Eye::open(&desk);
+    clicks_arrive(&desk, &mut application);
+    application.does("end");
+}
+
+/// Clicks into the client's window until the application has got one, at the place that was clicked.
+fn clicks_arrive(desk: &Display, application: &mut Application) {
+    let eye = Eye::open(desk);
     eventually("the client's window", || eye.client_window());
     // Clicked again, because the place of the application's window is learnt aside.
     let clicks = eventually("the click", || {
@@ -185,6 +193,30 @@ fn a_click_at_the_client_reaches_the_window_where_it_lies() {
         clicks.is_empty() || clicks.contains("(100, 25)"),
         "{clicks}"
     );
+}
+
+/// Where the pointer of a display is.
+fn pointer(display: &Display) -> (i16, i16) {
+    let (conn, screen) = x11rb::connect(Some(&display.name)).expect("it runs");
+    let root = conn.setup().roots[screen].root;
+    let asked = conn.query_pointer(root).expect("sent");
+    let reply = asked.reply().expect("every server knows");
+    (reply.root_x, reply.root_y)
+}
+
+#[test]
+fn input_goes_to_the_display_that_a_surface_is_on() {
+    let Some(stage) = Stage::set() else { return };
+    let (Some(desk), Some(shown)) = (Display::start("160x120"), Display::start("400x300")) else {
+        return;
+    };
+    let mut application = stage.application_with(&[(SHOWN_ON, &shown.name)]);
+    let client = stage.client(&application.program, &["--display", &desk.name]);
+    client.line("openuvr client: showing");
+    let before = pointer(&stage.display);
+    clicks_arrive(&desk, &mut application);
+    let wrong = pointer(&stage.display);
+    assert_eq!(wrong, before, "that of DISPLAY does not move");
     application.does("end");
 }
 

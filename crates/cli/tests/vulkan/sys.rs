@@ -3,6 +3,8 @@
 //! It draws as little as can be drawn: a picture is copied into the swapchain's image, and each is
 //! waited for before the next is begun.
 
+use std::ffi::CStr;
+
 use ash::khr::{surface, swapchain, xlib_surface};
 use ash::vk;
 use openuvr_proto::units::Size;
@@ -22,11 +24,12 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn open(size: Size) -> Screen {
+    /// Opens one on the display of this name, or on that of the environment.
+    pub(crate) fn open(size: Size, on: Option<&CStr>) -> Screen {
         let xlib = Xlib::open().expect("libX11, which libvulkan's drivers need too");
         // SAFETY: Xlib's functions on the display and the window that it has just given.
         unsafe {
-            let display = (xlib.XOpenDisplay)(std::ptr::null());
+            let display = (xlib.XOpenDisplay)(on.map_or(std::ptr::null(), CStr::as_ptr));
             assert!(!display.is_null(), "the display runs");
             let root = (xlib.XDefaultRootWindow)(display);
             let (x, y) = PLACE;

@@ -1,8 +1,21 @@
 //! ffmpeg as a player that does not look at the stream before it takes it, as `docs/clients.md` has it.
 
+use std::collections::HashMap;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
-use crate::Players;
+use aws_lc_rs::digest::{SHA256, digest};
+use openuvr_media::capture::pattern::Pattern;
+use openuvr_proto::control::negotiate::Role;
+use openuvr_proto::host::SubscribeRequest;
+use openuvr_proto::id::FrameId;
+use openuvr_proto::send::intake::Intake;
+use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
+use openuvr_proto::time;
+use openuvr_proto::trace::{DropCause, Stage};
+
+use crate::beside::nal_units;
+use crate::{Players, SIZE};
 
 /// It looks at one packet alone, which has to be of the picture, and whole.
 const AT_ONCE: [&str; 6] = [
@@ -74,6 +87,145 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
             out.status.success() && said.is_empty(),
             "{transport}: {said}"
         );
+    }
+}
+
+/// When the host captured what has these bytes, in seconds, by their hash; `None`: there are two of them.
+#[derive(Default)]
+struct Captured(HashMap<String, Option<f64>>);
+
+impl Captured {
+    fn note(&mut self, captured: time::Instant, bytes: &[u8]) {
+        let hash = digest(&SHA256, bytes);
+        let hash = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        let entry = self.0.entry(hash.collect());
+        let twice = entry.and_modify(|at| *at = None);
+        twice.or_insert(Some(captured.0 as f64 / 1e9));
+    }
+
+    /// By how much later than captured each of these is in a copy. Most of them have to be known.
+    fn offsets(&self, copied: &[(f64, String)]) -> Vec<f64> {
+        let known = |(at, hash): &(f64, String)| Some(at - self.0.get(hash).copied()??);
+        let offsets: Vec<f64> = copied.iter().filter_map(known).collect();
+        let counts = (offsets.len(), copied.len());
+        assert!(
+            counts.0 > 100 && counts.0 * 2 > counts.1,
+            "known of all: {counts:?}"
+        );
+        offsets
+    }
+}
+
+/// Notes frames as players get them: each NAL unit behind a start code of four bytes.
+struct Frames {
+    captured: Arc<Mutex<Captured>>,
+    at: time::Instant,
+    bytes: Vec<u8>,
+}
+
+impl Subscriber for Frames {
+    fn begin(&mut self, _: time::Instant, frame: &Frame) {
+        self.at = time::Instant(frame.header.captured);
+        self.bytes.clear();
+    }
+
+    fn slice(&mut self, _: time::Instant, slice: &Slice<'_>) {
+        for unit in nal_units(slice.bytes) {
+            self.bytes.extend([0, 0, 0, 1]);
+            self.bytes.extend(unit);
+        }
+    }
+
+    fn end(&mut self, _: time::Instant) -> Progress {
+        self.captured.lock().unwrap().note(self.at, &self.bytes);
+        Progress::Left(Departure::default())
+    }
+
+    fn dropped(&mut self, _: time::Instant, _: FrameId, _: Stage, _: DropCause) {}
+}
+
+/// The packets of a track in what ffmpeg writes as `framehash`: the time of each in seconds, and its hash.
+fn copied(text: &str, media: &str) -> Vec<(f64, String)> {
+    let of = |what: &str, stream: usize| {
+        let name = format!("#{what} {stream}: ");
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name.as_str()).map(str::trim))
+    };
+    let mut streams = 0..2_usize;
+    let stream = streams.find(|stream| of("media_type", *stream) == Some(media));
+    let stream = stream.unwrap_or_else(|| panic!("no {media} in {text}"));
+    let (ticks, of_seconds) = of("tb", stream).unwrap().split_once('/').unwrap();
+    let tick = ticks.parse::<f64>().unwrap() / of_seconds.parse::<f64>().unwrap();
+    let packets = text.lines().filter(|line| !line.starts_with('#'));
+    let packets = packets.filter_map(|line| {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let [number, time, _, _, _, hash, ..] = fields[..] else {
+            return None;
+        };
+        let at = time.parse::<f64>().unwrap() * tick;
+        (number.parse() == Ok(stream)).then(|| (at, hash.to_owned()))
+    });
+    packets.collect()
+}
+
+fn median(of: &[f64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// Sound was 24 to 29 ms late once, and jumped with the first report.
+#[test]
+fn sound_and_picture_are_together_in_what_ffmpeg_copies() {
+    if !is_there() {
+        return;
+    }
+    for transport in ["tcp", "udp"] {
+        let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
+        // No two payloads of this pitch are alike for seconds.
+        let players = Players::sounding(&format!("sync-{transport}"), pattern, "tone:441.7");
+        let pictures = Arc::<Mutex<Captured>>::default();
+        let frames = Frames {
+            captured: pictures.clone(),
+            at: time::Instant(0),
+            bytes: Vec::new(),
+        };
+        let request = SubscribeRequest {
+            intake: Intake::Complete,
+            ..SubscribeRequest::new(Role::Observer, "a writer")
+        };
+        let host = &players.rig.host;
+        host.subscribe(request, Box::new(frames)).unwrap();
+        let sound = Arc::<Mutex<Captured>>::default();
+        let payloads = sound.clone();
+        let heard = host.listen(move |payload| {
+            let mut payloads = payloads.lock().unwrap();
+            payloads.note(payload.captured, payload.bytes);
+            true
+        });
+        assert!(heard, "there is sound");
+        let out = Command::new("ffmpeg")
+            .args(["-loglevel", "error", "-nostdin"])
+            .args(["-rtsp_transport", transport, "-i", &players.url()])
+            .args(["-t", "4", "-c", "copy", "-bsf:v", "setts=pts=DTS"])
+            .args(["-f", "framehash", "-hash", "sha256", "-"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success(), "{out:?}");
+        let pictures = pictures.lock().unwrap();
+        let pictures = pictures.offsets(&copied(&text, "video"));
+        let sound = sound.lock().unwrap();
+        let sound = sound.offsets(&copied(&text, "audio"));
+        // Before and after reports of the host's clock.
+        let halves = |all: &[f64]| {
+            let (first, second) = all.split_at(all.len() / 2);
+            [median(first), median(second)]
+        };
+        for (sound, picture) in halves(&sound).into_iter().zip(halves(&pictures)) {
+            let apart = (sound - picture) * 1e3;
+            assert!(apart.abs() <= 10.0, "{transport}: {apart:.1} ms apart");
+        }
     }
 }
 

@@ -41,7 +41,12 @@ impl Players {
 
     /// The same with other pictures.
     fn showing(name: &str, capture: Box<dyn Capture>) -> Players {
-        let sound = |config: &mut Config| config.sound = "tone:440".to_owned();
+        Players::sounding(name, capture, "tone:440")
+    }
+
+    /// The same with other sound.
+    fn sounding(name: &str, capture: Box<dyn Capture>, sound: &str) -> Players {
+        let sound = |config: &mut Config| config.sound = sound.to_owned();
         let rig = Rig::showing(name, capture, Vec::new(), sound);
         let setup = RtspSetup {
             bind: ([127, 0, 0, 1], 0).into(),

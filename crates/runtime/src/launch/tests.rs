@@ -2,14 +2,16 @@
 //! `crates/runtime/tests/launch.rs`, for that takes a process of its own.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 use crate::line::{Line, Order, SOCKET};
@@ -135,6 +137,45 @@ fn only_a_bounded_number_waits_in_line() {
         socket.lines(Duration::ZERO);
     }
     assert_eq!(socket.waiting(), super::socket::MOST);
+}
+
+/// In a process of its own: the limit is for all of its threads.
+#[test]
+fn a_process_without_a_descriptor_is_let_in_after_a_while() {
+    const ALONE: &str = "OPENUVR_TEST_ALONE";
+    const TURN: Duration = Duration::from_millis(50);
+    if std::env::var_os(ALONE).is_none() {
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let name = format!("{module}::a_process_without_a_descriptor_is_let_in_after_a_while");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", &name, "--nocapture"]);
+        let out = command.env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout);
+        let error = String::from_utf8_lossy(&out.stderr);
+        let passed = out.status.success() && said.contains("1 passed");
+        assert!(passed, "{said}{error}");
+        return;
+    }
+    let mut socket = Socket::open(&order()).unwrap();
+    let one = process(&socket);
+    let before = getrlimit(Resource::Nofile);
+    let free = File::open("/dev/null").unwrap().as_raw_fd();
+    let none = Rlimit {
+        current: Some(u64::try_from(free).unwrap()),
+        ..before
+    };
+    setrlimit(Resource::Nofile, none).unwrap();
+    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!(socket.waiting(), 0);
+    // It waits in the queue, and each turn takes its time all the same: a loop that asks again does not spin.
+    let began = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(socket.lines(TURN), []);
+    }
+    assert!(began.elapsed() >= 3 * TURN, "{:?}", began.elapsed());
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert_eq!(socket.lines(Duration::ZERO), []);
+    assert_eq!((socket.waiting(), told(&one)), (1, Some(order())));
 }
 
 #[test]

@@ -476,7 +476,11 @@ pub(super) fn rest(folder: &Path, number: u32, description: &Description) -> io:
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
     use crate::pad::codes::{BTN_SOUTH, EV_KEY};
@@ -553,6 +557,52 @@ mod tests {
         assert_eq!(served.asked(second), Some((0, 1, Asked::Left)));
         assert_eq!(a.read(&mut [0; 8]).unwrap(), 0, "the end");
         assert!(!folder.0.join("dev/event240").exists());
+    }
+
+    /// In a process of its own: the limit is for all of its threads.
+    #[test]
+    fn a_reader_without_a_descriptor_is_let_in_after_a_while() {
+        const ALONE: &str = "OPENUVR_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let (_, module) = module_path!().split_once("::").unwrap();
+            let name = format!("{module}::a_reader_without_a_descriptor_is_let_in_after_a_while");
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", &name, "--nocapture"]);
+            let out = command.env(ALONE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&out.stdout);
+            let error = String::from_utf8_lossy(&out.stderr);
+            let passed = out.status.success() && said.contains("1 passed");
+            assert!(passed, "{said}{error}");
+            return;
+        }
+        let folder = Folder::new("lack");
+        let served = Served::open(&folder.0).unwrap();
+        served.plug(0, device()).unwrap();
+        let mut reader = folder.open();
+        let waits = || {
+            let state = served.lock();
+            let listener = state.devices[&0].listener.clone();
+            let (fds, timeout) = state.fds(None);
+            let of_it = fds.iter().filter(|(fd, _)| Arc::ptr_eq(fd, &listener));
+            (of_it.count(), timeout)
+        };
+        assert_eq!(waits(), (1, None));
+        let before = getrlimit(Resource::Nofile);
+        let free = File::open("/dev/null").unwrap().as_raw_fd();
+        let none = Rlimit {
+            current: Some(u64::try_from(free).unwrap()),
+            ..before
+        };
+        setrlimit(Resource::Nofile, none).unwrap();
+        served.write(0, &press(1)).unwrap();
+        assert_eq!(served.readers(0), 0);
+        // Its listener is readable all the time, and is not waited for.
+        assert_eq!(waits(), (0, Some(LET_IN_AGAIN)));
+        setrlimit(Resource::Nofile, before).unwrap();
+        served.write(0, &press(0)).unwrap();
+        assert_eq!(served.readers(0), 1);
+        assert_eq!(waits(), (1, None));
+        assert_eq!(read(&mut reader), press(0));
     }
 
     #[test]
