@@ -270,9 +270,10 @@ evictionHard: {{memory.available: "50Mi"}}
 
 
 def streaming():
-    """What `openuvr session` needs beside itself: an X server with its keyboard map, and the encoder."""
+    """What `openuvr session` needs beside itself: an X server with its keyboard map, OpenGL by software, and the encoder."""
     programs = [Path(path) for path in ["/usr/bin/Xvfb", "/usr/bin/xkbcomp", "/usr/bin/setxkbmap", "/bin/sh"]]
-    opened = [path for pattern in ["libx264.so*", "libxcb*.so*"] for path in Path("/usr/lib").glob(f"*/{pattern}")]
+    patterns = ["libx264.so*", "libxcb*.so*", "libX11*.so*", "libGL.so*", "libGLX*.so*", "dri/swrast_dri.so"]
+    opened = [path for pattern in patterns for path in Path("/usr/lib").glob(f"*/{pattern}")]
     maps = [path for path in Path("/usr/share/X11/xkb").rglob("*") if path.is_file()]
     return [*programs, *opened, *maps]
 

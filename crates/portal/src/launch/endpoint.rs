@@ -29,6 +29,12 @@ pub struct Endpoint {
     pub key: Option<String>,
 }
 
+/// What the program says at its end instead.
+#[derive(Deserialize)]
+struct End {
+    why: String,
+}
+
 /// How the portal reaches a session's gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way<'a> {
@@ -47,6 +53,9 @@ pub enum LineError {
     /// It did not come in time.
     #[error("the session's program said {0} bytes of other things before where it can be played")]
     Late(usize),
+    /// It is the line of a session that has ended.
+    #[error("the session ended before it could be played: {0}")]
+    Ended(String),
     /// It is no JSON, or lacks something.
     #[error("the session's program did not say where it can be played: {0}")]
     Json(#[from] serde_json::Error),
@@ -73,7 +82,13 @@ impl Endpoint {
         if end > MAX_LINE {
             return Err(LineError::Long);
         }
-        let endpoint: Endpoint = serde_json::from_slice(&said[..end])?;
+        let line = &said[..end];
+        let endpoint: Endpoint = serde_json::from_slice(line).map_err(|why| {
+            match serde_json::from_slice::<End>(line) {
+                Ok(end) => LineError::Ended(end.why),
+                Err(_) => LineError::Json(why),
+            }
+        })?;
         if endpoint.way().is_none() {
             return Err(LineError::Address(endpoint.web));
         }
@@ -133,5 +148,11 @@ mod tests {
             Endpoint::read(&vec![b'x'; MAX_LINE + 1]),
             Err(LineError::Long)
         ));
+        let ended = b"{\"code\":1,\"session\":\"a\",\"why\":\"no display\"}\n";
+        let why = Endpoint::read(ended).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "the session ended before it could be played: no display"
+        );
     }
 }

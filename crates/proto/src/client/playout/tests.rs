@@ -102,7 +102,7 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
 fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     let (mut playout, mut session) = client();
     // The host's clock is a second ahead.
-    let there = |ms| PeerInstant(at(1000 + ms).0);
+    let there = |ms: u32| PeerInstant(at(1000 + ms).0);
     let mut finish = |session: &mut ClientSession, frame, times| {
         let Fate::Out(mut end) = out(frame, at(40), 0) else {
             unreachable!("it came out");
