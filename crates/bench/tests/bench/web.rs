@@ -127,13 +127,7 @@ fn a_browsers_window_is_read_like_any_other() {
         return;
     }
     let folder = Folder::new("window");
-    let names = [
-        "openuvr-page",
-        "openuvr-canvas",
-        "openuvr-webgl",
-        "openuvr-floor",
-        "openuvr-floor-2d",
-    ];
+    let names = ["openuvr-page", "openuvr-floor", "openuvr-floor-2d"];
     let mut words = vec!["peers", "--quick", "--size", "640x360", "--bitrate", "4M"];
     let only = names.join(",");
     words.extend(["--links", "direct", "--only", &only]);

@@ -4,7 +4,6 @@ import { offerChords } from "./chords";
 import { Clipboard } from "./clipboard";
 import { HostClock } from "./clock";
 import { Cursor } from "./cursor";
-import { Drawing } from "./drawing";
 import { Figures } from "./figures";
 import { keepExact } from "./fit";
 import { Frames } from "./frames";
@@ -97,7 +96,6 @@ const reality = new Reality(
   (["left", "right"] as const).find((eye) => eye === query.get("view")) ?? "both",
 );
 let frames = newFrames();
-const drawing = Drawing.of(query.get("draw"), video, (drawn) => frames.presented(drawn));
 
 function newOutbox() {
   return new Outbox(() => pads.forget());
@@ -145,7 +143,6 @@ function connect() {
       },
       video(track) {
         video.srcObject = new MediaStream([track]);
-        void drawing?.take(track);
         void video.play().catch(() => undefined);
       },
       sound: (track) => sound.take(track),
@@ -337,7 +334,7 @@ async function lookWhetherOver() {
 function onPicture(_: number, meta: VideoFrameCallbackMetadata) {
   // One may still come when the connection is over.
   if (link) notice.hide();
-  if (!drawing) frames.presented(meta);
+  frames.presented(meta);
   reality.picture(meta);
   video.requestVideoFrameCallback(onPicture);
 }

@@ -24,39 +24,25 @@ const PAGE: &str = "openuvr-page";
 const PEER: &str = "gstreamer";
 
 /// All of them.
-pub(super) static WINDOWS: [Window; 7] = [
+pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: PAGE,
         what: "openuvr host, its page in Chromium's window",
-        shows: page(""),
+        shows: Shows::Page { less: 0 },
         arguments: "",
         by_name: false,
     },
     Window {
         name: "openuvr-scaled",
         what: "the same, the picture 8 pixels smaller than it is: the browser scales it",
-        shows: Shows::Page { query: "", less: 8 },
-        arguments: "",
-        by_name: true,
-    },
-    Window {
-        name: "openuvr-canvas",
-        what: "the same, each picture drawn by the page (2D canvas, desynchronized)",
-        shows: page("?draw=canvas"),
-        arguments: "",
-        by_name: true,
-    },
-    Window {
-        name: "openuvr-webgl",
-        what: "the same, by WebGL in software",
-        shows: page("?draw=webgl"),
+        shows: Shows::Page { less: 8 },
         arguments: "",
         by_name: true,
     },
     Window {
         name: "openuvr-unpaced",
         what: "the page as it is, the browser without its 60 turns a second, which no page can ask for",
-        shows: page(""),
+        shows: Shows::Page { less: 0 },
         arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
         by_name: true,
     },
@@ -79,11 +65,6 @@ pub(super) static WINDOWS: [Window; 7] = [
         by_name: true,
     },
 ];
-
-/// As large as the picture is.
-const fn page(query: &'static str) -> Shows {
-    Shows::Page { query, less: 0 }
-}
 
 impl Window {
     /// Whether keys reach the application.

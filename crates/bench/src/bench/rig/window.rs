@@ -19,8 +19,6 @@ use crate::pair;
 pub(in crate::bench) enum Shows {
     /// The page of a host that captures what the scene draws.
     Page {
-        /// What stands behind its address.
-        query: &'static str,
         /// By how many pixels less than the display's its place is high and wide: 0 shows the picture as it is.
         less: u32,
     },
@@ -58,12 +56,12 @@ impl Rig<'_> {
     /// Measures a browser's window. The host's record gives the steps; that it has one does not decide which frames count.
     pub(in crate::bench) fn window(&mut self, of: &Windowed<'_>) -> Result<(Stream, Slices)> {
         match of.shows {
-            Shows::Page { query, less } => self.page(of, query, less),
+            Shows::Page { less } => self.page(of, less),
             Shows::Own { desynchronized } => self.own_pictures(of, desynchronized),
         }
     }
 
-    fn page(&mut self, of: &Windowed<'_>, query: &str, less: u32) -> Result<(Stream, Slices)> {
+    fn page(&mut self, of: &Windowed<'_>, less: u32) -> Result<(Stream, Slices)> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
         let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, None)?;
@@ -72,7 +70,7 @@ impl Rig<'_> {
         let tab = browser.show(Page {
             url: &url,
             pin: &host.pin,
-            query,
+            query: "",
             link: None,
         })?;
         browser.until_it_plays(&tab)?;
