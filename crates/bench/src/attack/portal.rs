@@ -24,6 +24,10 @@ const OPENED: u32 = 20_000;
 const GUESSES: u32 = 100;
 const NETWORKS: u16 = 20;
 
+/// By how many bytes a portal may grow while each of the four networks holds its share, 512 connections: hyper's buffers have
+/// 8 KiB at least, and a request that waits takes about as much. 32 KiB each (a guess) is 67 MB.
+const HELD: f64 = (4 * 512 * 32 * 1024) as f64;
+
 /// How long the list may take.
 const LIST: Duration = Duration::from_millis(200);
 
@@ -63,7 +67,11 @@ pub(super) fn attack(
         Against::Guesses => guesses(&victim, lasting, stop)?,
     };
     victim.portal.check()?;
-    Ok(figures.end(name, struck, Some(use_of(victim.portal.id())?), judged))
+    let row = figures.end(name, struck, Some(use_of(victim.portal.id())?), judged);
+    Ok(match against {
+        Against::SlowBodies => row.with_growth(HELD),
+        Against::Guesses => row,
+    })
 }
 
 fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64, Judged)> {

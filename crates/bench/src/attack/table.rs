@@ -23,6 +23,8 @@ pub(super) struct Row {
     whole: Option<f64>,
     /// Of one core, and bytes.
     host: Option<(f64, f64)>,
+    /// By how many bytes its memory may grow.
+    growth: f64,
     judged: Judged,
 }
 
@@ -85,6 +87,7 @@ impl Figures {
             struck,
             whole: None,
             host: host.map(|(before, now)| ((now.0 - before.0) / span, now.1 - before.1)),
+            growth: GROWTH,
             judged,
         }
     }
@@ -108,6 +111,12 @@ impl Row {
         self.whole = Some(of_it.len() as f64 / self.seconds());
     }
 
+    /// The same, where what the attacker may hold takes so many bytes.
+    pub(super) fn with_growth(mut self, growth: f64) -> Row {
+        self.growth = growth;
+        self
+    }
+
     /// The same, but it did not hold.
     pub(super) fn failed(mut self, why: &str) -> Row {
         self.judged = Judged {
@@ -125,7 +134,7 @@ impl Row {
             (Some(whole), Some(peace)) => came_back || whole >= peace * LEFT,
             _ => true,
         };
-        let memory = self.host.is_none_or(|(_, grown)| grown < GROWTH);
+        let memory = self.host.is_none_or(|(_, grown)| grown < self.growth);
         frames && memory && self.judged.held
     }
 }

@@ -7,10 +7,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use crate::network::Network;
+
+/// Connections in a second that get the place of another one, of one network and of all: each costs the portal about
+/// 0.1 ms of a core, and 10,000 a second (`openuvr lab attack --only portal-bodies`) would leave nothing for others. More are
+/// closed at once. A guess: a fifth of a core.
+const CHANGES: Changes = Changes {
+    of_network: 500,
+    of_all: 2000,
+};
+
+struct Changes {
+    of_network: u32,
+    of_all: u32,
+}
 
 /// Numbers of connections, in the order in which they came.
 type Number = u64;
@@ -27,6 +41,7 @@ pub(super) struct Room {
 struct Taken {
     count: usize,
     next: Number,
+    changes: Pace,
     by: HashMap<Network, Held>,
 }
 
@@ -35,6 +50,28 @@ struct Taken {
 struct Held {
     strangers: BTreeMap<Number, Arc<Notify>>,
     known: usize,
+    changes: Pace,
+}
+
+/// How many there were in the second that began then.
+#[derive(Default)]
+struct Pace {
+    begun: Option<Instant>,
+    count: u32,
+}
+
+impl Pace {
+    /// Whether there may be one more.
+    fn take(&mut self, now: Instant, most: u32) -> bool {
+        if self
+            .begun
+            .is_none_or(|at| now >= at + Duration::from_secs(1))
+        {
+            (self.begun, self.count) = (Some(now), 0);
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= most
+    }
 }
 
 /// A place of one connection, until it is dropped.
@@ -56,8 +93,8 @@ impl Room {
         })
     }
 
-    /// A place for a connection from there; none: all are with people who have logged in.
-    pub(super) fn enter(self: &Arc<Room>, network: Network) -> Option<Place> {
+    /// A place for a connection from there; none: all are with people who have logged in, or too many come at once.
+    pub(super) fn enter(self: &Arc<Room>, network: Network, now: Instant) -> Option<Place> {
         let mut taken = self.lock();
         let own = taken.by.get(&network).map_or(0, Held::count);
         let from = match own >= self.each {
@@ -66,6 +103,11 @@ impl Room {
             false => None,
         };
         if let Some(from) = from {
+            let own = taken.by.get_mut(&from)?;
+            let may = own.changes.take(now, CHANGES.of_network);
+            if !may || !taken.changes.take(now, CHANGES.of_all) {
+                return None;
+            }
             taken.take_oldest(from)?;
         }
         let (number, wanted) = (taken.next, Arc::new(Notify::new()));
@@ -169,6 +211,10 @@ mod tests {
         Network::V6([0x2001, 0xdb8, 0, number])
     }
 
+    fn enter(room: &Arc<Room>, network: Network) -> Option<Place> {
+        room.enter(network, Instant::now())
+    }
+
     fn is_taken(place: &Place) -> bool {
         place.taken().now_or_never().is_some()
     }
@@ -176,19 +222,19 @@ mod tests {
     #[test]
     fn a_network_holds_its_share_and_its_oldest_stranger_goes() {
         let room = Room::new(100, 3);
-        let mut all: Vec<Place> = (0..3).map(|_| room.enter(network(1)).unwrap()).collect();
+        let mut all: Vec<Place> = (0..3).map(|_| enter(&room, network(1)).unwrap()).collect();
         all[0].known();
-        all.push(room.enter(network(1)).unwrap());
+        all.push(enter(&room, network(1)).unwrap());
         let taken: Vec<bool> = all.iter().map(is_taken).collect();
         assert_eq!(taken, [false, true, false, false]);
         for place in &all {
             place.known();
         }
-        assert!(room.enter(network(1)).is_none(), "all others are known");
-        let other = room.enter(network(2)).unwrap();
+        assert!(enter(&room, network(1)).is_none(), "all others are known");
+        let other = enter(&room, network(2)).unwrap();
         assert!(!is_taken(&other));
         all.truncate(1);
-        assert!(room.enter(network(1)).is_some());
+        assert!(enter(&room, network(1)).is_some());
     }
 
     #[test]
@@ -196,19 +242,38 @@ mod tests {
         let room = Room::new(20, 10);
         let mut strangers: Vec<Place> = (0..10)
             .flat_map(|n| (0..8).map(move |_| n))
-            .filter_map(|n| room.enter(network(n)))
+            .filter_map(|n| enter(&room, network(n)))
             .collect();
         strangers.retain(|place| !is_taken(place));
         assert_eq!((strangers.len(), room.lock().count), (20, 20));
-        let honest = room.enter(network(100)).unwrap();
+        let honest = enter(&room, network(100)).unwrap();
         honest.known();
         let again: Vec<Place> = (0..50)
-            .filter_map(|n| room.enter(network(n % 10)))
+            .filter_map(|n| enter(&room, network(n % 10)))
             .collect();
         assert!(!is_taken(&honest));
         assert_eq!(room.lock().count, 20);
         drop((strangers, honest, again));
         assert_eq!(room.lock().count, 0);
         assert!(room.lock().by.is_empty());
+    }
+
+    #[test]
+    fn places_change_hands_so_often_and_no_more() {
+        let room = Room::new(100, 2);
+        let now = Instant::now();
+        let mut held = Vec::new();
+        let mut flood = |network: Network, now| {
+            let before = held.len();
+            held.extend((0..10_000).filter_map(|_| room.enter(network, now)));
+            held.len() - before
+        };
+        let of_network = CHANGES.of_network as usize;
+        assert_eq!(flood(network(1), now), 2 + of_network);
+        // Another one has its own, up to what all have.
+        let others: usize = (2..10).map(|n| flood(network(n), now)).sum();
+        assert_eq!(others, 2 * 8 + CHANGES.of_all as usize - of_network);
+        let later = now + Duration::from_secs(1);
+        assert_eq!(flood(network(1), later), of_network);
     }
 }

@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::{Extension, Router};
+use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -25,6 +28,10 @@ const CONNECTIONS: usize = 4096;
 /// Connections of one network at a time; a guess: a class of 60 behind one address, whose browsers open six each, and
 /// some more.
 const OF_NETWORK: usize = 512;
+
+/// Connections that wait to be taken: what Linux allows (`net.core.somaxconn`). Who comes when there is no room tries once more
+/// after a second.
+const WAITING: u32 = 4096;
 
 /// Descriptors that are left for all else: the database, sessions, the engine; a guess.
 const OTHERS: usize = 256;
@@ -74,8 +81,7 @@ impl Server {
         behind_proxy: bool,
     ) -> Result<Server, ServerError> {
         let tls = tls.map(TlsAcceptor::from);
-        let bound = TcpListener::bind(at).await;
-        let listener = bound.map_err(|why| ServerError::Bind(at, why))?;
+        let listener = listen(at).map_err(|why| ServerError::Bind(at, why))?;
         let all = CONNECTIONS.min(descriptors.saturating_sub(OTHERS).max(OTHERS));
         let each = match behind_proxy {
             true => all,
@@ -112,47 +118,70 @@ impl Server {
                     continue;
                 }
             };
-            let Some(place) = self.room.enter(peer.ip().into()) else {
-                say(&format!("{peer} gets no place: all are taken"));
+            let Some(place) = self.room.enter(peer.ip().into(), Instant::now()) else {
+                say(&format!(
+                    "{peer} gets no place: all are taken, or too many come at once"
+                ));
                 continue;
             };
             if let Err(why) = set_tcp_user_timeout(&stream, UNREAD) {
                 debug!(%peer, "it may read as slowly as it likes: {why}");
             }
             let place = Arc::new(place);
-            let router = router.clone().layer(Extension(Peer {
+            let whose = Peer {
                 at: peer,
                 place: Arc::clone(&place),
-            }));
-            let tls = self.tls.clone();
+            };
+            let (tls, router) = (self.tls.clone(), router.clone());
             tokio::spawn(async move {
                 tokio::select! {
                     () = place.taken() => debug!(%peer, "its place is another's"),
-                    () = connection(stream, tls, router) => {}
+                    () = connection(stream, tls, router, whose) => {}
                 }
             });
         }
     }
 }
 
+/// A listener with so much room that a flood of connections keeps out nobody whose network has a place.
+fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match at {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(WAITING)
+}
+
 /// Answers one connection to its end.
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, whose: Peer) {
     let Some(tls) = tls else {
-        return answer(stream, router).await;
+        return answer(stream, router, whose).await;
     };
     match timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => answer(stream, router).await,
+        Ok(Ok(stream)) => answer(stream, router, whose).await,
         Ok(Err(why)) => debug!("no TLS: {why}"),
         Err(_) => debug!("no TLS in time"),
     }
 }
 
-async fn answer(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, router: Router) {
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    whose: Peer,
+) {
+    // A layer of the router would be a copy of all its routes for each connection.
+    let router = TowerToHyperService::new(router);
+    let answers = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(whose.clone());
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(32 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(stream), answers)
         .with_upgrades();
     if let Err(why) = connection.await {
         debug!("a connection broke: {why}");
