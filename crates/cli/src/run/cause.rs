@@ -28,7 +28,13 @@ const CRASHES: [i32; 5] = [
 /// loads it; in words.
 pub(super) fn without_hook(hook: &Path) -> Option<String> {
     let hook = hook.to_str()?;
+    let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let ours = program("self");
     let lacks = |pid: &Pid| {
+        // What shows the application's windows until then is ours.
+        if program(&pid.as_raw_nonzero().to_string()) == ours {
+            return None;
+        }
         let of = |file: &str| fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero()));
         // An ended process has an empty environment.
         let environment = of("environ").ok().filter(|all| !all.is_empty())?;

@@ -103,13 +103,8 @@ const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// The shortest delay of this long is the empty link's: clocks drift apart by 1 ms in it.
 const BASE_WINDOW: i64 = 10;
-/// While the queue drains, a frame still leaves this often, so that nothing looks frozen …
+/// While the queue drains, a frame still leaves this often, so that nothing looks frozen.
 const HELD_AT_MOST: Duration = Duration::from_millis(100);
-/// … or, where the link needs longer for a frame, after so many times what the newest one takes: else the queue would
-/// never drain. (Guess: half of the link for the queue.)
-const HELD_FRAMES: u32 = 2;
-/// … but no longer than this (guess: a second without a picture looks like a link that is gone).
-const HELD_LONGEST: Duration = Duration::from_secs(1);
 /// New frames are held back while more than this is in the queue.
 const DRAINED: Duration = Duration::from_millis(20);
 /// On a link that was full of late, frames may take so much more than the target (a key frame, a
@@ -166,8 +161,6 @@ pub struct Congestion {
     /// When what was sent until now would have left at the target.
     paid_at: Instant,
     last_sent: Option<Instant>,
-    /// How long the link needs for the newest frame, as far as is known.
-    last_takes: Duration,
     last_heard: Option<Instant>,
     lost: (u32, u32),
     climbing: bool,
@@ -204,7 +197,6 @@ impl Congestion {
             draining: false,
             paid_at: Instant(i64::MIN),
             last_sent: None,
-            last_takes: Duration::ZERO,
             last_heard: None,
             lost: (0, 0),
             climbing: false,
@@ -244,10 +236,7 @@ impl Congestion {
         }
         self.under_way.push_back((frame, now, bytes));
         self.newest = frame;
-        // A link may be narrower than the lowest target.
-        let carried = (self.capacity).map_or(self.target, |(full, _)| full.min(self.target));
-        let takes = takes(bytes.into(), carried);
-        self.last_takes = takes;
+        let takes = Duration::from_secs_f64((f64::from(bytes) * 8.0 / self.target).min(10.0));
         // What a link with room took is not owed to it.
         let before = match self.capacity {
             Some(_) => self.paid_at.max(now),
@@ -274,8 +263,7 @@ impl Congestion {
             false => Duration::ZERO,
         };
         let until = now + queued.max(overdrawn);
-        let often = (self.last_takes * HELD_FRAMES).clamp(HELD_AT_MOST, HELD_LONGEST);
-        let at_most = self.last_sent? + often;
+        let at_most = self.last_sent? + HELD_AT_MOST;
         Some(until.min(at_most)).filter(|until| *until > now)
     }
 
@@ -283,7 +271,8 @@ impl Congestion {
     /// carries in a round trip anyway.
     fn backlog(&self, capacity: f64) -> Duration {
         let bytes: u64 = self.under_way.iter().map(|(.., b)| u64::from(*b)).sum();
-        takes(bytes, capacity).saturating_sub(self.round_trip)
+        let all = Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0));
+        all.saturating_sub(self.round_trip)
     }
 
     /// The player's datagrams take another path from now on: what was learnt of delays and of a full
@@ -549,13 +538,7 @@ impl Congestion {
 
     /// The link is full: its queue has to drain.
     fn fill(&mut self, now: Instant, capacity: f64) {
-        // Where less may be sent, what two frames say of a link that is hardly there is not believed.
-        let least = self.range.min.0 as f64;
-        let believed = match self.target > least {
-            true => capacity.max(least),
-            false => capacity,
-        };
-        self.capacity = Some((believed, now));
+        self.capacity = Some((capacity.max(self.range.min.0 as f64), now));
         self.cut_at = self.newest;
         self.draining = true;
     }
@@ -651,11 +634,6 @@ impl Congestion {
         self.doubt(now, before, Some(None));
         Some(Change::Silence { to: self.target() })
     }
-}
-
-/// How long so many bytes take at this rate, in bits a second; 10 s at most.
-fn takes(bytes: u64, rate: f64) -> Duration {
-    Duration::from_secs_f64((bytes as f64 * 8.0 / rate.max(1.0)).min(10.0))
 }
 
 /// Bits of a frame behind its first datagram, whose own time on the link is not in the spread.
