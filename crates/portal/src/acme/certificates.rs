@@ -81,6 +81,26 @@ fn signed(wanted: CertificateParams) -> Result<CertifiedKey, AcmeError> {
     let made = wanted.self_signed(&pair)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.serialize_der()));
     let chain = vec![made.der().clone()];
-    let certified = CertifiedKey::from_der(chain, key, &default_provider());
-    Ok(certified.map_err(TlsError::Unfit)?)
+    // `CertifiedKey::from_der` would also read the certificate, and knows no acmeIdentifier, which is critical.
+    let key = default_provider().key_provider.load_private_key(key);
+    Ok(CertifiedKey::new(chain, key.map_err(TlsError::Unfit)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_digest_in_an_extension_that_is_critical() {
+        let answer = answer_to("play.example.org", &[7; 32]).unwrap();
+        let (_, read) = x509_parser::parse_x509_certificate(&answer.cert[0]).unwrap();
+        // RFC 8737, section 3: id-pe-acmeIdentifier, an octet string of 32 bytes.
+        let extensions = read.extensions();
+        let found = extensions
+            .iter()
+            .find(|of| of.oid.to_id_string() == "1.3.6.1.5.5.7.1.31");
+        let found = found.unwrap();
+        assert!(found.critical);
+        assert_eq!(found.value, [&[4, 32][..], &[7; 32]].concat());
+    }
 }

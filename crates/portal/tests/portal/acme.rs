@@ -65,6 +65,21 @@ impl Drop for Authority {
     }
 }
 
+/// Shows what both sides said, if the test fails.
+struct Logs<'a>(&'a Place);
+
+impl Drop for Logs<'_> {
+    #[expect(clippy::print_stderr, reason = "a test that fails says why")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["log", "authority.log"] {
+                let said = fs::read_to_string(self.0.path(name)).unwrap_or_default();
+                eprintln!("{name}:\n{said}");
+            }
+        }
+    }
+}
+
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -84,6 +99,7 @@ pub(crate) fn shown(port: u16) -> String {
 #[ignore = "belongs to ./dev test-portal: an authority for certificates, and half a minute"]
 fn a_certificate_is_ordered_kept_and_renewed() {
     let place = Place::new();
+    let _logs = Logs(&place);
     let port = free_port();
     let Some(authority) = Authority::start(&place, port) else {
         return;
