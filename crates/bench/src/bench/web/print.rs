@@ -12,22 +12,23 @@ pub(super) fn print(found: &Found) {
     );
     if !found.browsers.is_empty() {
         println!(
-            "\n{:<10} {:>21} {:>6} {:>7} {:>9} {:>10} {:>8} {:>7} {:>9} {:>11}",
+            "\ndrawn, decoded, composed, handed (to the compositor) and whole: frames a second\n\
+             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
             "browser",
             "p50 ms (range)",
             "p99",
-            "drawn/s",
-            "decoded/s",
-            "composed/s",
-            "handed/s",
-            "whole/s",
+            "drawn",
+            "decoded",
+            "composed",
+            "handed",
+            "whole",
             "freeze ms",
             "cores"
         );
     }
     for browser in &found.browsers {
         println!(
-            "{:<10} {:>21} {:>6} {:>7} {:>9} {:>10} {:>8} {:>7} {:>9} {:>11}",
+            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>6} {:>9} {:>11}",
             browser.name,
             spread(browser.p50_ms),
             median(browser.p99_ms, 1),

@@ -329,7 +329,7 @@ fn ages_from_the_hosts_clock_stand_with_their_bound() {
         let fields = line[label.len()..].split_whitespace();
         fields.map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
-    let all = |figure: &str| vec![figure; 8].join(" ");
+    let all = |figure: &str| [figure; 8].join(" ");
     // This one lies on the client's clock alone.
     assert_eq!(figures("imu_to_display"), all("24.0"));
     assert_eq!(
