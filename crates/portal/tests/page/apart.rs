@@ -281,7 +281,7 @@ fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
 /// Pods have a network of their own, as is usual, and only the portal's machine is on it, too.
 #[test]
 #[ignore = "belongs to ./dev test-cluster kubernetes: a cluster, a browser, network namespaces, coturn"]
-fn a_session_of_kubernetes_in_the_network_of_pods_is_played_through_a_relay() {
+fn a_session_of_kubernetes_in_a_pod_is_played_through_a_relay() {
     let Some(network) = Network::of_pods() else {
         return;
     };

@@ -39,7 +39,7 @@ fn the_page_names_the_product_before_the_log_in_and_behind_it() {
 }
 
 #[test]
-fn applications_show_their_pictures_and_those_of_desktop_entries() {
+fn applications_show_pictures_and_those_of_desktop_entries() {
     let mut place = Place::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
@@ -123,7 +123,7 @@ const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
     (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
 
 #[test]
-fn the_page_that_plays_says_that_its_session_is_over_and_leads_back() {
+fn the_page_says_that_its_session_is_over_and_leads_back() {
     let place = Place::new();
     let Some((mut browser, _turn)) = start(&place) else {
         return;
