@@ -15,6 +15,7 @@ pub(crate) mod stand_in;
 pub(crate) mod terminal;
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -345,6 +346,11 @@ fn tell_end(
     let (end, explains) = status.map_or((String::new(), false), cause::end);
     match (shown, explains) {
         (true, true) => eprintln!("openuvr {who}: the {what} is over: {end}"),
+        // A person who waits for it at a client would hear nothing.
+        (true, false) if who == "xr" && !io::stdin().is_terminal() => eprintln!(
+            "openuvr {who}: the {what} is over: {end}. Its standard input is no terminal, and hello_xr and others end \
+             with it: `sleep infinity | openuvr xr …` keeps them"
+        ),
         (true, false) => {}
         (false, true) => eprintln!("openuvr {who}: the {what} has ended without a picture: {end}"),
         (false, false) => {

@@ -208,6 +208,18 @@ fn one_without_a_picture_is_asked_about_vulkan_and_opengl() {
 }
 
 #[test]
+fn one_that_ends_with_its_standard_input_is_told_of() {
+    let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "hello_xr -g Vulkan2 </dev/null"])
+    else {
+        return;
+    };
+    let (status, text) = hello.program.ended();
+    assert!(status.success(), "{text}");
+    let told = "the application is over: it ended well. Its standard input is no terminal";
+    assert_eq!(text.matches(told).count(), 1, "{text}");
+}
+
+#[test]
 fn both_eyes_of_hello_xr_are_seen_with_parallax() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
