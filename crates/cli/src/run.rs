@@ -77,6 +77,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) what: &'static str,
     /// What may be the matter if no pictures come.
     pub(crate) why_none: &'static str,
+    /// Why it may have ended without a fault, if its standard input is no terminal.
+    pub(crate) why_over: Option<&'static str>,
     pub(crate) host: &'a HostConfig,
     pub(crate) order: Order,
     /// The program and its arguments.
@@ -133,6 +135,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             who: "run",
             what: "application",
             why_none: WHY_NONE_OF_API,
+            why_over: None,
             host: &config.host,
             order,
             words: &words,
@@ -147,6 +150,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         who: "run",
         what: "game",
         why_none: WHY_NONE,
+        why_over: None,
         host: &config.host,
         order,
         words: &words,
@@ -164,6 +168,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         who,
         what,
         why_none,
+        why_over,
         host,
         mut order,
         words,
@@ -313,6 +318,11 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         let why = known.map_or(why_none.to_owned(), |(_, why)| why);
         (!wondered && !refused).then_some(why)
     });
+    if let (Some(why), true, true) = (why_over, socket.was_used(), ended_well(status))
+        && !io::stdin().is_terminal()
+    {
+        eprintln!("openuvr {who}: the {what} is over: it ended well. {why}");
+    }
     if let Some(reporter) = reporter() {
         let without = if socket.was_used() {
             ""
@@ -326,13 +336,17 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         );
     }
     match complete {
-        Err(why) if status.is_some_and(|status| status.success()) => Err(why),
+        Err(why) if ended_well(status) => Err(why),
         Err(why) => {
             eprintln!("openuvr {who}: {why}");
             Ok(exit_code(status))
         }
         Ok(()) => Ok(exit_code(status)),
     }
+}
+
+fn ended_well(status: Option<ExitStatus>) -> bool {
+    status.is_some_and(|status| status.success())
 }
 
 /// Says how a game has ended that has shown nothing, or did not end by itself; with what may be the matter, if that
@@ -346,11 +360,6 @@ fn tell_end(
     let (end, explains) = status.map_or((String::new(), false), cause::end);
     match (shown, explains) {
         (true, true) => eprintln!("openuvr {who}: the {what} is over: {end}"),
-        // A person who waits for it at a client would hear nothing.
-        (true, false) if who == "xr" && !io::stdin().is_terminal() => eprintln!(
-            "openuvr {who}: the {what} is over: {end}. Its standard input is no terminal, and hello_xr and others end \
-             with it: `sleep infinity | openuvr xr …` keeps them"
-        ),
         (true, false) => {}
         (false, true) => eprintln!("openuvr {who}: the {what} has ended without a picture: {end}"),
         (false, false) => {

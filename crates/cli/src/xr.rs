@@ -22,6 +22,10 @@ const USUAL_FPS: f64 = 90.0;
 const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with neither Vulkan nor OpenGL, or not be an \
     OpenXR application: then `openuvr run` or `openuvr host` shows it";
 
+/// Why an application that drew may have ended, where a client that waits for it would see no answer.
+const WHY_OVER: &str = "Its standard input is no terminal, and programs such as hello_xr end at the end of their standard \
+    input: `sleep infinity | openuvr xr …` keeps it open";
+
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some((INSTALL, matches)) => install(matches),
@@ -48,6 +52,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
         who: "xr",
         what: "application",
         why_none: WHY_NONE,
+        why_over: Some(WHY_OVER),
         host: &config.host,
         order,
         words: &words,

@@ -26,12 +26,13 @@ pub(crate) struct TlsFiles {
 
 /// What the files held when they last fitted each other.
 pub(crate) struct Followed {
-    files: TlsFiles,
+    files: Arc<TlsFiles>,
     shown: Arc<Shown>,
 }
 
+/// The certificate that connections are shown from now on.
 #[derive(Debug)]
-struct Shown(Mutex<Arc<CertifiedKey>>);
+pub(crate) struct Shown(Mutex<Arc<CertifiedKey>>);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +53,8 @@ impl TlsFiles {
     pub(crate) fn open(self) -> Result<Followed, TlsError> {
         let first = certified(&self.certificate, &self.key)?;
         Ok(Followed {
-            files: self,
-            shown: Arc::new(Shown(Mutex::new(Arc::new(first)))),
+            files: Arc::new(self),
+            shown: Arc::new(Shown::new(first)),
         })
     }
 }
@@ -73,7 +74,13 @@ impl Followed {
         let mut said = String::new();
         loop {
             tokio::time::sleep(LOOK).await;
-            match certified(&self.files.certificate, &self.files.key) {
+            let files = Arc::clone(&self.files);
+            // Disks may be slow.
+            let read = move || certified(&files.certificate, &files.key);
+            let Ok(read) = tokio::task::spawn_blocking(read).await else {
+                continue;
+            };
+            match read {
                 Ok(newest) => {
                     said.clear();
                     if self.shown.take(newest) {
@@ -93,8 +100,12 @@ impl Followed {
 }
 
 impl Shown {
-    /// Whether it is another.
-    fn take(&self, newest: CertifiedKey) -> bool {
+    pub(crate) fn new(first: CertifiedKey) -> Shown {
+        Shown(Mutex::new(Arc::new(first)))
+    }
+
+    /// From now on this one; whether it is another.
+    pub(crate) fn take(&self, newest: CertifiedKey) -> bool {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = shown.cert != newest.cert;
         if is_new {

@@ -77,7 +77,7 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     Ok(figures.end(name, struck, None, found.judged()))
 }
 
-/// What came of the tries.
+/// The results of the attempts.
 #[derive(Default)]
 struct Found {
     /// Those that have to be refused: all at the other display, and those without a cookie at the own one.
@@ -88,7 +88,7 @@ struct Found {
     /// Tries of sessions at their own display with its cookie, which have to succeed, and those that did.
     controls: u64,
     reached: u64,
-    /// The other display lets in who has its cookie.
+    /// A client with the cookie of the other display can connect to it.
     is_there: bool,
     sandbox: bool,
 }
@@ -131,7 +131,8 @@ impl Found {
                 "{refused} of {tries} tries refused: {looked} looked, {typed} typed{beside}"
             ),
             (false, true) if !self.is_there => {
-                "it proves nothing: the display lets nobody in".to_owned()
+                "it proves nothing: no client can connect to the display, not even with its cookie"
+                    .to_owned()
             }
             (false, true) => {
                 "it proves nothing: a session does not reach its own display".to_owned()
@@ -144,7 +145,7 @@ impl Found {
     }
 }
 
-/// A session of a portal's ticket key that nobody has, and its application's home.
+/// A session, and the home of its application. No portal has its ticket key.
 struct Session {
     child: Child,
     folder: PathBuf,
@@ -188,7 +189,7 @@ impl Session {
         })
     }
 
-    /// Whether who has its cookie is let in by both sockets, looks and types.
+    /// Whether a client with its cookie can connect by both sockets, read the picture and type.
     fn is_reached(&self, display: u32) -> Result<bool> {
         let cookie = Cookie::read(&self.folder.join("xauthority"))?;
         let whole = Came::In {

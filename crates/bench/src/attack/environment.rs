@@ -92,7 +92,7 @@ fn contains(text: &[u8], word: &str) -> bool {
 /// A portal that has them, and an application.
 fn start(secrets: &Secrets) -> Result<Victim> {
     let openuvr = program()?.display().to_string();
-    // Nobody answers at port 9 (discard, RFC 863).
+    // No server listens at port 9 (discard, RFC 863).
     let mut place = Place::new(&format!(
         "ice_file = \"ice\"\n\
          [local]\nprogram = [{openuvr:?}, \"session\"]\n\
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // A portal that is gone does not stop it; then what is left is killed.
+        // A portal that has ended stops no session: its processes are killed.
         let path = format!("/api/sessions/{}", self.id);
         let asked = self.victim.ask("DELETE", &path, "");
         let until = clock::now() + END;

@@ -1,5 +1,6 @@
 // Whether the picture is shown as it is. Where its place is a pixel or two larger or smaller than it, scaling would blur
-// all of it, and without a GPU would take a browser longer than all else that it does with a picture (1280x720: 10 ms, `openuvr bench peers`).
+// all of it, and without a GPU would take a browser longer than all else that it does with a picture (1280x720: 10 ms,
+// `openuvr bench peers`).
 
 /** Pixels. In a kiosk without a window manager Chromium leaves a page one less than the display has. */
 const NEARLY = 2;

@@ -43,6 +43,14 @@ fn request(caller: &Caller, path: &str, body: &str) -> String {
     )
 }
 
+/// Waits until strangers have had so many more answers.
+fn are_answered(answers: &AtomicU32, more: u32) {
+    let before = answers.load(Ordering::Relaxed);
+    eventually("strangers are answered", || {
+        (answers.load(Ordering::Relaxed) - before >= more).then_some(())
+    });
+}
+
 #[test]
 fn junk_log_ins_keep_no_known_browser_out() {
     let rig = Rig::new("junk", SIZE);
@@ -67,12 +75,7 @@ fn junk_log_ins_keep_no_known_browser_out() {
         })
         .collect();
     // More than the budget of all strangers, and than the challenges that were kept once.
-    let many = |more: u32| {
-        let before = answers.load(Ordering::Relaxed);
-        eventually("strangers are answered", || {
-            (answers.load(Ordering::Relaxed) - before >= more).then_some(())
-        });
-    };
+    let many = |more| are_answered(&answers, more);
     many(300);
     for _ in 0..5 {
         let challenge = caller.challenge();
@@ -129,12 +132,7 @@ fn junk_tickets_of_many_networks_keep_no_ticket_out() {
             std::thread::spawn(move || flood(&strangers, &stop, &answers))
         })
         .collect();
-    let many = |more: u32| {
-        let before = answers.load(Ordering::Relaxed);
-        eventually("strangers are answered", || {
-            (answers.load(Ordering::Relaxed) - before >= more).then_some(())
-        });
-    };
+    let many = |more| are_answered(&answers, more);
     many(300);
     for _ in 0..5 {
         let caller = Caller::new(&rig);

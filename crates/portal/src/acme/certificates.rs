@@ -11,55 +11,51 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::AcmeError;
-use crate::tls::TlsError;
+use crate::tls::{Shown, TlsError};
 
 /// The protocol by whose name an authority asks (RFC 8737, section 6.2).
 pub(super) const PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// What is shown.
 #[derive(Debug)]
-pub(super) struct Certificates(Mutex<Shown>);
-
-#[derive(Debug)]
-struct Shown {
-    newest: Arc<CertifiedKey>,
-    answers: BTreeMap<String, Arc<CertifiedKey>>,
+pub(super) struct Certificates {
+    newest: Shown,
+    answers: Mutex<BTreeMap<String, Arc<CertifiedKey>>>,
 }
 
 impl Certificates {
     pub(super) fn new(first: CertifiedKey) -> Certificates {
-        Certificates(Mutex::new(Shown {
-            newest: Arc::new(first),
-            answers: BTreeMap::new(),
-        }))
+        Certificates {
+            newest: Shown::new(first),
+            answers: Mutex::default(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shown> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn answers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<CertifiedKey>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on this one.
     pub(super) fn show(&self, newest: CertifiedKey) {
-        self.lock().newest = Arc::new(newest);
+        self.newest.take(newest);
     }
 
     /// The answer to a challenge about this name.
     pub(super) fn answer(&self, name: String, answer: CertifiedKey) {
-        self.lock().answers.insert(name, Arc::new(answer));
+        self.answers().insert(name, Arc::new(answer));
     }
 
     pub(super) fn forget_answers(&self) {
-        self.lock().answers.clear();
+        self.answers().clear();
     }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let shown = self.lock();
         let asks = (hello.alpn()).is_some_and(|mut all| all.any(|of| of == PROTOCOL));
         match asks {
-            true => shown.answers.get(hello.server_name()?).cloned(),
-            false => Some(Arc::clone(&shown.newest)),
+            true => self.answers().get(hello.server_name()?).cloned(),
+            false => self.newest.resolve(hello),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plays::pixels_move;
 use super::support::{Place, openuvr, wait};
-use super::{log_in, start_in};
+use super::{begin, log_in, play, press, start_in, state};
 
 const DESK_SIDE: &str = "10.77.2.1";
 const DESK: &str = "10.77.2.2";
@@ -175,19 +175,8 @@ fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
     let portal = place.start_at(&format!("{DESK_SIDE}:0"));
     assert!(!network.desk_reaches_node());
     let tab = log_in(&mut browser, &portal, "ada");
-    let press = |word: &str| {
-        format!(
-            "window.open = () => null;
-             [...document.querySelectorAll('#own button')].find((of) => of.textContent === '{word}').click(); true"
-        )
-    };
-    let state = |of: &str| format!("document.querySelector('#own li')?.dataset.state === '{of}'");
-    browser.run(
-        &tab,
-        "document.querySelector('[data-start=scene]').click(); true",
-    );
-    browser.until(&tab, &state("running"));
-    browser.run(&tab, &press("Play"));
+    begin(&mut browser, &tab, "scene", "running");
+    play(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#video')?.videoWidth > 0");
     pixels_move(&mut browser, &tab);
     // All of it went through the relay.
@@ -200,7 +189,7 @@ fn plays_at_the_desk(network: &Network, place: &Place, engine: &str) {
     // The page leads back to the portal, where the session is stopped.
     browser.run(&tab, "document.querySelector('#back').click(); true");
     browser.until(&tab, &state("running"));
-    browser.run(&tab, &press("Stop"));
+    browser.run(&tab, &press("Stop", "#own"));
     browser.until(&tab, &state("ended"));
 }
 

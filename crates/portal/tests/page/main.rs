@@ -84,6 +84,24 @@ fn press(word: &str, within: &str) -> String {
     )
 }
 
+/// Whether the person's newest session is in this state.
+fn state(of: &str) -> String {
+    format!("document.querySelector('#own li')?.dataset.state === '{of}'")
+}
+
+/// Starts an application from the list, and waits for its session to be in this state.
+fn begin(browser: &mut Browser, tab: &browser::Tab, application: &str, until: &str) {
+    let button = format!("document.querySelector('[data-start={application}]').click(); true");
+    browser.run(tab, &button);
+    browser.until(tab, &state(until));
+}
+
+/// Plays as where a browser opens no second window: the session's page takes the place of the portal's.
+fn play(browser: &mut Browser, tab: &browser::Tab) {
+    let play = press("Play", "#own");
+    browser.run(tab, &format!("window.open = () => null; {play}"));
+}
+
 #[test]
 fn a_person_logs_in_starts_shares_and_stops() {
     let place = Place::new();
@@ -104,12 +122,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
         &tab,
         "[...document.querySelectorAll('#applications .picture')].map((of) => of.textContent).join('') === 'BSA'",
     );
-    browser.run(
-        &tab,
-        "document.querySelector('[data-start=bare]').click(); true",
-    );
-    let state = |of: &str| format!("document.querySelector('#own li')?.dataset.state === '{of}'");
-    browser.until(&tab, &state("running"));
+    begin(&mut browser, &tab, "bare", "running");
     assert_eq!(place.processes().len(), 1);
     let said = browser.run(
         &tab,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::browser::{Browser, Tab};
 use super::support::{Place, openuvr, wait};
-use super::{log_in, start_trusting};
+use super::{begin, log_in, play, start_trusting, state};
 
 /// A few pixels of what the page shows, as text; empty while it shows nothing.
 const PIXELS: &str = "globalThis.pixels = () => {
@@ -45,20 +45,8 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     place.add_user("ada", &["--operator"]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    browser.run(
-        &tab,
-        "document.querySelector('[data-start=scene]').click(); true",
-    );
-    browser.until(
-        &tab,
-        "document.querySelector('#own li')?.dataset.state === 'running'",
-    );
-    // As where a browser opens no second window: the session's page takes the place of the portal's.
-    browser.run(
-        &tab,
-        "window.open = () => null;
-         [...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Play').click(); true",
-    );
+    begin(&mut browser, &tab, "scene", "running");
+    play(&mut browser, &tab);
     let origin = format!("{}://{}", portal.scheme, portal.at);
     browser.until(
         &tab,
@@ -81,20 +69,14 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     // Beside it: of a tab that is hidden no frame is displayed.
     let played = tab;
     let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
-    browser.until(
-        &tab,
-        "document.querySelector('#own li')?.dataset.state === 'running'",
-    );
+    browser.until(&tab, &state("running"));
     an_operator_sees_figures(&mut browser, &tab);
     browser.run(
         &tab,
         "document.querySelector('#tab-play').click();
          [...document.querySelectorAll('#own button')].find((of) => of.textContent === 'Stop').click(); true",
     );
-    browser.until(
-        &tab,
-        "document.querySelector('#own li')?.dataset.state === 'ended'",
-    );
+    browser.until(&tab, &state("ended"));
     wait("nothing of it is left", || place.processes().is_empty());
     // Where it was played that is told in large, and the way back works.
     browser.until(

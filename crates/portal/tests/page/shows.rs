@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::support::{Place, wait};
-use super::{log_in, press, start};
+use super::{begin, log_in, play, press, start, state};
 
 /// Square, as icons are.
 const ICON: &[u8] = include_bytes!("../../../gateway/page/dist/icon.png");
@@ -88,14 +88,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    browser.run(
-        &tab,
-        "document.querySelector('[data-start=bare]').click(); true",
-    );
-    browser.until(
-        &tab,
-        "document.querySelector('#own li')?.dataset.state === 'ended'",
-    );
+    begin(&mut browser, &tab, "bare", "ended");
     let why = browser.run(
         &tab,
         "document.querySelector('#own .what span').textContent",
@@ -131,17 +124,8 @@ fn the_page_says_that_its_session_is_over_and_leads_back() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    browser.run(
-        &tab,
-        "document.querySelector('[data-start=bare]').click(); true",
-    );
-    let state = |of: &str| format!("document.querySelector('#own li')?.dataset.state === '{of}'");
-    browser.until(&tab, &state("running"));
-    // As where a browser opens no second window.
-    browser.run(
-        &tab,
-        &format!("window.open = () => null; {}", press("Play", "#own")),
-    );
+    begin(&mut browser, &tab, "bare", "running");
+    play(&mut browser, &tab);
     let said = |title: &str| {
         format!(
             "!document.querySelector('#notice').hidden && \
