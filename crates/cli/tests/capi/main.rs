@@ -6,7 +6,6 @@ mod support;
 
 mod build;
 mod checked;
-mod engine;
 mod install;
 mod listings;
 mod misuse;
