@@ -124,7 +124,7 @@ fn a_rustup_that_can_not_be_fetched_is_told_with_a_hint() {
     let last = error.lines().last().expect("it says why");
     for part in [
         "rustup could not be fetched",
-        "is the network there?",
+        "check the network",
         "set https_proxy",
         "CURL_CA_BUNDLE",
         "install Rust ",
@@ -132,4 +132,30 @@ fn a_rustup_that_can_not_be_fetched_is_told_with_a_hint() {
         assert!(last.contains(part), "{part:?} is not in: {error}");
     }
     assert!(machine.called().contains("curl\n"));
+}
+
+#[test]
+fn no_install_lists_missing_packages_and_starts_nothing() {
+    let machine = Machine::new();
+    for program in ["apt-get", "cargo", "rustup", "curl", "sudo"] {
+        machine.program(program, "");
+    }
+    machine.program("dpkg-query", "echo not-installed");
+    let (code, _, error) = answer(machine.dev(&["test", "--no-install"]));
+    assert_eq!(code, Some(0), "{error}");
+    assert!(error.starts_with("dev: missing packages:\n"), "{error}");
+    let all = include_str!("../../../../packages.txt");
+    let rows = |purpose: &str| {
+        let section = all.split(&format!("[{purpose}]\n")).nth(1).expect("a section");
+        section.lines().take_while(|line| !line.is_empty()).count()
+    };
+    let listed = error.lines().count() - 1;
+    assert_eq!(listed, rows("build") + rows("run") + rows("test"), "{error}");
+    assert!(error.contains("  xvfb  for run: an X server without a screen"), "{error}");
+    let called = machine.called();
+    assert!(called.lines().all(|program| program == "dpkg-query"), "{called}");
+    // With everything installed.
+    machine.program("dpkg-query", "echo installed");
+    let (code, _, error) = answer(machine.dev(&["check", "--no-install"]));
+    assert_eq!((code, error.as_str()), (Some(0), "dev: no package is missing\n"));
 }
