@@ -1,4 +1,4 @@
-//! The functions by their names: one table, and what an instance has to have asked for.
+//! Table of the API functions by name, with the condition under which each is available.
 
 use std::ffi::{CStr, c_char};
 
@@ -13,28 +13,28 @@ use crate::extensions::{Enabled, Extension};
 use crate::handles;
 use crate::instance::Instance;
 
-/// When a function may be asked for.
+/// Condition under which a function is available.
 #[derive(Clone, Copy)]
 enum Needs {
-    /// Also without an instance.
+    /// Available without an instance.
     Nothing,
-    /// An instance.
+    /// Requires an instance.
     Instance,
-    /// One that asked for one of these.
+    /// Requires an instance with one of these extensions enabled.
     Any(&'static [Extension]),
-    /// One of OpenXR 1.1.
+    /// Requires an instance of OpenXR 1.1.
     Newer,
 }
 
 macro_rules! table {
     ($($name:literal $needs:path => $function:path as $kind:ident;)*) => {
-        /// The function with this name, without its type.
+        /// Finds the function with this name and erases its type.
         fn find(name: &CStr) -> Option<(Needs, pfn::VoidFunction)> {
             match name.to_bytes() {
                 $($name => {
                     let typed: pfn::$kind = $function;
-                    // SAFETY: function pointers are of one size; the name that it is asked for with gives
-                    // it its type back.
+                    // SAFETY: all function pointers have the same size. The caller casts it back to the type
+                    // that belongs to the name.
                     let plain = unsafe { std::mem::transmute::<pfn::$kind, pfn::VoidFunction>(typed) };
                     Some(($needs, plain))
                 })*
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
         if name.is_null() || function.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        // SAFETY: the application's name, and its place for the answer; neither is null.
+        // SAFETY: neither pointer is null; both are the application's.
         let name = unsafe {
             function.write(None);
             CStr::from_ptr(name)

@@ -1,4 +1,4 @@
-//! What an application draws with, a device of Vulkan or a context of OpenGL, where that makes no difference.
+//! The graphics API of a session, Vulkan or OpenGL, behind one interface.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::logic::scene::Scene;
 use crate::stream::Wanted;
 use crate::{gl, vulkan};
 
-/// What a session draws with.
+/// The graphics device of a session.
 pub(crate) enum Graphics {
     Vulkan(Box<vulkan::graphics::Graphics>),
     OpenGl(Box<gl::graphics::Graphics>),
@@ -25,17 +25,17 @@ pub(crate) enum Pictures {
     OpenGl(Arc<gl::images::Pictures>),
 }
 
-/// An image that a layer shows.
+/// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) pictures: Pictures,
-    /// Which of them, and which layer of it.
+    /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
 
 impl Graphics {
-    /// The formats that can be drawn in, the best first.
+    /// The supported swapchain formats, in order of preference.
     pub(crate) fn formats(&self) -> Vec<i64> {
         match self {
             Graphics::Vulkan(vulkan) => vulkan.formats(),
@@ -43,10 +43,10 @@ impl Graphics {
         }
     }
 
-    /// The images of a swapchain, and whose turn they are.
+    /// Creates the images of a swapchain, and their acquire/release queue.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with the wish, or can't be had.
+    /// The error code that the specification defines for an invalid or unsupported parameter.
     pub(crate) fn make(&self, info: &xr::SwapchainCreateInfo) -> Outcome<(Pictures, Images)> {
         let (pictures, wish) = match self {
             Graphics::Vulkan(vulkan) => {
@@ -63,7 +63,7 @@ impl Graphics {
         Ok((pictures, Images::new(wish.count(), wish.is_static)))
     }
 
-    /// One of these images is about to be the application's.
+    /// The application is about to acquire one of these images.
     ///
     /// # Errors
     /// The device is lost.
@@ -74,24 +74,24 @@ impl Graphics {
         }
     }
 
-    /// These images are used no more.
+    /// Releases images that are not used any more.
     pub(crate) fn forget(&self, pictures: &Pictures) {
         match (self, pictures) {
             (Graphics::Vulkan(vulkan), Pictures::Vulkan(pictures)) => vulkan.forget(pictures),
             (Graphics::OpenGl(gl), Pictures::OpenGl(pictures)) => gl.forget(pictures),
-            // Images are of what their session draws with.
+            // Images always belong to the graphics API of their session.
             _ => {}
         }
     }
 
-    /// Hands over the picture of a frame. With no buffer free it is left out.
+    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line: why there is none.
+    /// One line with the reason.
     pub(crate) fn show(&self, scene: Scene<Image>, to: Wanted, drawn: Drawn) -> Result<(), String> {
         let size = scene.whole();
         if !size.is_valid() {
-            return Err(format!("pictures of {size} are not streamed: too large"));
+            return Err(format!("cannot stream pictures of {size}: too large"));
         }
         match self {
             Graphics::Vulkan(vulkan) => match scene.map(Image::vulkan) {
@@ -105,7 +105,7 @@ impl Graphics {
         }
     }
 
-    /// Frees what is ours, but for images of swapchains; nothing is drawn any more.
+    /// Frees the session's resources except swapchain images. No frame is submitted afterwards.
     pub(crate) fn close(&self) {
         match self {
             Graphics::Vulkan(vulkan) => vulkan.close(),
@@ -146,7 +146,7 @@ impl Pictures {
         }
     }
 
-    /// Of each image.
+    /// Number of array layers of each image.
     pub(crate) fn layers(&self) -> u32 {
         match self {
             Pictures::Vulkan(pictures) => pictures.layers(),
@@ -154,7 +154,7 @@ impl Pictures {
         }
     }
 
-    /// Whether they can be seen: depths can't.
+    /// Whether the images have colour, rather than depth.
     pub(crate) fn is_colour(&self) -> bool {
         match self {
             Pictures::Vulkan(pictures) => pictures.is_colour(),
@@ -162,7 +162,7 @@ impl Pictures {
         }
     }
 
-    /// How many there are.
+    /// Number of images.
     pub(crate) fn count(&self) -> usize {
         match self {
             Pictures::Vulkan(pictures) => pictures.handles().len(),
@@ -170,19 +170,19 @@ impl Pictures {
         }
     }
 
-    /// Tells the application one of them, in the `index`th structure that begins at `out`.
+    /// Writes an image's handle to the `index`th structure of the array `out`.
     ///
     /// # Errors
-    /// `XR_ERROR_VALIDATION_FAILURE`: the structure is one of something else.
+    /// `XR_ERROR_VALIDATION_FAILURE`: the structure has another type.
     ///
     /// # Safety
-    /// The application's, and there are so many.
+    /// `out` is an array of the application with more than `index` elements.
     pub(crate) unsafe fn put(
         &self,
         index: usize,
         out: *mut xr::SwapchainImageBaseHeader,
     ) -> Outcome<()> {
-        // SAFETY: the caller's duty; the structures' kind is looked at.
+        // SAFETY: the caller's duty; the type is checked.
         unsafe {
             match self {
                 Pictures::Vulkan(pictures) => {

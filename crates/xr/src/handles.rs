@@ -1,10 +1,10 @@
-//! The handles that the application holds: numbers that are looked up in a table.
+//! Handle table. The handles that the application gets are indices, not pointers.
 //!
 //! ```text
 //! 63       32 31        0
-//! generation │ place + 1      a place that is used again has a new generation: an old handle is known to be old
+//! generation │ slot + 1      a reused slot has a new generation, so that a stale handle is detected
 //! ```
-//! What hangs on a handle goes with it: destroying a session ends its spaces and swapchains.
+//! Destroying a handle destroys its children: destroying a session ends its spaces and swapchains.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,25 +14,25 @@ use openxr_sys::{self as xr, Handle as _};
 use crate::border::Outcome;
 use crate::debug;
 
-/// Handles that live at once (guess: an application with leaks is stopped before memory is).
+/// Maximum number of live handles (guess: stops an application with leaks before memory runs out).
 const MOST: usize = 1 << 16;
 
-/// All handles of this process: OpenXR gives its functions nothing else to find them with.
+/// All handles of this process: the functions of OpenXR get no other context.
 static HANDLES: Mutex<Handles> = Mutex::new(Handles::new());
 
-/// Something that a handle stands for.
+/// An object that has a handle.
 pub(crate) trait Object: Any + Send + Sync {
     /// The handle's type.
     type Handle: xr::Handle;
 
-    /// The same as a number.
+    /// Object type of the handle.
     const KIND: xr::ObjectType;
 
-    /// The handle is gone, and no function will find it; whoever is in one now may still use it.
+    /// Called when the handle was destroyed. Calls in progress may still use the object.
     fn destroyed(&self) {}
 }
 
-/// The same without its type.
+/// An [`Object`] without its static type.
 trait Kept: Any + Send + Sync {
     fn kind(&self) -> xr::ObjectType;
     fn destroyed(&self);
@@ -72,7 +72,7 @@ impl Handles {
         }
     }
 
-    /// Where a handle leads, if it is no old one.
+    /// The slot of a handle, unless the handle is stale.
     fn place(&self, handle: u64) -> Option<usize> {
         let [low, generation] = halves(handle);
         let index = low.checked_sub(1)? as usize;
@@ -80,7 +80,7 @@ impl Handles {
         (place.generation == generation && place.kept.is_some()).then_some(index)
     }
 
-    /// What a handle hangs on in the end: an instance.
+    /// The topmost ancestor of a handle: an instance.
     fn root(&self, mut handle: u64) -> u64 {
         while let Some(index) = self.place(handle) {
             match self.places[index].parent {
@@ -109,7 +109,7 @@ impl Handles {
         Some(u64::from(place.generation) << 32 | u64::from(index + 1))
     }
 
-    /// Takes out a handle and all below it, those before their parents.
+    /// Removes a handle and its descendants; children come before their parents.
     fn remove(&mut self, handle: u64, gone: &mut Vec<(u64, Arc<dyn Kept>)>) {
         let Some(index) = self.place(handle) else {
             return;
@@ -130,7 +130,7 @@ impl Handles {
     }
 }
 
-/// The lower half and the upper.
+/// The lower and the upper half.
 fn halves(handle: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = handle.to_le_bytes();
     [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
@@ -140,20 +140,20 @@ fn handles() -> MutexGuard<'static, Handles> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handle for something that hangs on `parent`, a handle as well, or 0.
+/// Creates a handle for a child of `parent`, which is a handle or 0.
 ///
 /// # Errors
-/// There are too many.
+/// The table is full.
 pub(crate) fn add<T: Object>(parent: u64, object: Arc<T>) -> Outcome<T::Handle> {
     let raw = handles().add(parent, object);
     raw.map(T::Handle::from_raw)
         .ok_or(xr::Result::ERROR_LIMIT_REACHED)
 }
 
-/// What a handle stands for.
+/// Looks up the object of a handle.
 ///
 /// # Errors
-/// It is none, stands for something of another kind, or was destroyed.
+/// The handle is invalid, has another type, or was destroyed.
 pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
     let handles = handles();
     let place = handles.place(handle.into_raw());
@@ -166,7 +166,7 @@ pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
     found.ok_or(xr::Result::ERROR_HANDLE_INVALID)
 }
 
-/// Destroys a handle and all that hang on it.
+/// Destroys a handle and its descendants.
 ///
 /// # Errors
 /// As [`get`].
@@ -174,7 +174,7 @@ pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     get::<T>(handle)?;
     let mut gone = Vec::new();
     handles().remove(handle.into_raw(), &mut gone);
-    // Without the lock: they may wait for threads that look up handles.
+    // Outside the lock: `destroyed` may wait for threads that look up handles.
     for (handle, object) in &gone {
         debug::note(|notes| notes.forget(object.kind(), *handle));
         object.destroyed();
@@ -203,7 +203,7 @@ mod tests {
     const INVALID: Option<xr::Result> = Some(xr::Result::ERROR_HANDLE_INVALID);
 
     #[test]
-    fn old_and_foreign_handles_are_refused() {
+    fn stale_and_foreign_handles_are_rejected() {
         let first = add(0, Arc::new(Thing)).unwrap();
         assert!(get::<Thing>(first).is_ok());
         assert_eq!(get::<Other>(first).err(), INVALID);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn children_go_with_their_parent() {
+    fn children_are_destroyed_with_their_parent() {
         let parent = add(0, Arc::new(Thing)).unwrap();
         let child = add(parent.into_raw(), Arc::new(Thing)).unwrap();
         let grandchild = add(child.into_raw(), Arc::new(Other)).unwrap();

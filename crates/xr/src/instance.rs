@@ -1,4 +1,4 @@
-//! An application's instance: its paths, actions and events, and the session that hangs on it.
+//! An instance: its paths, actions and events, and its session.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, Weak};
@@ -14,17 +14,17 @@ use crate::logic::events::Events;
 use crate::logic::paths::Paths;
 use crate::vulkan::choice::Choice;
 
-/// What an `XrInstance` stands for.
+/// State of an `XrInstance`.
 pub(crate) struct Instance {
     pub(crate) extensions: Enabled,
     pub(crate) paths: Mutex<Paths>,
     pub(crate) actions: Mutex<Actions>,
     pub(crate) events: Mutex<Events>,
-    /// There is one at a time.
+    /// An instance has at most one session.
     pub(crate) session: Mutex<Weak<dyn Newest>>,
-    /// What was asked before a session with Vulkan.
+    /// Vulkan objects that the application created or queried before its session.
     pub(crate) vulkan: Mutex<Choice>,
-    /// `xrGetOpenGLGraphicsRequirementsKHR` was asked.
+    /// `xrGetOpenGLGraphicsRequirementsKHR` was called.
     pub(crate) asked_for_gl: AtomicBool,
 }
 
@@ -42,9 +42,9 @@ impl Instance {
     }
 }
 
-/// The session that was made last, as far as its instance cares.
+/// The newest session, as its instance uses it.
 pub(crate) trait Newest: Send + Sync {
-    /// Looks who watches now, and tells the application.
+    /// Updates the audience, and queues events for changes.
     fn look(&self);
 
     /// Whether its handle was destroyed.
@@ -67,7 +67,7 @@ impl Object for Instance {
     const KIND: xr::ObjectType = xr::ObjectType::INSTANCE;
 }
 
-/// What an `XrActionSet` stands for.
+/// State of an `XrActionSet`.
 pub(crate) struct ActionSet {
     pub(crate) instance: Weak<Instance>,
     pub(crate) id: SetId,
@@ -84,7 +84,7 @@ impl Object for ActionSet {
     }
 }
 
-/// What an `XrAction` stands for.
+/// State of an `XrAction`.
 pub(crate) struct Action {
     pub(crate) instance: Weak<Instance>,
     pub(crate) id: ActionId,
@@ -101,7 +101,7 @@ impl Object for Action {
     }
 }
 
-/// What an `XrDebugUtilsMessengerEXT` stands for.
+/// State of an `XrDebugUtilsMessengerEXT`.
 pub(crate) struct Messenger {
     pub(crate) number: u64,
 }

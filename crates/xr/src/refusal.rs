@@ -1,5 +1,5 @@
-//! What `openuvr xr` is told where an application is refused what it can't do without, before it has a session and
-//! with that a host: most applications end then, and say little.
+//! Reports failed calls without which no session exists to `openuvr xr`. At that point there is no host yet,
+//! and most applications exit with little explanation.
 
 use std::ffi::CStr;
 use std::sync::Mutex;
@@ -10,13 +10,13 @@ use openuvr_runtime::lock::lock;
 
 use crate::settings::{self, Source};
 
-/// The functions without which there is no session.
+/// The calls that a session requires.
 const NEEDED: [&CStr; 3] = [c"xrCreateInstance", c"xrGetSystem", c"xrCreateSession"];
 
-/// What was told of this process. Applications ask again and again.
+/// Reports sent by this process. Applications repeat failed calls.
 static TOLD: Mutex<Vec<(&CStr, &CStr)>> = Mutex::new(Vec::new());
 
-/// A call of the application has failed: if it was one of those, that is told once.
+/// Reports a failed call once if a session requires it.
 pub(crate) fn tell(function: &CStr, words: &'static CStr, error: &'static CStr) {
     let Some(needed) = NEEDED.into_iter().find(|needed| *needed == function) else {
         return;

@@ -1,4 +1,4 @@
-//! A session of the application's: its state, its frames, where its player's head is.
+//! A session: its state, its frames, and the player's head pose.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,28 +36,28 @@ use crate::logic::views::Headset;
 use crate::settings::{self, USUAL_FPS};
 use crate::stream::{Stream, Wanted};
 
-/// How often a thread in `xrWaitFrame` looks whether its session is still there (guess).
+/// Interval at which a thread in `xrWaitFrame` checks that its session still exists (guess).
 const TURN: Duration = Duration::from_millis(50);
 
-/// From the beginning of a frame's slot to its picture's display, as long as nothing was measured, in
-/// periods: one to draw, one to code and send, one on a display (guess).
+/// Latency from the start of a frame's slot to the display of its picture before anything was measured, in
+/// periods: one to render, one to encode and send, one in the display (guess).
 const USUAL_DELAY: u32 = 3;
 
-/// Frames under way of which is known with which pose they are drawn.
+/// Number of located frames for which the pose is kept.
 const UNDER_WAY: usize = 8;
 
-/// What an `XrSession` stands for.
+/// State of an `XrSession`.
 pub(crate) struct Session {
     pub(crate) instance: Arc<Instance>,
-    /// Ours, once it is known.
+    /// The session's own handle, once it is known.
     handle: OnceLock<xr::Session>,
-    /// `None`: it has no pictures.
+    /// `None`: a headless session.
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
     hands: Mutex<Hands>,
     state: Mutex<State>,
-    /// A frame was begun, or the session is gone.
+    /// Signalled when a frame was begun or the session was destroyed.
     changed: Condvar,
 }
 
@@ -69,28 +69,27 @@ struct State {
     head: HeadTracker,
     newest_pose: Option<Posed>,
     pose_times: PoseTimes,
-    /// What views were located with, by the time that they were located for.
+    /// Located views, by display time.
     located: VecDeque<Located>,
     begun: Option<Instant>,
-    /// Pictures a second that the application was told of.
+    /// Refresh rate that the application was told last.
     refresh: f32,
-    /// The application was told to draw the newest frame.
+    /// `shouldRender` of the newest frame.
     worth_drawing: bool,
-    /// Of an eye's picture, in the newest frame that had one.
+    /// Picture size of one eye, in the newest frame that had a picture.
     eye: Size,
     gone: bool,
 }
 
-/// Views that were located.
+/// The head pose that views were located with.
 #[derive(Clone, Copy)]
 struct Located {
-    /// For this time …
+    /// The frame's predicted display time.
     display: Instant,
-    /// … they are those of this head …
     head: Head,
-    /// … which was carried on from this pose …
+    /// The client's pose that the prediction started from.
     posed: Option<Posed>,
-    /// … at this time.
+    /// When the prediction was made.
     predicted: Instant,
 }
 
@@ -128,7 +127,7 @@ impl Session {
         session
     }
 
-    /// It has a handle now, and tells what became of it.
+    /// Sets the session's handle, and queues the state changes so far.
     pub(crate) fn begins(&self, handle: xr::Session) {
         let _ = self.handle.set(handle);
         self.tell(&mut self.state());
@@ -138,7 +137,7 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes on what states it went through.
+    /// Queues events for the state changes.
     fn tell(&self, state: &mut State) {
         let Some(handle) = self.handle.get() else {
             return;
@@ -150,13 +149,13 @@ impl Session {
         }
     }
 
-    /// Whether it has pictures.
+    /// Whether it has no graphics.
     pub(crate) fn is_headless(&self) -> bool {
         self.graphics.is_none()
     }
 
     fn audience(&self) -> Audience {
-        // Where no client can come nobody is waited for.
+        // A session without a stream never gets a client, so it does not wait for one.
         self.stream
             .as_ref()
             .map_or(Audience::Plays, Stream::audience)
@@ -194,7 +193,7 @@ impl Session {
         Ok(())
     }
 
-    /// `xrWaitFrame`: sleeps until the next slot; whether its picture is worth drawing.
+    /// `xrWaitFrame`: sleeps until the next slot. Also returns `shouldRender`.
     pub(crate) fn wait_frame(&self) -> Outcome<(Frame, bool)> {
         self.look();
         let period = self.period();
@@ -254,7 +253,7 @@ impl Session {
         Duration::from_secs_f64(1.0 / self.fps())
     }
 
-    /// Pictures that the player's display shows in a second.
+    /// Refresh rate of the player's display, in Hz.
     #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
     pub(crate) fn refresh(&self) -> f32 {
         self.fps() as f32
@@ -265,22 +264,22 @@ impl Session {
         measured.unwrap_or(Delay::guess(period * USUAL_DELAY))
     }
 
-    /// A moment at which the player's display shows a picture, if that is known well enough to wait for it.
+    /// A refresh time of the player's display, if it is known precisely enough to synchronise with.
     fn phase(&self, period: Duration) -> Option<Instant> {
         let refresh = self.stream.as_ref()?.display()?.refresh?;
-        // A clock that is not known to a quarter of a refresh says nothing of its phase.
+        // An error bound above a quarter of the period makes the phase meaningless.
         let known = refresh.phase.bound <= period / 4;
-        // As many pictures as it shows: at another rate there is no moment for each.
+        // At another frame rate the frames would not match refreshes one to one.
         let apart = refresh.period.abs_diff(period);
         (known && apart < period / 50).then(|| {
-            // What is a little apart is much after many refreshes: the one that is next now is meant.
+            // A small period difference accumulates over many refreshes: use the next refresh from now.
             let theirs = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
             let (at, now) = (refresh.phase.at.0, clock::now().0);
             Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(theirs)))
         })
     }
 
-    /// What the player's display is like for its eyes.
+    /// Field of view and IPD of the player's display.
     pub(crate) fn headset(&self) -> Headset {
         let display = self.stream.as_ref().and_then(Stream::display);
         Headset::of(display.and_then(|display| display.eyes))
@@ -295,12 +294,12 @@ impl Session {
         Ok(result)
     }
 
-    /// Whether `xrEndFrame` may be called now.
+    /// Whether `xrEndFrame` may be called.
     pub(crate) fn may_end_frame(&self) -> Outcome<()> {
         self.running()?.frames.may_end()
     }
 
-    /// `xrEndFrame`, once its layers are known to be right.
+    /// `xrEndFrame`, after its layers were validated.
     pub(crate) fn end_frame(&self) {
         let audience = self.audience();
         let mut state = self.state();
@@ -310,19 +309,20 @@ impl Session {
         self.tell(&mut state);
     }
 
-    /// How large an eye's picture is of a frame that does not say it: as it was. `None` if the frame is empty
-    /// because the application was not to draw it.
+    /// Per-eye resolution for a frame that does not define it: that of the frame before. `None` if the frame
+    /// is empty because `shouldRender` was false.
     pub(crate) fn eye(&self, empty: bool) -> Option<Size> {
         let state = self.state();
         (state.worth_drawing || !empty).then_some(state.eye)
     }
 
-    /// The eyes' pictures are this large now.
+    /// Sets the per-eye resolution.
     pub(crate) fn draws(&self, eye: Size) {
         self.state().eye = eye;
     }
 
-    /// Where a picture that was drawn for `display` with these eyes goes, if it is wanted, and what is known of it.
+    /// The sink for a picture rendered for `display` with these eyes, and the picture's metadata. `None` if
+    /// no picture is needed.
     pub(crate) fn wanted(&self, display: Instant, eyes: &[Eye]) -> Option<(Wanted, Drawn)> {
         let wanted = self.stream.as_ref()?.wanted()?;
         let mut state = self.state();
@@ -341,12 +341,12 @@ impl Session {
         Some((wanted, drawn))
     }
 
-    /// The views that it was begun with.
+    /// The view configuration that the session was begun with.
     pub(crate) fn views(&self) -> xr::ViewConfigurationType {
         self.state().views
     }
 
-    /// Where the head is expected to be at `at`.
+    /// The head's predicted state at `at`.
     pub(crate) fn head(&self, at: Instant) -> Head {
         let posed = self.stream.as_ref().and_then(Stream::pose);
         let mut state = self.state();
@@ -358,7 +358,7 @@ impl Session {
         state.head.expected(clock::now(), at)
     }
 
-    /// The same, for the views that the picture of `at` is drawn with.
+    /// As [`Session::head`], for the views of the frame displayed at `at`.
     pub(crate) fn head_of_frame(&self, at: Instant) -> Head {
         let head = self.head(at);
         let mut state = self.state();
@@ -377,7 +377,7 @@ impl Session {
         head
     }
 
-    /// The head that the picture of `at` was drawn for.
+    /// The head state that the frame displayed at `at` was rendered with.
     pub(crate) fn head_shown(&self, at: Instant) -> Head {
         let located = self
             .state()
@@ -400,7 +400,7 @@ impl Session {
         }
     }
 
-    /// Whether it has sets of actions, and this one among them.
+    /// Checks that this action set is attached.
     pub(crate) fn has_set(&self, set: SetId) -> Outcome<()> {
         match &self.state().attached {
             Some(sets) if sets.contains(&set) => Ok(()),
@@ -408,7 +408,7 @@ impl Session {
         }
     }
 
-    /// `xrSyncActions`, of a session that has these sets and its player's input.
+    /// `xrSyncActions`. The action sets were checked to be attached, and the session to be focused.
     pub(crate) fn sync(&self, active: &[ActiveSet]) {
         let attached = self.state().attached.clone().unwrap_or_default();
         let now = clock::now();
@@ -427,7 +427,7 @@ impl Session {
         }
     }
 
-    /// What is known of the player's hands, as of now.
+    /// The controllers, updated with the player's newest state.
     fn hear_hands(&self) -> MutexGuard<'_, Hands> {
         let newest = self.stream.as_ref().and_then(Stream::controllers);
         let mut hands = lock(&self.hands);
@@ -435,14 +435,14 @@ impl Session {
         hands
     }
 
-    /// A hand of the player's is to feel this now.
+    /// Sends haptic feedback to a controller of the player.
     pub(crate) fn haptic(&self, haptic: Haptic) {
         if let Some(stream) = &self.stream {
             stream.haptic(haptic);
         }
     }
 
-    /// Whether it has sets of actions at all.
+    /// Checks that action sets are attached.
     pub(crate) fn has_sets(&self) -> Outcome<()> {
         match self.state().attached {
             Some(_) => Ok(()),
@@ -450,13 +450,13 @@ impl Session {
         }
     }
 
-    /// Whether its player's input is for it.
+    /// Whether the session has input focus.
     pub(crate) fn is_focused(&self) -> bool {
         self.look();
         self.state().life.is_focused()
     }
 
-    /// Says what does not work.
+    /// Reports a problem to the debug messengers and to the launcher.
     pub(crate) fn say(&self, why: &str) {
         debug::warn(why);
         if let Some(stream) = &self.stream {
@@ -505,11 +505,11 @@ impl Object for Session {
     }
 }
 
-/// A player of a session, with the head where it is at some time.
+/// The player's poses at a time.
 pub(crate) struct Player<'a> {
     pub(crate) session: &'a Session,
     pub(crate) head: Head,
-    /// That time.
+    /// The time.
     pub(crate) at: Instant,
 }
 
@@ -526,7 +526,7 @@ impl Whereabouts for Player<'_> {
     }
 }
 
-/// What an `XrSpace` stands for.
+/// State of an `XrSpace`.
 pub(crate) struct Space {
     pub(crate) session: Arc<Session>,
     pub(crate) space: spaces::Space,

@@ -1,8 +1,8 @@
-//! The host in the application's process: who watches, where the player's head is, and where pictures go.
+//! The host in the application's process: clients, the player's poses, and submission of pictures.
 //!
-//! A thread of ours starts it: it is told what to do by `openuvr xr`, through the socket that `openuvr run`
-//! has as well, or by the file of a person who uses this runtime for everything. Until it runs, nobody watches.
-//! If it fails, nobody ever will, and the application goes on.
+//! A background thread starts the host. It gets the configuration from `openuvr xr` through the same socket
+//! that `openuvr run` uses, or from a file, for users that use this runtime for all applications. Until the
+//! host runs, there is no client. If it fails, the application continues without clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -31,13 +31,14 @@ use crate::logic::delay::{Delay, DelayEstimate};
 use crate::logic::life::Audience;
 use crate::settings::{self, Source};
 
-/// How long the end of a session may wait for our threads (guess: they end within some tenths of a second).
+/// Limit for joining the stream's thread at the end of a session (guess: it ends within some tenths of a
+/// second).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Streams of this process, for its end.
+/// The live streams of this process, which `atexit` ends.
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-/// Where a picture is handed over.
+/// Sink for finished pictures.
 pub(crate) type Wanted = Arc<Submitter>;
 
 /// A session's host.
@@ -48,17 +49,17 @@ pub(crate) struct Stream {
 struct Shared {
     guest: Mutex<Option<Arc<Guest>>>,
     launcher: Mutex<Option<Arc<Launcher>>>,
-    /// The clients, as they were told of last.
+    /// The connected clients.
     clients: Mutex<Vec<(SubscriberId, Role)>>,
     delay: Mutex<DelayEstimate>,
     stop: AtomicBool,
     waker: Waker,
-    /// Nothing comes; it closes when the thread has ended.
+    /// Carries no messages; disconnects when the thread ends.
     over: Mutex<Option<Receiver<()>>>,
 }
 
 impl Stream {
-    /// Starts one for pictures of `size` at first, if there is to be one.
+    /// Starts the stream, with pictures of `size` at first. `None` if no host is configured.
     pub(crate) fn start(size: Size) -> Option<Stream> {
         let source = settings::source()?;
         let (alive, over) = sync_channel(0);
@@ -72,7 +73,7 @@ impl Stream {
             over: Mutex::new(Some(over)),
         });
         let ours = shared.clone();
-        // All its signals are the application's.
+        // Signals are the application's: the thread blocks all of them.
         let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-xr", move || {
             let _alive = alive;
             if let Err(why) = ours.run(&source, size) {
@@ -85,7 +86,7 @@ impl Stream {
         Some(Stream { shared })
     }
 
-    /// Who looks.
+    /// The current audience.
     pub(crate) fn audience(&self) -> Audience {
         let clients = lock(&self.shared.clients);
         match () {
@@ -100,52 +101,52 @@ impl Stream {
         self.shared.guest()?.pose()
     }
 
-    /// What the player holds, as it said last.
+    /// The player's newest controller state.
     pub(crate) fn controllers(&self) -> Option<Controlled> {
         self.shared.guest()?.controllers()
     }
 
-    /// A hand of the player's is to feel this now.
+    /// Sends haptic feedback to a controller of the player.
     pub(crate) fn haptic(&self, haptic: Haptic) {
         if let Some(guest) = self.shared.guest() {
             guest.haptic(haptic);
         }
     }
 
-    /// The application takes poses at these moments: the player's client is to sample for them.
+    /// Sets the times at which the player's client should sample poses.
     pub(crate) fn poses_wanted(&self, wanted: Refresh<Instant>) {
         if let Some(guest) = self.shared.guest() {
             guest.poses_wanted(wanted);
         }
     }
 
-    /// What the player's display is like, if its client has said so.
+    /// Parameters of the player's display, if its client has reported them.
     pub(crate) fn display(&self) -> Option<PlayersDisplay> {
         self.shared.guest()?.display()
     }
 
-    /// Frames a second that the clients can show.
+    /// Frame rate that the clients can show.
     pub(crate) fn fps(&self) -> Option<f64> {
         self.shared.guest()?.frames().fps()
     }
 
-    /// From the beginning of a frame to its display, as it was measured.
+    /// Measured latency from the start of a frame to its display.
     pub(crate) fn delay(&self) -> Option<Delay> {
         lock(&self.shared.delay).expected()
     }
 
-    /// Where a picture that is finished now goes, if it is wanted.
+    /// The sink for a picture finished now. `None` if no picture is needed.
     pub(crate) fn wanted(&self) -> Option<Wanted> {
         let frames = self.shared.guest()?.frames().clone();
         frames.wants(clock::now()).then_some(frames)
     }
 
-    /// Says what does not work.
+    /// Reports a problem to the launcher.
     pub(crate) fn say(&self, why: &str) {
         self.shared.say(&Line::Trouble(why.to_owned()));
     }
 
-    /// Says goodbye to the clients.
+    /// Ends the host and notifies the clients.
     pub(crate) fn end(&self) {
         self.shared.end();
     }
@@ -173,7 +174,7 @@ impl Shared {
             size,
             place: guest.place().to_owned(),
         });
-        // One that the person chose need not be told.
+        // A PIN from the configuration is known to the user.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
             self.say(&Line::Invitation {
                 pin: pin.to_string(),
@@ -185,7 +186,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What to do; `None` if it is over before that is told.
+    /// The configuration; `None` if the session ends first.
     fn order(&self, source: &Source) -> Result<Option<Order>, String> {
         let Source::Launcher = source else {
             let Source::File(file) = source else {
@@ -205,7 +206,7 @@ impl Shared {
         }
     }
 
-    /// Waits until something has happened.
+    /// Waits for a message of the launcher or the end of the session.
     fn waits(&self) -> Woken {
         let launcher = lock(&self.launcher).clone();
         let woken = match launcher {
@@ -221,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// What the host says.
+    /// Handles a notice of the host.
     fn hear(&self, notice: Notice) {
         let mut clients = lock(&self.clients);
         match &notice {
@@ -253,17 +254,17 @@ impl Shared {
         self.say(&Line::from(notice));
     }
 
-    /// Tells who started the application, if that listens.
+    /// Sends a line to the launcher, if there is one.
     fn say(&self, line: &Line) {
         if let Some(launcher) = &*lock(&self.launcher) {
             launcher.say(line);
         }
     }
 
-    /// The host ends; nobody watches any more.
+    /// Ends the host and forgets its clients.
     fn let_go(&self) {
         let guest = lock(&self.guest).take();
-        // A frame that is being handed over holds it for a moment longer.
+        // A frame submission in progress holds another reference for a moment.
         drop(guest);
         lock(&self.clients).clear();
     }
@@ -272,13 +273,13 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         if let Some(over) = lock(&self.over).take() {
-            // Nothing is ever sent: it returns when the thread has ended.
+            // Returns when the thread has ended: nothing is ever sent.
             let _ = over.recv_timeout(TIMEOUT);
         }
     }
 }
 
-/// How long after the beginning of a frame the client had shown it, as far as the client can tell.
+/// Latency from the start of a frame until the client displayed it, as far as the client can measure it.
 fn seen_after(record: &FrameRecord) -> Option<Duration> {
     let begun = record.host.at(Stage::RenderBegun)?;
     let stages = [Stage::Presented, Stage::Submitted];
@@ -288,14 +289,14 @@ fn seen_after(record: &FrameRecord) -> Option<Duration> {
     Some(last?.at.since(begun)).filter(|_| record.outcome.is_whole())
 }
 
-/// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye, also of an
-/// application that leaves its session as it is.
+/// Registers the stream to be ended at process exit (`exit` or return from `main`), so that clients are
+/// notified even if the application does not destroy its session.
 fn remember(shared: &Arc<Shared>) {
     let mut live = lock(&LIVE);
     live.retain(|stream| stream.strong_count() > 0);
     if live.capacity() == 0 {
-        // SAFETY: the function stays (the library is never unloaded), and may be called at any time.
-        // Without room for it, clients hear nothing at the end.
+        // SAFETY: the library is never unloaded, and the function may be called at any time. If registration
+        // fails, clients are not notified at exit.
         let _ = unsafe { libc::atexit(at_exit) };
     }
     live.push(Arc::downgrade(shared));

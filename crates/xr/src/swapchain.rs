@@ -1,4 +1,4 @@
-//! A swapchain of the application's: its images and whose turn it is.
+//! A swapchain: its images and their acquire/release state.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::handles::Object;
 use crate::logic::images::Images;
 use crate::session::Session;
 
-/// What an `XrSwapchain` stands for.
+/// State of an `XrSwapchain`.
 pub(crate) struct Swapchain {
     pub(crate) session: Arc<Session>,
     pub(crate) images: Mutex<Images>,
@@ -18,7 +18,7 @@ pub(crate) struct Swapchain {
 }
 
 impl Swapchain {
-    /// One of its images is about to be the application's.
+    /// The application is about to acquire an image.
     ///
     /// # Errors
     /// The device is lost.

@@ -1,4 +1,4 @@
-//! Actions (OpenXR 1.0, section 11): sets of them, bindings, and what they say.
+//! Actions (OpenXR 1.0, section 11): action sets, bindings and action states.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::logic::input::{ActiveSet, State, Value};
 use crate::logic::profiles::USERS;
 use crate::session::Session;
 
-/// Elements of one list that the application gives at most (guess: far more than profiles have places).
+/// Maximum length of an array parameter (guess: far more than profiles have components).
 const MOST: u32 = 4096;
 
 pub(crate) unsafe extern "system" fn create_set(
@@ -206,7 +206,7 @@ pub(crate) unsafe extern "system" fn sync(
                 DONE
             }
             false => {
-                // Its player's input is for somebody else.
+                // Without input focus, no action set is active.
                 session.sync(&[]);
                 Ok(xr::Result::SESSION_NOT_FOCUSED)
             }
@@ -214,7 +214,7 @@ pub(crate) unsafe extern "system" fn sync(
     })
 }
 
-/// The action, if one of this kind may be asked after, or told something, at this place.
+/// Checks that an action has this type and subaction path, and that its set is attached.
 fn check(
     session: &Session,
     action: xr::Action,
@@ -229,10 +229,11 @@ fn check(
     Ok(action.id)
 }
 
-/// Asks after the state of an action of this kind: where to answer, and what; `None`: it is inactive.
+/// Reads the state of an action of this type. Returns the output structure and the state; `None`: the action
+/// is inactive.
 ///
 /// # Safety
-/// All are the application's.
+/// All pointers are the application's.
 unsafe fn state<'a, T: Structure>(
     session: xr::Session,
     info: *const xr::ActionStateGetInfo,
@@ -247,7 +248,7 @@ unsafe fn state<'a, T: Structure>(
     Ok((state, found))
 }
 
-/// Whether an action is active, whether it has changed, and when.
+/// `isActive`, `changedSinceLastSync` and `lastChangeTime`.
 fn history(state: Option<State>) -> (xr::Bool32, xr::Bool32, xr::Time) {
     let changed = state.map_or(NEVER, |state| state.changed.0);
     (
@@ -337,10 +338,10 @@ pub(crate) unsafe extern "system" fn pose(
     })
 }
 
-/// An action that vibrates is told to do this, in each of the hands that it stands for.
+/// Sends haptic feedback to each hand that an action is bound to.
 ///
 /// # Safety
-/// All are the application's.
+/// All pointers are the application's.
 unsafe fn vibrate(
     session: xr::Session,
     info: *const xr::HapticActionInfo,
@@ -354,7 +355,7 @@ unsafe fn vibrate(
     if !session.is_focused() {
         return Ok(xr::Result::SESSION_NOT_FOCUSED);
     }
-    // Where nothing is there that could vibrate the specification's answer is that it was done.
+    // The specification requires success if no device with haptics is present.
     let hands = lock(&session.input).vibrating(action, info.subaction_path);
     for hand in hands.iter().filter_map(|user| hands::hand(user)) {
         session.haptic(what(hand));
@@ -362,9 +363,9 @@ unsafe fn vibrate(
     DONE
 }
 
-/// A vibration, as a client is told it.
+/// Converts a vibration to the wire representation.
 fn haptic(vibration: &xr::HapticVibration, hand: Hand) -> Haptic {
-    // The shortest is negative: what is told is zero.
+    // `XR_MIN_HAPTIC_DURATION` is negative, and becomes zero.
     let nanos = u64::try_from(vibration.duration.as_nanos()).unwrap_or(0);
     #[allow(
         clippy::cast_possible_truncation,

@@ -1,6 +1,5 @@
-//! `XR_EXT_conformance_automation`: the application itself says what its player holds and does. It is there for
-//! Khronos' conformance suite alone, and only where the environment asks for it (`extensions.rs`): a game must not
-//! find devices that nobody has.
+//! `XR_EXT_conformance_automation`: simulated input devices. Only for the Khronos conformance suite, and only
+//! if an environment variable enables it (`extensions.rs`): a game must not find devices that do not exist.
 
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -13,14 +12,14 @@ use crate::logic::pose::Pose;
 use crate::logic::profiles::USERS;
 use crate::session::{Player, Session, Space};
 
-/// What of a device has a place in the world.
+/// The pose components.
 const POSES: [&str; 3] = [
     "/input/grip/pose",
     "/input/aim/pose",
     "/input/grip_surface/pose",
 ];
 
-/// Tells the session's input something of a place, which is split into the person's and what is behind it.
+/// Changes the input state of a source path, split into top level user path and component.
 fn tell(
     session: xr::Session,
     user: xr::Path,
@@ -55,7 +54,7 @@ pub(crate) unsafe extern "system" fn set_active(
         let mut input = lock(&session.input);
         input.holds(user, profile, is_active.into());
         if is_active.into() {
-            // The suite expects a device that it has switched on to be somewhere, and each hand at its own place.
+            // The suite expects an active device to have a pose, different for each hand.
             let aside = match user {
                 "/user/hand/left" => -0.2,
                 _ => 0.2,

@@ -1,4 +1,4 @@
-//! `XR_EXT_debug_utils`: messengers, names and labels of the application's. What they are told: `crate::debug`.
+//! `XR_EXT_debug_utils`: messengers, object names and labels. `crate::debug` delivers the messages.
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::handles;
 use crate::instance::{Instance, Messenger};
 use crate::session::Session;
 
-/// Handles that one message is about at most (guess).
+/// Maximum number of objects of a message (guess).
 const MOST: u32 = 256;
 
 pub(crate) unsafe extern "system" fn create_messenger(
@@ -65,14 +65,14 @@ pub(crate) unsafe extern "system" fn set_name(
 }
 
 /// # Safety
-/// It is null or a text of the application's.
+/// `pointer` is null or a zero-terminated string of the application.
 unsafe fn text(given: *const c_char) -> Outcome<CString> {
     // SAFETY: the caller's duty.
     let text = unsafe { border::string(given)? };
     CString::new(text).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
 }
 
-/// The same where there need not be one.
+/// As [`text`], for an optional string.
 ///
 /// # Safety
 /// As [`text`].
@@ -123,10 +123,10 @@ pub(crate) unsafe extern "system" fn submit(
     })
 }
 
-/// The session's number, and a label for it.
+/// The session's handle as a number, and its label.
 ///
 /// # Safety
-/// It is the application's.
+/// `info` is null or the application's.
 unsafe fn label(
     session: xr::Session,
     info: *const xr::DebugUtilsLabelEXT,

@@ -8,13 +8,14 @@ use crate::handles;
 use crate::instance::Instance;
 use crate::logic::events::Event;
 
-/// Puts an event into the application's buffer.
+/// Writes an event to the application's buffer.
 ///
 /// # Safety
-/// `T` is an event, and no larger than the buffer.
+/// `T` is an event structure, and not larger than the buffer.
 unsafe fn put<T>(buffer: *mut xr::EventDataBuffer, event: T) {
     const { assert!(size_of::<T>() <= size_of::<xr::EventDataBuffer>()) };
-    // SAFETY: it fits, and is of no stricter alignment: all begin with the same two fields.
+    // SAFETY: it fits, and its alignment is not stricter: all event structures start with the same two
+    // fields.
     unsafe { buffer.cast::<T>().write(event) };
 }
 
@@ -32,7 +33,7 @@ pub(crate) unsafe extern "system" fn poll(
         }
         let next = std::ptr::null();
         let event = lock(&instance.events).pop();
-        // SAFETY: each is an event of OpenXR.
+        // SAFETY: each is an event structure of OpenXR.
         unsafe {
             match event {
                 None => return Ok(xr::Result::EVENT_UNAVAILABLE),

@@ -68,7 +68,7 @@ pub(crate) unsafe extern "system" fn end(
             border::array(info.layers, info.layer_count, MOST_LAYERS)
         };
         let given = match session.is_headless() {
-            // Nothing shows them, and they have no images: they are not looked at.
+            // A headless session has no images; its layers are ignored.
             true => &[],
             false => given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?,
         };
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "system" fn end(
         if let Some(size) = size {
             session.draws(size);
         }
-        // Without a layer nothing is to be seen: black, unless it was not to be drawn at all.
+        // A frame without layers is black, unless `shouldRender` was false.
         let size = size.or_else(|| session.eye(given.is_empty()));
         if let Some(graphics) = &session.graphics
             && let Some(size) = size
@@ -99,8 +99,8 @@ pub(crate) unsafe extern "system" fn end(
     })
 }
 
-/// What a frame's eyes see, from where its first projection layer was drawn, else from where they are; and how large
-/// its pictures are, if it has such a layer.
+/// The layers of each eye, seen from the view of the first projection layer or, without one, from the located
+/// view. Also returns the per-eye resolution, if there is a projection layer.
 fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec<Seen<Image>>) {
     let mut size: Option<Size> = None;
     let seen = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
@@ -124,7 +124,7 @@ fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec
     (size, eyes)
 }
 
-/// The eyes that a frame is drawn for.
+/// The views that a frame was rendered for.
 fn seen_from(eyes: &[Seen<Image>]) -> Vec<Eye> {
     eyes.iter().map(|seen| seen.eye).collect()
 }
@@ -147,8 +147,8 @@ pub(crate) unsafe extern "system" fn locate_views(
         let at = time(info.display_time)?;
         let head = match capacity {
             0 => session.head(at),
-            // These are what the picture will be drawn with, also where the application asks for views other
-            // than those that it has begun its session with.
+            // The picture will be rendered with these views, even if the application locates views of another
+            // view configuration than that of its session.
             _ => session.head_of_frame(at),
         };
         let player = Player {

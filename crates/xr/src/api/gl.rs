@@ -1,4 +1,4 @@
-//! `XR_KHR_opengl_enable`: which versions of OpenGL an application may draw with.
+//! `XR_KHR_opengl_enable`: the supported versions of OpenGL.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use openxr_sys as xr;
 use super::system;
 use crate::border::{DONE, call, output};
 
-/// Textures whose size stays, also with several samples, are in the first; more than the last is not there.
+/// The first has immutable multisample textures; the last is the newest version of OpenGL.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(4, 3, 0), xr::Version::new(4, 6, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(

@@ -12,7 +12,7 @@ use crate::extensions::{Enabled, all, name};
 use crate::handles;
 use crate::instance::Instance;
 
-/// Instances at once (guess: the loader makes one).
+/// Maximum number of instances (guess: the loader creates one).
 const MOST: u32 = 16;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -25,7 +25,7 @@ pub(crate) unsafe extern "system" fn enumerate_extensions(
 ) -> xr::Result {
     call(c"xrEnumerateInstanceExtensionProperties", || {
         if !layer.is_null() {
-            // Those of layers are the loader's to tell.
+            // The loader reports the extensions of API layers.
             return Err(xr::Result::ERROR_API_LAYER_NOT_PRESENT);
         }
         let put = |(_, its, version): &(_, &[u8], u32), place| {
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "system" fn create(
     })
 }
 
-/// An instance as it is asked for.
+/// Creates an instance.
 ///
 /// # Safety
 /// `info` is the application's.
@@ -102,7 +102,7 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
     Ok(Instance::new(extensions))
 }
 
-/// The messenger that is to hear of this call, if there is one.
+/// The messenger in the create info's chain, which gets the messages of this call.
 ///
 /// # Safety
 /// `info` is the application's.
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "system" fn properties(
     })
 }
 
-/// This runtime's.
+/// Version of this runtime.
 fn version() -> xr::Version {
     let part = |text: &str| text.parse::<u16>().unwrap_or_default();
     xr::Version::new(
@@ -164,7 +164,7 @@ pub(crate) unsafe extern "system" fn result_to_string(
         };
         let mut place = [0; xr::MAX_RESULT_STRING_SIZE];
         field(&mut place, &text);
-        // SAFETY: the application's, of this size.
+        // SAFETY: the application's, and of this size.
         unsafe { answer(buffer.cast(), place)? };
         DONE
     })
@@ -184,7 +184,7 @@ pub(crate) unsafe extern "system" fn structure_type_to_string(
         };
         let mut place = [0; xr::MAX_STRUCTURE_NAME_SIZE];
         field(&mut place, &text);
-        // SAFETY: the application's, of this size.
+        // SAFETY: the application's, and of this size.
         unsafe { answer(buffer.cast(), place)? };
         DONE
     })

@@ -1,4 +1,4 @@
-//! The layers of a frame, as the application hands them over (OpenXR 1.0, section 10.6).
+//! Reads and validates the layers of a frame (OpenXR 1.0, section 10.6).
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::swapchain::Swapchain;
 
 const WRONG: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
 
-/// What was read, for each eye from behind to the front.
+/// The layers read so far, for each eye from back to front.
 pub(super) struct Layers<'a> {
     session: &'a Arc<Session>,
     head: Head,
-    /// When the frame is to be seen.
+    /// The frame's display time.
     at: Instant,
     pub(super) eyes: Vec<Vec<Surface<Image>>>,
 }
@@ -43,13 +43,13 @@ impl Layers<'_> {
         }
     }
 
-    /// Adds one in front of the others.
+    /// Adds a layer in front of the others.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
+    /// The error code that the specification defines for the invalid parameter.
     ///
     /// # Safety
-    /// It is the application's.
+    /// `layer` is null or the application's.
     pub(super) unsafe fn read(
         &mut self,
         layer: *const xr::CompositionLayerBaseHeader,
@@ -57,7 +57,7 @@ impl Layers<'_> {
         if layer.is_null() {
             return Err(xr::Result::ERROR_LAYER_INVALID);
         }
-        // SAFETY: the application's; every layer begins with its kind, and it is read as that.
+        // SAFETY: the application's; every layer starts with its structure type.
         unsafe {
             match layer.cast::<xr::StructureType>().read() {
                 xr::CompositionLayerProjection::TYPE => self.projection(input(layer.cast())?),
@@ -68,14 +68,14 @@ impl Layers<'_> {
     }
 
     /// # Safety
-    /// Its views are the application's.
+    /// The layer's views are the application's.
     unsafe fn projection(&mut self, layer: &xr::CompositionLayerProjection) -> Outcome<()> {
         // SAFETY: the application's.
         let views = unsafe { array(layer.views, layer.view_count, 2)? };
         if views.len() != self.eyes.len() {
             return Err(because(
                 WRONG,
-                c"a projection layer has not one view for each of the session's",
+                c"a projection layer must have one view for each view of the session",
             ));
         }
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
@@ -85,7 +85,7 @@ impl Layers<'_> {
             if !is_sensible(view.fov) {
                 return Err(because(
                     WRONG,
-                    c"a projection layer's field of view is none",
+                    c"a projection layer's field of view is invalid",
                 ));
             }
             let eye = Eye {
@@ -112,10 +112,10 @@ impl Layers<'_> {
         instance.extensions.has(Extension::CompositionLayerDepth)
     }
 
-    /// Checks what the application says of a view's depths, if it does. Nothing of ours draws with them yet.
+    /// Validates the depth information of a view, if there is any. The composition does not use it yet.
     ///
     /// # Safety
-    /// What the view is chained to is the application's.
+    /// The view's `next` chain is the application's.
     unsafe fn depth(&self, view: &xr::CompositionLayerProjectionView) -> Outcome<()> {
         // SAFETY: the application's.
         let info = unsafe {
@@ -125,7 +125,7 @@ impl Layers<'_> {
             }
         };
         self.image(&info.sub_image, Aspect::Depth)?;
-        // Both may be infinite, and in either order; none is a number that is none.
+        // Both may be infinite, and in either order, but not NaN.
         let range = 0.0..=1.0;
         let sensible = range.contains(&info.min_depth)
             && range.contains(&info.max_depth)
@@ -137,7 +137,7 @@ impl Layers<'_> {
             true => Ok(()),
             false => Err(because(
                 WRONG,
-                c"a layer's depths or near and far planes are none",
+                c"a layer's depth range or near and far planes are invalid",
             )),
         }
     }
@@ -147,12 +147,12 @@ impl Layers<'_> {
             xr::EyeVisibility::BOTH => 0..2,
             xr::EyeVisibility::LEFT => 0..1,
             xr::EyeVisibility::RIGHT => 1..2,
-            _ => return Err(because(WRONG, c"a quad layer's eyes are none")),
+            _ => return Err(because(WRONG, c"a quad layer's eye visibility is invalid")),
         };
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         let size = [layer.size.width, layer.size.height];
         if !size.iter().all(|side| side.is_finite()) {
-            return Err(because(WRONG, c"a quad layer's size is no number"));
+            return Err(because(WRONG, c"a quad layer's size is not finite"));
         }
         let pose = base.of(Pose::read(&layer.pose)?);
         let (image, part) = self.image(&layer.sub_image, Aspect::Colour)?;
@@ -169,7 +169,7 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// How the space of a layer lies in the player's.
+    /// Pose of a layer's space in the player's space.
     fn base(&self, space: xr::Space) -> Outcome<Pose> {
         let space = handles::get::<Space>(space)?;
         let base = space.space.in_local(&Player {
@@ -177,7 +177,8 @@ impl Layers<'_> {
             head: self.head,
             at: self.at,
         });
-        // One that is nowhere (a hand that is not there) is as good as the origin: it is shown, not lost.
+        // A space without a pose (an inactive controller) is treated as the origin, so that its layers stay
+        // visible.
         Ok(base.map_or(Pose::SAME, |base| base.pose))
     }
 
@@ -186,16 +187,16 @@ impl Layers<'_> {
         let pictures = &swapchain.pictures;
         let fits = pictures.is_colour() == (aspect == Aspect::Colour);
         if !Arc::ptr_eq(&swapchain.session, self.session) {
-            return Err(because(WRONG, c"a layer's swapchain is another session's"));
+            return Err(because(WRONG, c"a layer's swapchain belongs to another session"));
         }
         if !fits {
             return Err(because(
                 WRONG,
-                c"a layer's swapchain has colours for depths, or depths for colours",
+                c"a layer's swapchain has a depth format in place of colour, or the reverse",
             ));
         }
         if of.image_array_index >= pictures.layers() {
-            return Err(because(WRONG, c"a layer's image has no such array element"));
+            return Err(because(WRONG, c"a layer's image array index is out of range"));
         }
         let part = part(of.image_rect, pictures.size())?;
         let index = lock(&swapchain.images).shown()?;
@@ -208,14 +209,14 @@ impl Layers<'_> {
     }
 }
 
-/// What an image is to hold.
+/// Required content of an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aspect {
     Colour,
     Depth,
 }
 
-/// A part of an image of this size.
+/// Validates a rectangle of an image of this size.
 fn part(rect: xr::Rect2Di, of: Size) -> Outcome<Part> {
     let number = |value: i32| u32::try_from(value).ok();
     let inside = || {
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_lies_inside_its_image() {
+    fn a_rect_must_be_inside_its_image() {
         let rect = |x, y, width, height| {
             let rect = xr::Rect2Di {
                 offset: xr::Offset2Di { x, y },

@@ -1,5 +1,4 @@
-//! `XR_KHR_visibility_mask`: which parts of a view nobody sees. A client shows whole pictures, so there are none,
-//! and the specification's answer to that is a mesh without corners.
+//! `XR_KHR_visibility_mask`: the hidden parts of a view. A client shows whole pictures, so the mesh is empty.
 
 use openxr_sys as xr;
 

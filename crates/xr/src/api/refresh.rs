@@ -1,5 +1,5 @@
-//! `XR_FB_display_refresh_rate`: how often the player's display shows a new picture. It is the display that decides:
-//! an application may ask for the rate that there is, or for none in particular.
+//! `XR_FB_display_refresh_rate`: the refresh rate of the player's display. The application cannot change it:
+//! it may request only the current rate, or none in particular.
 
 use openxr_sys as xr;
 
@@ -7,7 +7,7 @@ use crate::border::{self, DONE, Outcome, answer, call};
 use crate::handles;
 use crate::session::Session;
 
-/// Rates that differ by less, in pictures a second, are one.
+/// Rates that differ by less (in Hz) are equal.
 const SAME: f32 = 0.01;
 
 fn rate(session: xr::Session) -> Outcome<f32> {
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> 
 pub(crate) unsafe extern "system" fn request(session: xr::Session, wanted: f32) -> xr::Result {
     call(c"xrRequestDisplayRefreshRateFB", || {
         let rate = rate(session)?;
-        // Zero: none in particular.
+        // Zero: no preference.
         match wanted == 0.0 || (wanted - rate).abs() < SAME {
             true => DONE,
             false => Err(xr::Result::ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB),

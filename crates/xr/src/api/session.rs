@@ -34,7 +34,7 @@ pub(crate) unsafe extern "system" fn create(
         }
         let mut newest = lock(&instance.session);
         if newest.upgrade().is_some_and(|session| !session.is_gone()) {
-            let words = c"one headset shows one session: destroy the other";
+            let words = c"the instance has a session already; destroy it first";
             return Err(because(xr::Result::ERROR_LIMIT_REACHED, words));
         }
         // SAFETY: the application's.
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "system" fn create(
     })
 }
 
-/// What it draws with; `None` if it says that it draws nothing.
+/// Creates the graphics; `None` for a headless session.
 ///
 /// # Safety
 /// `info` is the application's.
@@ -73,7 +73,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
         && has(&[Extension::VulkanEnable, Extension::VulkanEnable2])
     {
         let choice = lock(&instance.vulkan);
-        // SAFETY: the application's, whose device lives as long as the session.
+        // SAFETY: the application's; the device outlives the session.
         unsafe {
             let binding = input(binding)?;
             if !choice.asked {
@@ -83,7 +83,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
             return Ok(Some(Graphics::Vulkan(Box::new(graphics))));
         }
     }
-    // SAFETY: the application's, whose context lives as long as the session.
+    // SAFETY: the application's; the context outlives the session.
     let context = unsafe {
         match (glx, egl) {
             (Some(binding), _) if has(&[Extension::OpenGlEnable]) => {
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "system" fn begin(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let views = info.primary_view_configuration_type;
-        // A session without pictures need not say which it has.
+        // A headless session may omit the view configuration.
         let views = match session.is_headless() && views.into_raw() == 0 {
             true => xr::ViewConfigurationType::PRIMARY_STEREO,
             false => views,

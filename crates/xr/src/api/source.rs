@@ -1,4 +1,4 @@
-//! What an action is bound to, and what people call that (OpenXR 1.0, section 11.7).
+//! Bound sources of an action, and their localized names (OpenXR 1.0, section 11.7).
 
 use std::ffi::c_char;
 
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "system" fn name(
     })
 }
 
-/// A person's place, and what is behind it.
+/// Splits a path into top level user path and component.
 fn apart(path: &str) -> (&str, &str) {
     let at = ["/input", "/output"]
         .iter()
@@ -81,7 +81,7 @@ fn apart(path: &str) -> (&str, &str) {
     path.split_at(at.unwrap_or(path.len()))
 }
 
-/// A path as a name: `/hand/left` is "Hand Left".
+/// A path as a display name: `/hand/left` is "Hand Left".
 fn people_say(path: &str) -> String {
     let words = path.split(['/', '_']).filter(|word| !word.is_empty());
     let capital = |word: &str| {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_has_a_name_for_people() {
+    fn a_source_has_a_localized_name() {
         let (user, place) = apart("/user/hand/left/input/trigger/value");
         assert_eq!((user, place), ("/user/hand/left", "/input/trigger/value"));
         assert_eq!(people_say("/hand/left"), "Hand Left");

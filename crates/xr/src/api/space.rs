@@ -15,7 +15,7 @@ use crate::logic::pose::{Pose, vector};
 use crate::logic::spaces::{self, Location, Origin};
 use crate::session::{Player, Session, Space};
 
-/// Spaces that are located with one call at most (guess: a skeleton has some dozens of joints).
+/// Maximum number of spaces that one call locates (guess: a skeleton has some dozens of joints).
 const MOST_AT_ONCE: u32 = 4096;
 
 fn has_floor(session: &Session) -> bool {
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "system" fn bounds(
         };
         // SAFETY: the application's.
         unsafe { answer(bounds, none)? };
-        // No client says how far its player can go.
+        // Clients do not report their play area.
         Ok(xr::Result::SPACE_BOUNDS_UNAVAILABLE)
     })
 }
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "system" fn locate(
         // SAFETY: the application's.
         let velocity = unsafe { chained::<xr::SpaceVelocity>(location.next) };
         if let Some(velocity) = velocity {
-            // SAFETY: the application's, in the chain of what is answered into.
+            // SAFETY: the application's, in the chain of an output structure.
             let to = unsafe { &mut *velocity.cast_mut() };
             (to.velocity_flags, to.linear_velocity, to.angular_velocity) =
                 self::velocity(found.as_ref());
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "system" fn locate_all(
                 pose: found.map_or(Pose::SAME, |found| found.pose).raw(),
             };
             let (velocity_flags, linear_velocity, angular_velocity) = velocity(found.as_ref());
-            // SAFETY: the application's, of so many.
+            // SAFETY: the application's; the counts were checked.
             unsafe {
                 to.locations.add(index).write(location);
                 if let Some(velocities) = &velocities {
@@ -222,7 +222,7 @@ fn flags(found: Option<&Location>) -> xr::SpaceLocationFlags {
     }
 }
 
-/// How it moves: what is known of that, straight on and turning.
+/// Linear and angular velocity, with flags for the valid ones.
 fn velocity(found: Option<&Location>) -> (xr::SpaceVelocityFlags, xr::Vector3f, xr::Vector3f) {
     let (linear, angular) = found.map_or((None, None), |found| (found.linear, found.angular));
     let mut flags = xr::SpaceVelocityFlags::EMPTY;

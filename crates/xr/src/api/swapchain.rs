@@ -38,7 +38,7 @@ pub(crate) unsafe extern "system" fn create(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let graphics = session.graphics.as_ref();
-        // A session without pictures has no format that is right.
+        // A headless session supports no format.
         let graphics = graphics.ok_or_else(|| {
             let words = c"a session without graphics has no swapchains";
             because(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED, words)
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "system" fn images(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         let pictures = &swapchain.pictures;
         let all: Vec<usize> = (0..pictures.count()).collect();
-        // How large a place is depends on what is drawn with: they are counted from the first.
+        // The element size depends on the graphics API: `put` gets the index and the start of the array.
         // SAFETY: the application's.
         unsafe {
             border::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
@@ -118,8 +118,8 @@ pub(crate) unsafe extern "system" fn wait(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { input(info)? };
-        // What reads it was handed to the same queue that the application draws with, before: there is
-        // nothing to wait for, however long the application would.
+        // The runtime's reads were submitted earlier to the queue that the application renders with, so no
+        // wait is necessary, whatever the timeout.
         let mut images = lock(&swapchain.images);
         images.to_wait_for()?;
         images.waited();

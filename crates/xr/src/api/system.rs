@@ -1,5 +1,4 @@
-//! The one system of this runtime: the headset that some client is, and its views (OpenXR 1.0, sections 5
-//! and 8).
+//! The only system: a client as headset, and its views (OpenXR 1.0, sections 5 and 8).
 
 use std::sync::Arc;
 
@@ -12,13 +11,13 @@ use crate::logic::views::MOST_LAYERS;
 use crate::logic::wish::{LARGEST_IMAGE, LARGEST_VIEW};
 use crate::settings;
 
-/// Its number; the only one.
+/// The only system id.
 const SYSTEM: u64 = 1;
 
-/// The only way in which its pictures join the world: instead of it.
+/// The only environment blend mode: opaque.
 pub(crate) const BLEND_MODE: xr::EnvironmentBlendMode = xr::EnvironmentBlendMode::OPAQUE;
 
-/// Samples a pixel that applications are told to use at most; more would be resolved, too.
+/// Maximum sample count that is reported to applications; images with more samples work, too.
 const SAMPLES: u32 = 4;
 
 const VIEW_CONFIGURATIONS: [xr::ViewConfigurationType; 2] = [
@@ -26,7 +25,7 @@ const VIEW_CONFIGURATIONS: [xr::ViewConfigurationType; 2] = [
     xr::ViewConfigurationType::PRIMARY_MONO,
 ];
 
-/// The instance, if the system is ours.
+/// The instance, if the system id is valid.
 pub(super) fn of(instance: xr::Instance, system: xr::SystemId) -> Outcome<Arc<Instance>> {
     let instance = handles::get::<Instance>(instance)?;
     match system.into_raw() {
@@ -35,7 +34,7 @@ pub(super) fn of(instance: xr::Instance, system: xr::SystemId) -> Outcome<Arc<In
     }
 }
 
-/// How many views there are.
+/// Number of views of a view configuration.
 pub(crate) fn count_views(configuration: xr::ViewConfigurationType) -> Outcome<usize> {
     match configuration {
         xr::ViewConfigurationType::PRIMARY_STEREO => Ok(2),
@@ -55,7 +54,7 @@ pub(crate) unsafe extern "system" fn get(
         let info = unsafe { input(info)? };
         match info.form_factor {
             xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
-            // Those that the specification does not know yet are told the same.
+            // Includes values that the specification does not define yet.
             _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
         // SAFETY: the application's.
@@ -115,7 +114,7 @@ pub(crate) unsafe extern "system" fn view_configuration(
         // SAFETY: the application's.
         let to = unsafe { output(properties)? };
         to.view_configuration_type = configuration;
-        // A layer's pictures are shown with the field of view that it says.
+        // Layers are shown with the field of view that they declare.
         to.fov_mutable = xr::TRUE;
         DONE
     })

@@ -1,4 +1,4 @@
-//! `XR_KHR_convert_timespec_time`: a time of OpenXR is one of `CLOCK_MONOTONIC`, in nanoseconds.
+//! `XR_KHR_convert_timespec_time`: an OpenXR time is a `CLOCK_MONOTONIC` time in nanoseconds.
 
 use openxr_sys as xr;
 

@@ -1,4 +1,5 @@
-//! `XR_KHR_vulkan_enable` and `XR_KHR_vulkan_enable2`: which device the application is to draw with.
+//! `XR_KHR_vulkan_enable` and `XR_KHR_vulkan_enable2`: selects the Vulkan device that the application must
+//! use.
 
 use std::ffi::c_char;
 
@@ -11,7 +12,7 @@ use super::system;
 use crate::border::{self, DONE, answer, call, input, output};
 use crate::vulkan::choice;
 
-/// Versions of Vulkan: what is used is in the first, and more than this one was not tried.
+/// The minimum has all that is used; newer versions than the maximum are untested.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(1, 0, 0), xr::Version::new(1, 4, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(
@@ -29,10 +30,10 @@ pub(crate) unsafe extern "system" fn requirements(
     })
 }
 
-/// Extensions that the application has to ask Vulkan for: none.
+/// The Vulkan extensions that the application has to enable: none.
 ///
 /// # Safety
-/// All are the application's.
+/// All pointers are the application's.
 unsafe fn extensions(
     instance: xr::Instance,
     system: xr::SystemId,
@@ -119,7 +120,7 @@ pub(crate) unsafe extern "system" fn create_instance(
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         lock(&instance.vulkan).get_proc = Some(get_proc);
-        // SAFETY: the application's; what it asks for is asked for as it is, and by the same function.
+        // SAFETY: the application's; its parameters are passed on unchanged, to the same function.
         unsafe {
             let create = get_proc(std::ptr::null(), c"vkCreateInstance".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;

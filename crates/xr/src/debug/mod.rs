@@ -1,13 +1,13 @@
-//! What an application's debugger is told (`XR_EXT_debug_utils`): each error with our words for what is wrong, what
-//! the application itself says, and what does not work with the stream.
+//! Messages to the application's debug messengers (`XR_EXT_debug_utils`): failed calls with an explanation,
+//! messages that the application submits, and failures of the stream.
 //!
 //! ```text
-//! handles: get ─► about: the handle that this call is about ─┐
-//! api, logic: because(code, "in words") ─────────────────────┤ kept for the thread
+//! handles: get ─► set_handle: the handle that a call uses ───┐
+//! api, logic: with_message(code, "explanation") ─────────────┤ thread-local
 //!                                                            ▼
-//! border::call, with an error ─► tell ─► each messenger of the instance
+//! ffi::call, with an error ─► report ─► each messenger of the instance
 //! ```
-//! Messengers are the process's, like handles: the functions of OpenXR have nothing else to find them with.
+//! Like handles, messengers are global to the process: the functions of OpenXR get no other context.
 
 mod notes;
 mod words;
@@ -20,10 +20,10 @@ use openxr_sys::{self as xr, pfn};
 
 use notes::Notes;
 
-/// How bad something is.
+/// Severity of a message.
 pub(crate) type Severity = xr::DebugUtilsMessageSeverityFlagsEXT;
 
-/// What something is about.
+/// Type of a message.
 pub(crate) type Kind = xr::DebugUtilsMessageTypeFlagsEXT;
 
 static DEBUG: Mutex<Debug> = Mutex::new(Debug {
@@ -39,14 +39,14 @@ thread_local! {
 struct Debug {
     newest: u64,
     messengers: Vec<Messenger>,
-    /// Names of handles, and what sessions are at.
+    /// Object names and session labels.
     notes: Notes,
 }
 
-/// A function of the application's that is called with messages.
+/// A debug messenger: a callback of the application.
 #[derive(Clone, Copy)]
 pub(crate) struct Messenger {
-    /// Whose messages it gets; as a number.
+    /// Handle of the instance whose messages it gets.
     pub(crate) instance: u64,
     pub(crate) severities: Severity,
     pub(crate) kinds: Kind,
@@ -55,17 +55,17 @@ pub(crate) struct Messenger {
     number: u64,
 }
 
-// SAFETY: the pointer is the application's, handed back to its function as it came; OpenXR lets that function be called
-// from any thread.
+// SAFETY: the pointer is only passed back to the application's callback; OpenXR allows calling that from any
+// thread.
 unsafe impl Send for Messenger {}
 
-/// What the call that a thread is in is about.
+/// Context of the API call that a thread is in.
 #[derive(Clone, Copy)]
 struct About {
-    /// The handle that was looked up last, if there is such a one, and the instance that it hangs on.
+    /// The handle that was looked up last, and its instance.
     handle: Option<(xr::ObjectType, u64)>,
     instance: Option<u64>,
-    /// What is wrong.
+    /// Explanation of the error.
     words: Option<&'static CStr>,
 }
 
@@ -77,7 +77,7 @@ impl About {
     };
 }
 
-/// A handle that a message is about, with the name that the application gave along.
+/// An object of a message, with the name that the application passed.
 pub(crate) struct Object {
     pub(crate) kind: xr::ObjectType,
     pub(crate) handle: u64,
@@ -95,10 +95,10 @@ pub(crate) struct Message<'a> {
 }
 
 impl Messenger {
-    /// Reads one.
+    /// Reads a messenger's create info.
     ///
     /// # Errors
-    /// It has no function, or asks for nothing.
+    /// It has no callback, or no severity or type.
     pub(crate) fn read(
         instance: u64,
         info: &xr::DebugUtilsMessengerCreateInfoEXT,
@@ -123,7 +123,7 @@ fn debug() -> MutexGuard<'static, Debug> {
     DEBUG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One more messenger; its number.
+/// Adds a messenger and returns its number.
 pub(crate) fn add(mut messenger: Messenger) -> u64 {
     let mut debug = debug();
     debug.newest += 1;
@@ -132,24 +132,24 @@ pub(crate) fn add(mut messenger: Messenger) -> u64 {
     messenger.number
 }
 
-/// A messenger is destroyed.
+/// Removes a destroyed messenger.
 pub(crate) fn remove(number: u64) {
     debug()
         .messengers
         .retain(|messenger| messenger.number != number);
 }
 
-/// What the application notes of its handles.
+/// Changes the application's annotations.
 pub(crate) fn note<T>(change: impl FnOnce(&mut Notes) -> T) -> T {
     change(&mut debug().notes)
 }
 
-/// A call begins.
+/// Resets the context at the start of a call.
 pub(crate) fn begin() {
     ABOUT.set(About::NOTHING);
 }
 
-/// The call is about this handle, which hangs on this instance.
+/// Sets the handle that the call uses, and its instance.
 pub(crate) fn about(kind: xr::ObjectType, handle: u64, instance: u64) {
     ABOUT.set(About {
         handle: Some((kind, handle)),
@@ -158,7 +158,7 @@ pub(crate) fn about(kind: xr::ObjectType, handle: u64, instance: u64) {
     });
 }
 
-/// The error, with words for what is wrong.
+/// Attaches an explanation to an error code.
 pub(crate) fn because(code: xr::Result, words: &'static CStr) -> xr::Result {
     ABOUT.set(About {
         words: Some(words),
@@ -167,7 +167,7 @@ pub(crate) fn because(code: xr::Result, words: &'static CStr) -> xr::Result {
     code
 }
 
-/// The call has ended with this error: the application's debugger is told. What is wrong, and the error's name.
+/// Reports a failed call to the instance's messengers. Returns the explanation and the error's name.
 pub(crate) fn tell(function: &CStr, code: xr::Result) -> (&'static CStr, &'static CStr) {
     let about = ABOUT.replace(About::NOTHING);
     let to = of(about.instance);
@@ -177,12 +177,12 @@ pub(crate) fn tell(function: &CStr, code: xr::Result) -> (&'static CStr, &'stati
     (words_of(code, &about), words::name(code))
 }
 
-/// What is wrong.
+/// The call's explanation, or the default of the error code.
 fn words_of(code: xr::Result, about: &About) -> &'static CStr {
     about.words.unwrap_or_else(|| words::usual(code))
 }
 
-/// The same for a messenger that is there for one call only.
+/// Reports a failed call to a messenger that exists for this call only.
 pub(crate) fn tell_only(messenger: &Messenger, function: &CStr, code: xr::Result) {
     send(&[*messenger], &failure(function, code, &ABOUT.get()));
 }
@@ -207,9 +207,9 @@ fn failure<'a>(function: &'a CStr, code: xr::Result, about: &About) -> Message<'
     }
 }
 
-/// Something of ours does not work, in the call that this thread is in.
+/// Reports a problem in the current call that is not an error of the application.
 pub(crate) fn warn(words: &str) {
-    // Only one with a zero byte in it is no text, and we write none.
+    // Fails only for a zero byte, which no message contains.
     let words = CString::new(words).unwrap_or_default();
     let message = Message {
         severity: Severity::WARNING,
@@ -227,14 +227,14 @@ pub(crate) fn submit(instance: u64, message: &Message<'_>) {
     send(&of(Some(instance)), message);
 }
 
-/// The messengers of an instance, or all if nobody knows which it is.
+/// The messengers of an instance, or all if the instance is unknown.
 fn of(instance: Option<u64>) -> Vec<Messenger> {
     let debug = debug();
     let its = |messenger: &&Messenger| instance.is_none_or(|its| its == messenger.instance);
     debug.messengers.iter().filter(its).copied().collect()
 }
 
-/// Calls those that want such a message. No lock is held: they may call us.
+/// Calls the messengers whose filter matches. No lock is held: a callback may call the API.
 fn send(to: &[Messenger], message: &Message<'_>) {
     let wants = |messenger: &&Messenger| {
         let kinds = messenger.kinds.into_raw() & message.kind.into_raw();
@@ -288,8 +288,7 @@ fn send(to: &[Messenger], message: &Message<'_>) {
         session_labels: labels.as_mut_ptr(),
     };
     for messenger in to {
-        // SAFETY: the application's function, of this type, that it has not destroyed; all that the data leads to lives
-        // until it has come back.
+        // SAFETY: the application's callback, of this type and not destroyed; the data outlives the call.
         unsafe {
             (messenger.callback)(
                 message.severity,

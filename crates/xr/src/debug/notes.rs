@@ -1,24 +1,24 @@
-//! What an application notes for its debugger: names of handles, and what a session is at.
+//! The application's annotations for its debugger: object names and session labels.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
 use openxr_sys as xr;
 
-/// Names, and labels of one session, at most (guess: an application that never ends a region is stopped before memory
-/// is).
+/// Maximum number of names, and of labels of a session (guess: stops an application that never ends a region
+/// before memory runs out).
 const MOST: usize = 4096;
 
-/// What a session is at: regions that contain each other, and a point in the innermost.
+/// A session's labels: nested regions, and a label in the innermost.
 #[derive(Default)]
 struct Labels {
     regions: Vec<CString>,
     point: Option<CString>,
 }
 
-/// All notes.
+/// All annotations.
 pub(crate) struct Notes {
-    /// By kind and handle.
+    /// By object type and handle.
     names: BTreeMap<(i32, u64), CString>,
     /// By session.
     labels: BTreeMap<u64, Labels>,
@@ -32,10 +32,10 @@ impl Notes {
         }
     }
 
-    /// A handle has this name from now on; an empty one is none.
+    /// Sets a handle's name; an empty one removes it.
     ///
     /// # Errors
-    /// There are too many.
+    /// The limit is reached.
     pub(crate) fn call(
         &mut self,
         kind: xr::ObjectType,
@@ -59,10 +59,10 @@ impl Notes {
         self.names.get(&(kind.into_raw(), handle)).cloned()
     }
 
-    /// A session begins something.
+    /// Begins a label region of a session.
     ///
     /// # Errors
-    /// It is in too much already.
+    /// The limit is reached.
     pub(crate) fn begin(&mut self, session: u64, label: CString) -> Result<(), xr::Result> {
         let labels = self.labels.entry(session).or_default();
         if labels.regions.len() >= MOST {
@@ -73,7 +73,7 @@ impl Notes {
         Ok(())
     }
 
-    /// A session ends what it has begun last, if anything.
+    /// Ends the innermost region of a session, if there is one.
     pub(crate) fn end(&mut self, session: u64) {
         if let Some(labels) = self.labels.get_mut(&session) {
             labels.point = None;
@@ -81,12 +81,12 @@ impl Notes {
         }
     }
 
-    /// A session is at this point of what it does.
+    /// Sets a session's label in the innermost region.
     pub(crate) fn insert(&mut self, session: u64, label: CString) {
         self.labels.entry(session).or_default().point = Some(label);
     }
 
-    /// What a session is at, the newest first.
+    /// A session's labels, innermost first.
     pub(super) fn labels(&self, session: u64) -> Vec<CString> {
         let Some(labels) = self.labels.get(&session) else {
             return Vec::new();
@@ -95,7 +95,7 @@ impl Notes {
         labels.point.iter().chain(regions).cloned().collect()
     }
 
-    /// A handle was destroyed.
+    /// Removes the annotations of a destroyed handle.
     pub(crate) fn forget(&mut self, kind: xr::ObjectType, handle: u64) {
         self.names.remove(&(kind.into_raw(), handle));
         self.labels.remove(&handle);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_end_where_regions_begin_or_end() {
+    fn a_label_ends_with_a_change_of_region() {
         let mut notes = Notes::new();
         let label = |text: &str| CString::new(text).unwrap();
         let at = |notes: &Notes| {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_taken_back_or_goes_with_its_handle() {
+    fn a_name_is_removed_on_request_or_with_its_handle() {
         let mut notes = Notes::new();
         let space = xr::ObjectType::SPACE;
         let name = |text: &str| CString::new(text).unwrap();

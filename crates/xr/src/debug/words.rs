@@ -1,4 +1,4 @@
-//! What each error means, for people: where a function has no words of its own.
+//! Default explanations of error codes.
 
 use std::ffi::CStr;
 
@@ -8,7 +8,7 @@ use super::{Kind, Severity};
 
 macro_rules! table {
     ($($name:ident: $words:literal;)*) => {
-        /// The error's name.
+        /// The name of an error code.
         pub(super) fn name(code: xr::Result) -> &'static CStr {
             match code {
                 $(xr::Result::$name => {
@@ -19,7 +19,7 @@ macro_rules! table {
             }
         }
 
-        /// What it means.
+        /// The default explanation of an error code.
         pub(super) fn usual(code: xr::Result) -> &'static CStr {
             match code {
                 $(xr::Result::$name => $words,)*
@@ -30,59 +30,59 @@ macro_rules! table {
 }
 
 table! {
-    ERROR_VALIDATION_FAILURE: c"an argument is null, of the wrong kind, or outside of what the specification allows";
-    ERROR_RUNTIME_FAILURE: c"the runtime failed: this is an error of OpenUVR's, or the process is a forked child";
-    ERROR_OUT_OF_MEMORY: c"there is no memory for it";
-    ERROR_API_VERSION_UNSUPPORTED: c"this runtime has another version of OpenXR than the one that is asked for";
-    ERROR_INITIALIZATION_FAILED: c"it could not be started";
-    ERROR_FUNCTION_UNSUPPORTED: c"there is no such function, or the instance was created without its extension";
-    ERROR_FEATURE_UNSUPPORTED: c"this runtime can't do that";
-    ERROR_EXTENSION_NOT_PRESENT: c"this runtime has no such extension";
-    ERROR_LIMIT_REACHED: c"there are as many of them as there can be";
-    ERROR_SIZE_INSUFFICIENT: c"the buffer is too small: ask with a capacity of 0 how large it has to be";
-    ERROR_HANDLE_INVALID: c"the handle was destroyed, is of another kind, or never was one";
-    ERROR_SESSION_RUNNING: c"the session runs already";
-    ERROR_SESSION_NOT_RUNNING: c"the session does not run: xrBeginSession comes first";
+    ERROR_VALIDATION_FAILURE: c"a parameter is null, has the wrong type, or is outside its valid range";
+    ERROR_RUNTIME_FAILURE: c"the runtime failed: this is a bug in OpenUVR, or the process is a forked child";
+    ERROR_OUT_OF_MEMORY: c"out of memory";
+    ERROR_API_VERSION_UNSUPPORTED: c"the requested version of OpenXR is not supported";
+    ERROR_INITIALIZATION_FAILED: c"the runtime could not be initialized";
+    ERROR_FUNCTION_UNSUPPORTED: c"the function does not exist, or its extension is not enabled";
+    ERROR_FEATURE_UNSUPPORTED: c"the feature is not supported";
+    ERROR_EXTENSION_NOT_PRESENT: c"the extension is not supported";
+    ERROR_LIMIT_REACHED: c"a limit of the runtime is reached";
+    ERROR_SIZE_INSUFFICIENT: c"the buffer is too small: query the size with a capacity of 0";
+    ERROR_HANDLE_INVALID: c"the handle is invalid, was destroyed, or has another type";
+    ERROR_SESSION_RUNNING: c"the session is already running";
+    ERROR_SESSION_NOT_RUNNING: c"the session is not running: call xrBeginSession first";
     ERROR_SESSION_LOST: c"the session is lost";
-    ERROR_SYSTEM_INVALID: c"the system is none that xrGetSystem has given";
-    ERROR_PATH_INVALID: c"the path is none that xrStringToPath has given";
-    ERROR_PATH_FORMAT_INVALID: c"the text is no path or name: lower case letters, digits, - _ and . only";
-    ERROR_PATH_UNSUPPORTED: c"the path means nothing here: no such profile, or no such place of it or of the person's";
-    ERROR_LAYER_INVALID: c"the layer is of a kind that this runtime does not show, or has nothing to show";
-    ERROR_LAYER_LIMIT_EXCEEDED: c"more layers than XrSystemGraphicsProperties::maxLayerCount";
-    ERROR_SWAPCHAIN_RECT_INVALID: c"the rectangle lies outside of the swapchain's images";
-    ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED: c"xrEnumerateSwapchainFormats does not name this format";
-    ERROR_ACTION_TYPE_MISMATCH: c"the action is of another type";
+    ERROR_SYSTEM_INVALID: c"the system id was not returned by xrGetSystem";
+    ERROR_PATH_INVALID: c"the path was not returned by xrStringToPath";
+    ERROR_PATH_FORMAT_INVALID: c"malformed path or name: only lower-case letters, digits, - _ and . are allowed";
+    ERROR_PATH_UNSUPPORTED: c"unsupported path: unknown interaction profile, component, or top level user path";
+    ERROR_LAYER_INVALID: c"the layer type is not supported, or the layer has no image";
+    ERROR_LAYER_LIMIT_EXCEEDED: c"the frame has more layers than XrSystemGraphicsProperties::maxLayerCount";
+    ERROR_SWAPCHAIN_RECT_INVALID: c"the rectangle is outside the swapchain's images";
+    ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED: c"the format is not in the list of xrEnumerateSwapchainFormats";
+    ERROR_ACTION_TYPE_MISMATCH: c"the action has another type";
     ERROR_SESSION_NOT_READY: c"the session is not in XR_SESSION_STATE_READY";
-    ERROR_SESSION_NOT_STOPPING: c"the session is not in XR_SESSION_STATE_STOPPING: xrRequestExitSession leads there";
+    ERROR_SESSION_NOT_STOPPING: c"the session is not in XR_SESSION_STATE_STOPPING: call xrRequestExitSession first";
     ERROR_TIME_INVALID: c"the time is zero or negative";
-    ERROR_REFERENCE_SPACE_UNSUPPORTED: c"xrEnumerateReferenceSpaces does not name this space";
-    ERROR_FORM_FACTOR_UNSUPPORTED: c"this runtime is a head-mounted display only";
+    ERROR_REFERENCE_SPACE_UNSUPPORTED: c"the space is not in the list of xrEnumerateReferenceSpaces";
+    ERROR_FORM_FACTOR_UNSUPPORTED: c"only head-mounted displays are supported";
     ERROR_CALL_ORDER_INVALID: c"the call is out of order";
-    ERROR_GRAPHICS_DEVICE_INVALID: c"the device or context can't be drawn with, or there is no binding for it";
-    ERROR_POSE_INVALID: c"the orientation is not of length one, or the position is no number";
+    ERROR_GRAPHICS_DEVICE_INVALID: c"the graphics device or context is unusable, or its binding is missing";
+    ERROR_POSE_INVALID: c"the orientation is not a unit quaternion, or the position is not finite";
     ERROR_INDEX_OUT_OF_RANGE: c"the index is too large";
-    ERROR_VIEW_CONFIGURATION_TYPE_UNSUPPORTED: c"xrEnumerateViewConfigurations does not name these views";
-    ERROR_ENVIRONMENT_BLEND_MODE_UNSUPPORTED: c"this runtime has XR_ENVIRONMENT_BLEND_MODE_OPAQUE only";
-    ERROR_NAME_DUPLICATED: c"there is one of this name already";
+    ERROR_VIEW_CONFIGURATION_TYPE_UNSUPPORTED: c"the view configuration is not in the list of xrEnumerateViewConfigurations";
+    ERROR_ENVIRONMENT_BLEND_MODE_UNSUPPORTED: c"only XR_ENVIRONMENT_BLEND_MODE_OPAQUE is supported";
+    ERROR_NAME_DUPLICATED: c"the name is already in use";
     ERROR_NAME_INVALID: c"the name is empty, or too long";
     ERROR_ACTIONSET_NOT_ATTACHED: c"the action set is not attached to the session";
-    ERROR_ACTIONSETS_ALREADY_ATTACHED: c"the session has its action sets already, and they stay as they are";
-    ERROR_LOCALIZED_NAME_DUPLICATED: c"there is one with this name for people already";
-    ERROR_LOCALIZED_NAME_INVALID: c"the name for people is empty, or too long";
-    ERROR_GRAPHICS_REQUIREMENTS_CALL_MISSING: c"xrGet...GraphicsRequirements has to be called before";
-    ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB: c"xrEnumerateDisplayRefreshRatesFB does not name this rate";
+    ERROR_ACTIONSETS_ALREADY_ATTACHED: c"the session's action sets are already attached and cannot be changed";
+    ERROR_LOCALIZED_NAME_DUPLICATED: c"the localized name is already in use";
+    ERROR_LOCALIZED_NAME_INVALID: c"the localized name is empty, or too long";
+    ERROR_GRAPHICS_REQUIREMENTS_CALL_MISSING: c"call xrGet...GraphicsRequirements first";
+    ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB: c"the rate is not in the list of xrEnumerateDisplayRefreshRatesFB";
 }
 
-/// How bad an error is, and whose.
+/// Severity and type of an error's message.
 pub(super) fn rank(code: xr::Result) -> (Severity, Kind) {
     match code {
-        // Answers to a question.
+        // Results of a capability query.
         xr::Result::ERROR_FUNCTION_UNSUPPORTED
         | xr::Result::ERROR_FEATURE_UNSUPPORTED
         | xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED
         | xr::Result::ERROR_EXTENSION_NOT_PRESENT => (Severity::WARNING, Kind::GENERAL),
-        // Not of the application's making.
+        // Not caused by the application.
         xr::Result::ERROR_RUNTIME_FAILURE
         | xr::Result::ERROR_OUT_OF_MEMORY
         | xr::Result::ERROR_LIMIT_REACHED
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_their_names_and_words() {
+    fn errors_have_names_and_explanations() {
         let order = xr::Result::ERROR_CALL_ORDER_INVALID;
         assert_eq!(name(order), c"XR_ERROR_CALL_ORDER_INVALID");
         assert_eq!(usual(order), c"the call is out of order");

@@ -1,5 +1,5 @@
-//! Draws the layers of a frame over each other into one picture: both eyes side by side. What fills an eye as it is
-//! is copied; all else is drawn by the one program. Nothing is put back: the context is ours alone.
+//! Composes the layers of a frame into one picture with both eyes side by side. Layers that fill an eye
+//! exactly are copied; the shader program draws all others. No state is restored: the context is private.
 
 use std::sync::PoisonError;
 
@@ -11,13 +11,13 @@ use super::program::{Program, SINGLE, STACK};
 use crate::logic::composition::{Eye, Part, Surface, is_exact};
 use crate::logic::scene::Scene;
 
-/// What draws pictures of one size.
+/// Composes pictures of one size.
 pub(super) struct Composer {
     pub(super) size: Size,
     picture: glow::Texture,
-    /// It draws into this one …
+    /// Target of drawing.
     pub(super) framebuffer: glow::Framebuffer,
-    /// … and copies from one of these to the other.
+    /// Source and target of copies.
     from: glow::Framebuffer,
     to: glow::Framebuffer,
     array: glow::VertexArray,
@@ -37,12 +37,12 @@ fn part_of(place: u32, whole: u32) -> f32 {
 
 impl Composer {
     /// # Errors
-    /// One line: what the driver does not give.
+    /// One line with the driver's reason.
     ///
     /// # Safety
-    /// Our context is current.
+    /// The private context is current.
     pub(super) unsafe fn new(gl: &glow::Context, size: Size) -> Result<Composer, String> {
-        // SAFETY: the caller's duty. What is left over by an error goes with the context.
+        // SAFETY: the caller's duty. After an error, the remaining objects are destroyed with the context.
         unsafe {
             let picture = gl.create_texture()?;
             storage(gl, picture, size);
@@ -55,7 +55,7 @@ impl Composer {
                 glow::TEXTURE_2D,
             );
             if gl.check_framebuffer_status(glow::FRAMEBUFFER) != glow::FRAMEBUFFER_COMPLETE {
-                return Err(format!("no picture of {size} can be drawn into"));
+                return Err(format!("framebuffer of {size} is incomplete"));
             }
             let sampler = gl.create_sampler()?;
             let parameters = [
@@ -81,10 +81,10 @@ impl Composer {
         }
     }
 
-    /// Draws a frame into [`Composer::framebuffer`].
+    /// Composes a frame in [`Composer::framebuffer`].
     ///
     /// # Safety
-    /// Our context is current, and the images live.
+    /// The private context is current, and the images are alive.
     pub(super) unsafe fn compose(&self, gl: &glow::Context, scene: &Scene<Image>) {
         // SAFETY: the caller's duty.
         unsafe {
@@ -123,7 +123,7 @@ impl Composer {
         let Part { x, y, size } = surface.part;
         let (x, y) = (number(x), number(y));
         let (width, height) = (number(size.width), number(size.height));
-        // SAFETY: the caller's duty; the part lies in its image.
+        // SAFETY: the caller's duty; the rectangle is inside its image.
         unsafe {
             attach_layer(gl, self.from, &surface.image);
             gl.blit_framebuffer(
@@ -189,7 +189,7 @@ impl Composer {
         }
     }
 
-    /// Joins the samples of an image's layer, in a texture that is made the first time.
+    /// Resolves the samples of an image's layer into a texture, which the first call creates.
     ///
     /// # Safety
     /// As [`Composer::compose`].
@@ -241,7 +241,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// Our context is current.
+    /// The private context is current.
     pub(super) unsafe fn destroy(self, gl: &glow::Context) {
         // SAFETY: the caller's duty.
         unsafe {
@@ -256,10 +256,10 @@ impl Composer {
     }
 }
 
-/// The picture's own memory, in the bytes that are streamed.
+/// Allocates the picture's storage, in the streamed format.
 ///
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
     let (width, height) = (number(size.width), number(size.height));
     // SAFETY: the caller's duty.
@@ -270,7 +270,7 @@ unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
 }
 
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn attach(
     gl: &glow::Context,
     as_what: u32,
@@ -286,14 +286,14 @@ unsafe fn attach(
     }
 }
 
-/// An image's layer is read from `framebuffer`.
+/// Attaches an image's layer to `framebuffer` for reading.
 ///
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn attach_layer(gl: &glow::Context, framebuffer: glow::Framebuffer, image: &Image) {
     let read = glow::READ_FRAMEBUFFER;
     let target = image.pictures.wish.target();
-    // SAFETY: the caller's duty; the layer is one of the texture's.
+    // SAFETY: the caller's duty; the texture has this layer.
     unsafe {
         if image.pictures.layers() == 1 {
             attach(gl, read, framebuffer, image.texture(), target);

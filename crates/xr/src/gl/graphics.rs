@@ -1,4 +1,4 @@
-//! The application's context, as a session draws with it: textures for swapchains, and the picture of a frame.
+//! A session's use of the application's OpenGL context: swapchain textures, and submission of pictures.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,19 +17,19 @@ use crate::border::Outcome;
 use crate::logic::scene::Scene;
 use crate::stream::Wanted;
 
-/// Swapchains of one session at once (guess: engines have some dozens).
+/// Maximum number of swapchains of a session (guess: engines have some dozens).
 const MOST_SWAPCHAINS: u32 = 1024;
 
-/// The oldest version of OpenGL that has all that is used here.
+/// Minimum version of OpenGL.
 const OLDEST: (u32, u32) = (4, 3);
 
-/// `glTexStorage3DMultisample`, which glow does not have.
+/// `glTexStorage3DMultisample`, which glow does not provide.
 type Storage3d = unsafe extern "C" fn(u32, i32, u32, i32, i32, i32, u8);
 
-/// The context that a session draws with.
+/// The context of a session.
 pub(crate) struct Graphics {
     swapchains: AtomicU32,
-    /// `None`: it is used no more.
+    /// `None` after the session has ended.
     inner: Mutex<Option<Inner>>,
 }
 
@@ -39,25 +39,26 @@ struct Inner {
     storage_3d: Option<Storage3d>,
     binding: Binding,
     composer: Option<Composer>,
-    /// What reads the pictures, and for whom.
+    /// Reads the pictures back, and the sink that it was created for.
     reader: Option<(Wanted, ReadBack)>,
 }
 
-// SAFETY: `glow`'s functions, the libraries' handles and names of objects may be used from any thread that has the
-// context, which `Aside::enter` sees to.
+// SAFETY: `glow`'s functions, library handles and object names may be used from any thread on which the
+// context is current, which `Aside::enter` ensures.
 unsafe impl Send for Inner {}
 
 impl Graphics {
-    /// Takes up the application's context.
+    /// Creates a private context that shares the objects of the application's context.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`, if it is too old, one of OpenGL ES, or can't be shared.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the context is too old, uses OpenGL ES, or cannot be shared.
     ///
     /// # Safety
-    /// The binding's handles live until [`Graphics::close`], and the context is current here or nowhere.
+    /// The binding's handles are valid until [`Graphics::close`], and the context is current on this thread
+    /// or on none.
     pub(crate) unsafe fn new(binding: Binding) -> Outcome<Graphics> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
-        // SAFETY: the caller's duty; what the driver gives away by these names are its functions.
+        // SAFETY: the caller's duty; the driver returns its functions for these names.
         unsafe {
             let mut find = |name: &std::ffi::CStr| binding.function(name);
             let aside = Aside::new(&mut find, binding.sharing, binding.native);
@@ -86,7 +87,7 @@ impl Graphics {
         }
     }
 
-    /// The formats that can be drawn in, the best first: OpenGL 3 has them all.
+    /// The supported swapchain formats, in order of preference: all are part of OpenGL 3.
     pub(crate) fn formats(&self) -> Vec<i64> {
         COLOURS
             .iter()
@@ -96,10 +97,10 @@ impl Graphics {
             .collect()
     }
 
-    /// The textures of a swapchain.
+    /// Creates the textures of a swapchain.
     ///
     /// # Errors
-    /// What the specification has for what can't be had.
+    /// The error code that the specification defines.
     pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
         let failed = xr::Result::ERROR_RUNTIME_FAILURE;
         let mut inner = lock(&self.inner);
@@ -118,7 +119,7 @@ impl Graphics {
             return Err(failed);
         };
         let mut textures = Vec::new();
-        // SAFETY: our context is current.
+        // SAFETY: the private context is current.
         let made = unsafe {
             (0..wish.all.count()).try_for_each(|_| {
                 textures.push(texture(gl, *storage_3d, wish)?);
@@ -133,17 +134,17 @@ impl Graphics {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(why);
         }
-        // Its memory is there before the application draws into it.
+        // The storage exists before the application renders to it.
         // SAFETY: as above.
         unsafe { gl.finish() };
         Ok(Pictures::new(*wish, textures))
     }
 
-    /// The textures of a swapchain are used no more.
+    /// Destroys the textures of a swapchain.
     pub(crate) fn forget(&self, pictures: &Pictures) {
         let mut inner = lock(&self.inner);
         pictures.goes();
-        // Those of a session that has ended went with its context's share group, or will.
+        // The textures of an ended session are destroyed with its context's share group.
         let Some(Inner { aside, gl, .. }) = &mut *inner else {
             return;
         };
@@ -153,16 +154,17 @@ impl Graphics {
         let joined = std::mem::take(&mut *lock(&pictures.joined));
         let all = joined.into_iter().map(|(_, texture)| texture);
         for texture in all.chain(pictures.textures.iter().copied()) {
-            // SAFETY: our context is current; the application has done with them, as it says by destroying them.
+            // SAFETY: the private context is current; the application has destroyed the swapchain and does
+            // not use them any more.
             unsafe { gl.delete_texture(texture) };
         }
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Hands over the picture of a frame. With no buffer free it is left out.
+    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line: why there is none.
+    /// One line with the reason.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
@@ -186,10 +188,10 @@ impl Graphics {
             return Ok(());
         }
         let Some(_entered) = aside.enter() else {
-            return Err("the application's context can't be shared any more".to_owned());
+            return Err("cannot make the shared OpenGL context current".to_owned());
         };
         let size = scene.whole();
-        // SAFETY: our context is current, and the images live.
+        // SAFETY: the private context is current, and the images are alive.
         unsafe {
             if let Some(old) = composer.take_if(|composer| composer.size != size) {
                 old.destroy(gl);
@@ -217,14 +219,14 @@ impl Graphics {
                     to.missed(clock::now());
                     match why {
                         Skipped::Behind => Ok(()),
-                        why => Err(format!("the picture can't be read back: {why}")),
+                        why => Err(format!("cannot read the picture back: {why}")),
                     }
                 }
             }
         }
     }
 
-    /// Frees what is ours, but for textures of swapchains; nothing is drawn any more.
+    /// Frees the session's resources except swapchain textures. No frame is submitted afterwards.
     pub(crate) fn close(&self) {
         let Some(inner) = lock(&self.inner).take() else {
             return;
@@ -244,16 +246,16 @@ impl Graphics {
         if let Some(composer) = composer
             && current
         {
-            // SAFETY: our context is current.
+            // SAFETY: the private context is current.
             unsafe { composer.destroy(&gl) };
         }
     }
 }
 
-/// A texture as it is wished for, with nothing in it.
+/// Creates an empty texture.
 ///
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn texture(
     gl: &glow::Context,
     storage_3d: Option<Storage3d>,
@@ -266,7 +268,7 @@ unsafe fn texture(
     let (target, format) = (wish.target(), wish.format);
     // SAFETY: the caller's duty.
     unsafe {
-        // Errors of before; a lost context has one each time.
+        // Clears earlier errors; a lost context returns one each time.
         for _ in 0..16 {
             if gl.get_error() == glow::NO_ERROR {
                 break;
@@ -294,7 +296,7 @@ unsafe fn texture(
         let why = match error {
             glow::NO_ERROR => return Ok(texture),
             glow::OUT_OF_MEMORY => xr::Result::ERROR_OUT_OF_MEMORY,
-            // More samples or layers than the driver has.
+            // More samples or layers than the driver supports.
             _ => xr::Result::ERROR_FEATURE_UNSUPPORTED,
         };
         gl.delete_texture(texture);
@@ -302,14 +304,14 @@ unsafe fn texture(
     }
 }
 
-/// What reads pictures for a host.
+/// Creates the read-back for a sink.
 ///
 /// # Safety
-/// Our context is current, and lives until this is retired.
+/// The private context is current, and lives until the read-back is retired.
 unsafe fn reads(binding: &Binding, to: Wanted) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| to.submit(frame, drawn));
     let mut find = |name: &std::ffi::CStr| binding.function(name);
-    // A thread of its own waits for the device, on the application's display.
+    // A separate thread waits for the device, on the application's display.
     let sharing = match binding.sharing {
         Sharing::Glx { .. } => Sharing::Glx { threads: false },
         other => other,

@@ -1,4 +1,4 @@
-//! What an application may wish for as a swapchain of OpenGL, and the textures that it gets.
+//! Parameters and textures of OpenGL swapchains.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,18 +9,18 @@ use openxr_sys as xr;
 use crate::border::Outcome;
 use crate::logic::wish;
 
-/// Formats that applications may draw in, the best first: colours in sRGB are copied as they are; of all others
-/// the colours are linear.
+/// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
+/// linear colours.
 pub(super) const COLOURS: [u32; 5] = [
     glow::SRGB8_ALPHA8,
     glow::RGBA16F,
     glow::RGB10_A2,
     glow::RGBA8,
-    // Panda3D's; most drivers give it an alpha that nobody sees.
+    // Used by Panda3D; most drivers allocate an unused alpha channel for it.
     glow::SRGB8,
 ];
 
-/// Formats of depth. They can be drawn into, and no layer shows them.
+/// Supported depth formats. The application can render to them, but no layer shows them.
 pub(super) const DEPTHS: [u32; 4] = [
     glow::DEPTH_COMPONENT32F,
     glow::DEPTH_COMPONENT16,
@@ -28,7 +28,7 @@ pub(super) const DEPTHS: [u32; 4] = [
     glow::DEPTH32F_STENCIL8,
 ];
 
-/// What an application wishes for, in the words of OpenGL.
+/// Parameters of an OpenGL swapchain.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) all: wish::Wish,
@@ -36,10 +36,10 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// Reads and checks it.
+    /// Reads and validates the parameters.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
+    /// The error code that the specification defines for the parameter.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
         let format = u32::try_from(info.format).ok();
         let format = format.filter(|f| COLOURS.contains(f) || DEPTHS.contains(f));
@@ -50,7 +50,7 @@ impl Wish {
         })
     }
 
-    /// What such a texture is bound as.
+    /// The texture target.
     pub(super) fn target(&self) -> u32 {
         match (self.all.samples, self.all.layers) {
             (1, 1) => glow::TEXTURE_2D,
@@ -65,7 +65,7 @@ impl Wish {
 pub(crate) struct Pictures {
     pub(super) wish: Wish,
     pub(super) textures: Vec<glow::Texture>,
-    /// What the samples of an image's layer are joined into, made when it is first seen.
+    /// Resolved textures of multisampled images, by image index and layer; created at first use.
     pub(super) joined: Mutex<Vec<((u32, u32), glow::Texture)>>,
     gone: AtomicBool,
 }
@@ -80,17 +80,17 @@ impl Pictures {
         }
     }
 
-    /// They are used no more.
+    /// Marks them as destroyed.
     pub(super) fn goes(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are used no more.
+    /// Whether they were destroyed.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// As OpenXR hands them out.
+    /// The texture names, for the application.
     pub(crate) fn names(&self) -> Vec<u32> {
         self.textures
             .iter()
@@ -111,11 +111,11 @@ impl Pictures {
     }
 }
 
-/// An image that a layer shows.
+/// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) pictures: Arc<Pictures>,
-    /// Which of them, and which layer of it.
+    /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
@@ -129,7 +129,7 @@ impl Image {
         self.pictures.wish.all.samples > 1
     }
 
-    /// Whether its bytes are those that are streamed.
+    /// Whether it has the streamed format.
     pub(super) fn is_plain(&self) -> bool {
         self.pictures.wish.format == glow::SRGB8_ALPHA8
     }

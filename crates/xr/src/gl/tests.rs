@@ -1,5 +1,5 @@
-//! Pictures of frames that are drawn with OpenGL, in a context of Mesa's software renderer that has no window: what
-//! the host gets of them, pixel by pixel.
+//! Tests of pictures composed with OpenGL in a windowless context of Mesa's software renderer: compares the
+//! pixels that the host receives.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -25,12 +25,12 @@ use crate::logic::views::Headset;
 
 const EYE: Size = Size::new(40, 24);
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
 type Ptr = *mut c_void;
 
-/// An application with a context, and the host that gets its pictures.
+/// An application with an OpenGL context, and the host that receives its pictures.
 struct Stage {
     graphics: Graphics,
     gl: glow::Context,
@@ -42,9 +42,9 @@ struct Stage {
 }
 
 impl Stage {
-    /// `None`, said aloud, without Mesa.
+    /// `None`, with a message, without Mesa.
     fn open() -> Option<Stage> {
-        // SAFETY: the functions are those of EGL, called as it describes them; the library stays loaded.
+        // SAFETY: EGL's functions, called as specified; the library stays loaded.
         let stage = unsafe { Stage::try_open() };
         if stage.is_none() {
             eprintln!("SKIPPED: there is no EGL without a window (libegl1, libgl1-mesa-dri)");
@@ -54,7 +54,7 @@ impl Stage {
     }
 
     unsafe fn try_open() -> Option<Stage> {
-        // EGL 1.5 and EGL_MESA_platform_surfaceless, the tables of names.
+        // Values from the registries of EGL 1.5 and EGL_MESA_platform_surfaceless.
         const SURFACELESS: c_uint = 0x31DD;
         const OPENGL_API: c_uint = 0x30A2;
         const OPENGL_BIT: c_int = 0x0008;
@@ -84,7 +84,7 @@ impl Stage {
                 *library.get(b"eglCreateContext\0").ok()?;
             let make_current: unsafe extern "C" fn(Ptr, Ptr, Ptr, Ptr) -> c_uint =
                 *library.get(b"eglMakeCurrent\0").ok()?;
-            // Threads that end call into it.
+            // Ending threads call into it.
             std::mem::forget(library);
             let display = open(SURFACELESS, null_mut(), null());
             if display.is_null() || initialize(display, null_mut(), null_mut()) == 0 {
@@ -124,8 +124,8 @@ impl Stage {
         }
     }
 
-    /// Images of which the first was drawn: the lower half of each layer in one colour (0 to 1), the upper half of
-    /// the first layer in another.
+    /// Creates images and renders the first: the lower half of each layer in one colour (0 to 1), the upper
+    /// half of the first layer in another.
     fn drawn(
         &self,
         format: u32,
@@ -149,11 +149,11 @@ impl Stage {
         let pictures = self.graphics.make(&wish.unwrap()).unwrap();
         let gl = &self.gl;
         let (target, texture) = (pictures.wish.target(), pictures.textures[0]);
-        // SAFETY: the application's context is current, as it was when the session was made.
+        // SAFETY: the application's context is current, as when the session was created.
         unsafe {
             let framebuffer = gl.create_framebuffer().unwrap();
             gl.bind_framebuffer(glow::FRAMEBUFFER, Some(framebuffer));
-            // Colours are linear light, as the composition has them.
+            // Colours are linear, as in the composition.
             gl.enable(glow::FRAMEBUFFER_SRGB);
             for (layer, colour) in (0..).zip(layers) {
                 let at = (glow::FRAMEBUFFER, glow::COLOR_ATTACHMENT0);
@@ -182,7 +182,7 @@ impl Stage {
         Arc::new(pictures)
     }
 
-    /// Shows a frame; red, green and blue of the picture at these places, counted from its upper left corner.
+    /// Submits a frame and returns the RGB values at these coordinates, from the top left corner.
     fn shows<const N: usize>(&mut self, scene: &Scene<Image>, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
         let shown = self.graphics.show(scene, self.to.clone(), Drawn::default());
         shown.unwrap();
@@ -203,7 +203,8 @@ impl Stage {
         })
     }
 
-    /// The application's own context is current again, and nothing of ours has made an error in it.
+    /// Checks that the application's own context is current again, and that the runtime caused no error in
+    /// it.
     fn close(self, all: &[Arc<Pictures>]) {
         for pictures in all {
             self.graphics.forget(pictures);
@@ -218,7 +219,7 @@ impl Stage {
             assert_eq!(self.gl.get_error(), glow::NO_ERROR);
             assert!(
                 self.gl.is_enabled(glow::FRAMEBUFFER_SRGB),
-                "as the application left it"
+                "the application's state is unchanged"
             );
             assert!(!self.context.is_null());
             (self.make_current)(self.display, null_mut(), null_mut(), null_mut());
@@ -243,7 +244,7 @@ fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
     }
 }
 
-/// A frame with a view of each layer of `of`, and what is in front of it.
+/// A frame with a view of each layer of `of`, and with surfaces in front.
 fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
     let all = Headset::of(None).eyes(Pose::SAME, 2);
     let eye = |at: usize, layer| {
@@ -272,10 +273,10 @@ const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 const GREEN: [f32; 4] = [0.0, 1.0, 0.0, 1.0];
 const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
 
-/// Above and below in the left eye's picture, and the same in the right one's.
+/// Upper and lower half in the left eye's picture, and in the right eye's.
 const PLACES: [[u32; 2]; 4] = [[20, 3], [20, 20], [60, 3], [60, 20]];
 
-/// How bright half of the light is in sRGB.
+/// Half of the light intensity, in sRGB.
 const HALF: u8 = 188;
 
 #[test]
@@ -293,7 +294,7 @@ fn both_eyes_are_copied_side_by_side_and_upright() {
 }
 
 #[test]
-fn samples_are_joined_and_linear_colours_converted() {
+fn samples_are_resolved_and_linear_colours_converted() {
     let grey = [0.5, 0.5, 0.0, 1.0];
     for (format, samples, layers) in [
         (glow::SRGB8_ALPHA8, 4, 1),
@@ -319,7 +320,7 @@ fn samples_are_joined_and_linear_colours_converted() {
 }
 
 #[test]
-fn a_quad_lies_in_front_and_its_alpha_counts() {
+fn a_quad_is_blended_in_front() {
     let Some(mut stage) = Stage::open() else {
         return;
     };
@@ -327,7 +328,7 @@ fn a_quad_lies_in_front_and_its_alpha_counts() {
     let behind = stage.drawn(format, 1, &[RED], RED);
     let half = [0.0, 0.0, 1.0, 0.5];
     let straight = stage.drawn(format, 1, &[half], half);
-    // Two metres ahead, half a picture wide and high.
+    // Two metres ahead, half as wide and high as the picture.
     let place = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
     for (alpha, wanted) in [(false, blue), (true, [HALF, 0, HALF])] {
@@ -346,7 +347,7 @@ fn a_quad_lies_in_front_and_its_alpha_counts() {
 }
 
 #[test]
-fn a_view_that_is_drawn_upside_down_is_turned() {
+fn an_upside_down_view_is_flipped() {
     let Some(mut stage) = Stage::open() else {
         return;
     };

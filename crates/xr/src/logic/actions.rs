@@ -1,8 +1,5 @@
-//! Actions: what an application wants to know of its player's devices, by names of its own (OpenXR 1.0,
-//! section 11).
-//!
-//! Here are the rules of names, sets and their attachment, and which bindings were suggested; what becomes of
-//! them is `input.rs`.
+//! Actions, action sets and suggested bindings (OpenXR 1.0, section 11): naming rules and attachment.
+//! `input.rs` evaluates the bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +10,10 @@ use super::paths::{Paths, is_name};
 use super::profiles::USERS;
 use crate::border::Outcome;
 
-/// Sets of one instance, and actions of one set, at most (guess: engines have some dozens).
+/// Maximum number of action sets of an instance, and of actions of a set (guess: engines have some dozens).
 const MOST: usize = 1024;
 
-/// A set, by its place among all of the instance.
+/// An action set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct SetId(u64);
 
@@ -24,7 +21,7 @@ pub(crate) struct SetId(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ActionId(pub(crate) SetId, u64);
 
-/// What is to be known of an action.
+/// Parameters of an action.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAction {
     pub(crate) name: String,
@@ -37,9 +34,9 @@ pub(crate) struct NewAction {
 struct Set {
     name: String,
     localized: String,
-    /// Of sets that share a place of a device, the highest has it.
+    /// Among sets that are bound to the same input source, the one with the highest priority gets it.
     priority: u32,
-    /// Some session has it: it is as it is from then on.
+    /// Attached to a session: the set is immutable from then on.
     attached: bool,
     actions: BTreeMap<ActionId, NewAction>,
 }
@@ -47,15 +44,15 @@ struct Set {
 /// The actions of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
-    /// Of OpenXR 1.1, with its devices.
+    /// OpenXR 1.1, with its interaction profiles.
     is_1_1: bool,
     newest: u64,
     sets: BTreeMap<SetId, Set>,
-    /// For each profile, by its path.
+    /// By the path of the interaction profile.
     suggested: BTreeMap<xr::Path, Vec<(ActionId, xr::Path)>>,
 }
 
-/// Checks a name and the one for people.
+/// Checks the name and the localized name.
 fn check_names(name: &str, localized: &str) -> Outcome<()> {
     match () {
         () if name.is_empty() => Err(xr::Result::ERROR_NAME_INVALID),
@@ -66,7 +63,7 @@ fn check_names(name: &str, localized: &str) -> Outcome<()> {
 }
 
 impl Actions {
-    /// Those of an instance of OpenXR 1.1 or of 1.0.
+    /// For an instance of OpenXR 1.1 or 1.0.
     pub(crate) fn new(is_1_1: bool) -> Actions {
         Actions {
             is_1_1,
@@ -108,7 +105,7 @@ impl Actions {
         Ok(id)
     }
 
-    /// `xrDestroyActionSet`: its names are free again.
+    /// `xrDestroyActionSet`: its names become available again.
     pub(crate) fn destroy_set(&mut self, set: SetId) {
         self.sets.remove(&set);
     }
@@ -149,7 +146,7 @@ impl Actions {
         Ok(id)
     }
 
-    /// `xrDestroyAction`: it stays known to sessions that have its set.
+    /// `xrDestroyAction`: sessions that have attached its set keep the action.
     pub(crate) fn destroy(&mut self, action: ActionId) {
         if let Some(set) = self.sets.get_mut(&action.0)
             && !set.attached
@@ -164,7 +161,7 @@ impl Actions {
             .ok_or(xr::Result::ERROR_HANDLE_INVALID)
     }
 
-    /// `xrSuggestInteractionProfileBindings`: in place of those that were suggested before.
+    /// `xrSuggestInteractionProfileBindings`: replaces earlier suggestions for the profile.
     pub(crate) fn suggest(
         &mut self,
         profile: xr::Path,
@@ -176,8 +173,8 @@ impl Actions {
         let found = found.ok_or(xr::Result::ERROR_PATH_UNSUPPORTED)?;
         for (action, path) in &bindings {
             self.action(*action)?;
-            // A place that gives or takes something else than the action is for is a wish that nobody
-            // fulfils, not an error: the conformance suite suggests such bindings.
+            // A component of another type than the action's is accepted but never bound: the conformance
+            // suite suggests such bindings.
             if !found.has(paths.text(*path)?, self.is_1_1) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
@@ -189,14 +186,14 @@ impl Actions {
         Ok(())
     }
 
-    /// What was suggested for a profile.
+    /// The bindings suggested for a profile.
     pub(crate) fn suggested(&self, profile: &str, paths: &Paths) -> Vec<(ActionId, xr::Path)> {
         let mut all = self.suggested.iter();
         let found = all.find(|(path, _)| paths.text(**path) == Ok(profile));
         found.map_or(Vec::new(), |(_, bindings)| bindings.clone())
     }
 
-    /// What an action is for.
+    /// The type of an action.
     pub(crate) fn kind(&self, action: ActionId) -> Option<xr::ActionType> {
         self.action(action).ok().map(|action| action.kind)
     }
@@ -205,7 +202,8 @@ impl Actions {
         self.sets.get(&set).map_or(0, |set| set.priority)
     }
 
-    /// Whether an action was made for this place of the person's, or for all.
+    /// Whether an action accepts input from this top level user path: it lists it as a subaction path, or has
+    /// none.
     pub(crate) fn asks_for(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
         self.action(action).is_ok_and(|action| {
             let mut users = action.users.iter();
@@ -213,7 +211,7 @@ impl Actions {
         })
     }
 
-    /// `xrAttachSessionActionSets`, of a session that has none yet: they are as they are from now on.
+    /// `xrAttachSessionActionSets`, for a session that has none yet: makes the sets immutable.
     pub(crate) fn attach(&mut self, sets: &[SetId]) -> Outcome<()> {
         if sets.iter().any(|set| !self.sets.contains_key(set)) {
             return Err(xr::Result::ERROR_HANDLE_INVALID);
@@ -224,7 +222,7 @@ impl Actions {
         Ok(())
     }
 
-    /// Whether `user` is one that some action of the set asks for; none is right anyhow.
+    /// Checks that an action of the set has this subaction path; `XR_NULL_PATH` is always valid.
     pub(crate) fn check_set_user(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
         if user == xr::Path::NULL {
             return Ok(());
@@ -238,7 +236,7 @@ impl Actions {
         }
     }
 
-    /// Whether an action is of this kind, and made for this place of the person's; none is right anyhow.
+    /// Checks an action's type, and that it has this subaction path; `XR_NULL_PATH` is always valid.
     pub(crate) fn check(
         &self,
         action: ActionId,
@@ -281,7 +279,7 @@ mod tests {
     const POSE: xr::ActionType = xr::ActionType::POSE_INPUT;
 
     #[test]
-    fn names_are_checked_and_there_is_one_of_each() {
+    fn names_are_checked_and_unique() {
         let (mut actions, paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let duplicated = Some(xr::Result::ERROR_NAME_DUPLICATED);
@@ -301,11 +299,11 @@ mod tests {
         let empty = Some(xr::Result::ERROR_LOCALIZED_NAME_INVALID);
         assert_eq!(create("leap", ""), empty);
         actions.destroy_set(game);
-        assert!(set(&mut actions, "game").is_ok(), "its name is free again");
+        assert!(set(&mut actions, "game").is_ok(), "its name is available again");
     }
 
     #[test]
-    fn bindings_have_to_fit_their_profile() {
+    fn bindings_must_belong_to_their_profile() {
         let (mut actions, mut paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let mut path = |text: &str| paths.number(text).unwrap();
@@ -328,7 +326,7 @@ mod tests {
         let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);
         assert_eq!(suggest(simple, jump, click), None);
         assert_eq!(suggest(simple, hand, grip), None);
-        assert_eq!(suggest(simple, jump, grip), None, "taken, and never bound");
+        assert_eq!(suggest(simple, jump, grip), None, "accepted, but never bound");
         assert_eq!(suggest(simple, jump, trigger), unsupported);
         assert_eq!(suggest(unknown, jump, click), unsupported);
         let invalid = Some(xr::Result::ERROR_PATH_INVALID);
@@ -343,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attached_set_stays_as_it_is() {
+    fn an_attached_set_is_immutable() {
         let (mut actions, mut paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let left = paths.number("/user/hand/left").unwrap();
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn only_places_of_a_person_have_devices() {
+    fn subaction_paths_are_checked() {
         let (mut actions, mut paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let left = paths.number("/user/hand/left").unwrap();

@@ -1,39 +1,39 @@
-//! How long it takes from the beginning of a frame until its picture is seen, as the player's client reports it:
-//! so far ahead an application is told to draw.
+//! Latency from the start of a frame to its display, as the player's client reports it. The predicted display
+//! time of a frame is that far ahead.
 //!
-//! Where a picture is shown when it comes, the median of the newest frames counts: a late frame is no reason to draw
-//! all others for a time at which they are long seen. Where it is shown at the display's next refresh, all but one of
-//! a hundred have to be there before it.
+//! For a display that shows pictures on arrival, the median of the newest frames is used: a few late frames
+//! must not shift the prediction for all others. For a display with fixed refresh times, 99 of 100 frames
+//! have to arrive before the refresh.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use openuvr_proto::quantile::nearest_rank;
 
-/// Frames that are looked at: one second and a half at 90 a second.
+/// Number of frames considered: 1.5 s at 90 Hz.
 const KEPT: usize = 135;
 
-/// With less the guess is better (guess).
+/// With fewer samples the default is better (guess).
 const ENOUGH: usize = 15;
 
-/// Further ahead nobody is told to draw: a link that needs longer is no place for a headset, and a clock that has
-/// jumped is no delay.
+/// Upper limit of the prediction: a link with more latency is unusable for a headset, and a larger value may
+/// be a clock step.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// Kept between what 99 of 100 frames need and a display's refresh (WiVRn's idea, and its millisecond).
+/// Safety margin between the 99th percentile and the display's refresh (WiVRn uses the same value).
 const MARGIN: Duration = Duration::from_millis(1);
 
-/// What is to be expected.
+/// Expected latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Delay {
-    /// Half of the frames need no longer.
+    /// Median.
     pub(crate) median: Duration,
-    /// So long before a refresh a frame has to begin.
+    /// A frame has to start this long before a refresh to be displayed at it.
     pub(crate) safe: Duration,
 }
 
 impl Delay {
-    /// Nothing was measured.
+    /// The same value for both, in place of a measurement.
     pub(crate) fn guess(delay: Duration) -> Delay {
         Delay {
             median: delay,
@@ -42,14 +42,14 @@ impl Delay {
     }
 }
 
-/// The newest delays.
+/// Estimates the latency from the newest frames.
 #[derive(Debug, Default)]
 pub(crate) struct DelayEstimate {
     newest: VecDeque<Duration>,
 }
 
 impl DelayEstimate {
-    /// A frame was seen so long after its beginning.
+    /// Records the latency of a displayed frame.
     pub(crate) fn seen(&mut self, after: Duration) {
         if self.newest.len() == KEPT {
             self.newest.pop_front();
@@ -57,12 +57,12 @@ impl DelayEstimate {
         self.newest.push_back(after.min(LONGEST));
     }
 
-    /// Another player: what was known of the one before is nothing.
+    /// Discards the samples, for another player.
     pub(crate) fn forget(&mut self) {
         self.newest.clear();
     }
 
-    /// What is to be expected; `None` before enough was seen.
+    /// The expected latency; `None` with too few samples.
     pub(crate) fn expected(&self) -> Option<Delay> {
         if self.newest.len() < ENOUGH {
             return None;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn late_frames_do_not_move_it_and_a_new_link_does() {
+    fn outliers_do_not_shift_the_median() {
         let mut delay = DelayEstimate::default();
         for frame in 0..ENOUGH {
             assert_eq!(delay.expected(), None);

@@ -1,13 +1,13 @@
-//! The interaction profiles of OpenXR 1.0 (section 6.4): which places each device has.
+//! The interaction profiles of OpenXR 1.0 (section 6.4) and their components.
 
-/// A device, or a pair of them.
+/// An interaction profile.
 pub(crate) struct Profile {
-    /// Behind `/interaction_profiles/`.
+    /// The path without `/interaction_profiles/`.
     pub(super) name: &'static str,
-    /// The places of the person that have all of `both`.
+    /// The top level user paths, each of which has all components in `both`.
     pub(super) users: &'static [&'static str],
     pub(super) both: &'static [&'static str],
-    /// What only one of the two places has.
+    /// Components that only the left or the right hand has.
     pub(super) left: &'static [&'static str],
     pub(super) right: &'static [&'static str],
 }
@@ -15,10 +15,10 @@ pub(crate) struct Profile {
 /// Both hands.
 pub(super) const HANDS: &[&str] = &["/user/hand/left", "/user/hand/right"];
 
-/// Nothing more.
+/// No components.
 pub(super) const NONE: &[&str] = &[];
 
-/// Those of OpenXR 1.0.
+/// The profiles of OpenXR 1.0.
 pub(super) const OLDER: [Profile; 9] = [
     Profile {
         name: "khr/simple_controller",

@@ -1,4 +1,4 @@
-//! The events that wait for `xrPollEvent`.
+//! Event queue of `xrPollEvent`.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ use openxr_sys as xr;
 
 use super::life::State;
 
-/// Events that wait at most: an application that never asks loses the oldest.
+/// Maximum number of queued events: the queue drops the oldest if the application does not poll.
 const MOST: usize = 128;
 
-/// What an application is told.
+/// An event for the application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Event {
-    /// A session went into a state.
+    /// A session has changed its state.
     State(xr::Session, State, Instant),
-    /// The player holds something else, or something for the first time.
+    /// The interaction profile has changed.
     Profile(xr::Session),
-    /// The player's display shows another number of pictures a second than before.
+    /// The display refresh rate has changed: old and new rate in Hz.
     Refresh(xr::Session, f32, f32),
-    /// So many events were lost.
+    /// The number of dropped events.
     Lost(u32),
 }
 
@@ -50,7 +50,7 @@ impl Events {
         self.waiting.push_back(event);
     }
 
-    /// The oldest; that some were lost is told first.
+    /// The oldest event, preceded by the number of dropped events.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         match std::mem::take(&mut self.lost) {
             0 => self.waiting.pop_front(),
@@ -58,7 +58,7 @@ impl Events {
         }
     }
 
-    /// A session was destroyed: its handle is told of no more.
+    /// Removes the events of a destroyed session.
     pub(crate) fn forget(&mut self, session: xr::Session) {
         self.waiting
             .retain(|event| event.session() != Some(session));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_never_asks_loses_the_oldest_and_is_told() {
+    fn an_overflow_drops_and_reports_the_oldest() {
         let mut events = Events::default();
         let [one, other] = [1, 2].map(<xr::Session as xr::Handle>::from_raw);
         let ready = |session| Event::State(session, State::Ready, Instant(7));

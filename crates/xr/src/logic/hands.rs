@@ -1,7 +1,8 @@
-//! The controllers of a client, as devices of the action system.
+//! The client's controllers as input devices of the action system.
 //!
-//! They have what `oculus/touch_controller` has. An application that knows only `khr/simple_controller` gets
-//! that: select is the trigger or the lower button, menu is menu.
+//! They use the profile `oculus/touch_controller`. An application with bindings only for
+//! `khr/simple_controller` gets that profile: select is the trigger or the lower button, menu is the menu
+//! button.
 
 use openuvr_proto::controller::{Buttons, Controlled, ControllerState, Hand};
 use openuvr_proto::motion::{self, Velocity};
@@ -13,7 +14,7 @@ use super::pose::Pose;
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 
-/// A client that says nothing of its controllers for so many seconds has lost them (guess: as of a head).
+/// Controllers without an update for this many seconds are lost (guess: the same as for the head).
 const STALE: f32 = 0.33;
 
 fn user(hand: Hand) -> &'static str {
@@ -23,30 +24,31 @@ fn user(hand: Hand) -> &'static str {
     }
 }
 
-/// The hand with this path.
+/// The hand with this top level user path.
 pub(crate) fn hand(path: &str) -> Option<Hand> {
     Hand::ALL.into_iter().find(|hand| user(*hand) == path)
 }
 
-/// What is known of a client's controllers.
+/// The client's newest controller state.
 #[derive(Debug, Default)]
 pub(crate) struct Hands {
     newest: Option<Controlled>,
-    /// The input has devices of ours.
+    /// The client's controllers are active input devices.
     holds: bool,
 }
 
 impl Hands {
-    /// Takes what was heard last; `None`: there is no player, or it has said nothing.
+    /// Sets the newest state; `None`: no player, or no report from it.
     pub(crate) fn heard(&mut self, newest: Option<Controlled>) {
         self.newest = newest;
     }
 
-    /// Tells the input what is held at `now`. `knows` says whether the application has bindings for a profile.
+    /// Updates the input devices at `now`. `knows` returns whether the application has bindings for a
+    /// profile.
     pub(crate) fn tell(&mut self, input: &mut Input, now: Instant, knows: impl Fn(&str) -> bool) {
         let newest = self.newest;
         if newest.is_none() && !self.holds {
-            // Who has no controllers of ours may have others, by `XR_EXT_conformance_automation`.
+            // Without controllers of a client, `XR_EXT_conformance_automation` may have set other devices.
             return;
         }
         let fresh = newest.filter(|newest| seconds(newest.received, now) < STALE);
@@ -64,8 +66,8 @@ impl Hands {
         }
     }
 
-    /// Where a place of a hand (`/input/grip/pose`) is expected to be at `at`; `None`: it is not known, or no place
-    /// of ours.
+    /// The predicted pose of a component (`/input/grip/pose`) at `at`; `None` if unknown, or if no controller
+    /// of the client has it.
     pub(crate) fn lies(&self, user: &str, place: &str, at: Instant) -> Option<Pose> {
         let newest = self.newest.filter(|_| self.holds)?;
         let state = newest.states[hand(user)?.index()]?;
@@ -74,7 +76,7 @@ impl Hands {
             "/input/aim/pose" => state.aim?,
             _ => return None,
         };
-        // Before the clocks have met it is the time of its arrival.
+        // Before the clocks are synchronised, the arrival time is used.
         let sampled = newest
             .sampled_here
             .map_or(newest.received, |mapped| mapped.at.min(newest.received));
@@ -91,7 +93,7 @@ fn tell_one(input: &mut Input, profile: &str, state: &ControllerState) {
     let (trigger, squeeze) = (pulled(state.trigger), pulled(state.squeeze));
     let mut say = |place: &str, value| input.says(user, place, value);
     if profile == SIMPLE {
-        // Half way: as far as a click needs (guess).
+        // Threshold for a click (guess).
         let select = pressed(Buttons::A_X) || trigger >= 0.5;
         say("/input/select/click", Value::Bool(select));
         say(

@@ -1,4 +1,4 @@
-//! Which image of a swapchain is whose: acquire, wait, release (OpenXR 1.0, section 10.1).
+//! Acquire, wait and release of swapchain images (OpenXR 1.0, section 10.1).
 
 use std::collections::VecDeque;
 
@@ -12,15 +12,15 @@ const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 /// The images of one swapchain.
 #[derive(Debug)]
 pub(crate) struct Images {
-    /// Not acquired, the one that was released longest ago first.
+    /// Not acquired; the least recently released first.
     free: VecDeque<u32>,
     /// Acquired and not released, in this order.
     acquired: VecDeque<u32>,
-    /// The first of them was waited for.
+    /// The first acquired image was waited for.
     waited: bool,
-    /// Released last: what a layer shows.
+    /// Released last: the image that a layer shows.
     newest: Option<u32>,
-    /// One image, drawn once.
+    /// A single image that is acquired once.
     is_static: bool,
 }
 
@@ -46,7 +46,7 @@ impl Images {
         Ok(index)
     }
 
-    /// The image that `xrWaitSwapchainImage` is about: the one that was acquired first.
+    /// The image of `xrWaitSwapchainImage`: the one that was acquired first.
     pub(crate) fn to_wait_for(&self) -> Outcome<u32> {
         let first = self.acquired.front().filter(|_| !self.waited);
         first.copied().ok_or_else(|| {
@@ -55,7 +55,7 @@ impl Images {
         })
     }
 
-    /// It was waited for.
+    /// Marks the first acquired image as waited for.
     pub(crate) fn waited(&mut self) {
         self.waited = true;
     }
@@ -66,7 +66,7 @@ impl Images {
             return Err(because(ORDER, c"xrWaitSwapchainImage comes first"));
         }
         let index = self.acquired.pop_front().ok_or(ORDER)?;
-        // The last one that was released may be shown again; it is acquired last.
+        // The newest released image may be shown again, so it is reused last.
         self.free.push_back(index);
         self.newest = Some(index);
         Ok(())
@@ -75,7 +75,7 @@ impl Images {
     /// The image that a layer shows.
     ///
     /// # Errors
-    /// None was released yet.
+    /// No image was released yet.
     pub(crate) fn shown(&self) -> Outcome<u32> {
         let none = xr::Result::ERROR_LAYER_INVALID;
         (self.newest).ok_or_else(|| because(none, c"no image of a layer's swapchain was released"))
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_go_round() {
+    fn images_are_acquired_in_turn() {
         let mut images = Images::new(3, false);
         assert_eq!(images.shown(), Err(xr::Result::ERROR_LAYER_INVALID));
         for round in 0..7 {
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_is_refused() {
+    fn calls_out_of_order_are_rejected() {
         let mut images = Images::new(2, false);
         assert_eq!(images.to_wait_for(), Err(ORDER));
         assert_eq!(images.release(), Err(ORDER));
         images.acquire().unwrap();
         assert_eq!(images.release(), Err(ORDER), "not waited for");
         images.acquire().unwrap();
-        assert_eq!(images.acquire(), Err(ORDER), "there are two");
+        assert_eq!(images.acquire(), Err(ORDER), "both are acquired");
         images.waited();
         assert_eq!(
             images.to_wait_for(),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_image_is_drawn_once() {
+    fn a_static_image_is_acquired_once() {
         let mut images = Images::new(1, true);
         images.acquire().unwrap();
         images.waited();

@@ -1,14 +1,14 @@
-//! What the player holds, and what each action makes of it: which bindings count, what they read, and what an
-//! application is told at its next `xrSyncActions` (OpenXR 1.0, section 11.5 to 11.8).
+//! Input devices and action states: selects the bindings in effect, reads their components, and computes the
+//! states at each `xrSyncActions` (OpenXR 1.0, sections 11.5 to 11.8).
 //!
 //! ```text
-//! devices: /user/hand/left holds oculus/touch_controller, its trigger is at 0.7
-//!    │ bindings that were suggested for that profile
+//! devices: /user/hand/left has oculus/touch_controller, its trigger is at 0.7
+//!    │ bindings suggested for that profile
 //!    ▼
-//! actions of the sets that are active now; of those that share a place only the set of the highest priority
-//!    │ OR of booleans, the largest number, the longest stick
+//! actions of the active sets; for a shared component only the set of the highest priority
+//!    │ OR of booleans, largest float, longest vector
 //!    ▼
-//! a state for each action and each place of the person's, as it stays until the next synchronisation
+//! a state for each action and each top level user path, constant until the next xrSyncActions
 //! ```
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,15 +22,14 @@ use super::paths::Paths;
 use super::pose::Pose;
 use super::profiles::Reading;
 
-/// A number from which on a trigger counts as pulled, and below which as let go of again (guess: as most runtimes
-/// have it; between the two it stays what it was).
+/// Hysteresis of a float component that is bound to a boolean action (guess: as in most runtimes).
 const PULLED: f32 = 0.7;
 const LET_GO: f32 = 0.6;
 
-/// States of one device at most: more places than any profile has are nobody's.
+/// Maximum number of component states of a device: more than any profile has.
 const MOST_PLACES: usize = 256;
 
-/// What a place of a device says.
+/// State of a component.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Value {
     Bool(bool),
@@ -38,10 +37,10 @@ pub(crate) enum Value {
     Pair([f32; 2]),
 }
 
-/// A device in one place of the person's.
+/// An input device at a top level user path.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    /// Its profile, by its path.
+    /// Path of its interaction profile.
     profile: String,
     is_active: bool,
     values: HashMap<String, Value>,
@@ -49,24 +48,24 @@ struct Held {
     poses: HashMap<String, Pose>,
 }
 
-/// A binding that counts: what an action reads or tells.
+/// A binding in effect.
 #[derive(Clone, PartialEq, Debug)]
 struct Binding {
     action: ActionId,
     user: &'static str,
-    /// As it was suggested, and what is there.
+    /// Path as suggested.
     path: xr::Path,
     reading: Reading,
 }
 
-/// A set that is synchronised, perhaps for one place of the person's only.
+/// An action set to synchronise, optionally for one subaction path only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ActiveSet {
     pub(crate) set: SetId,
     pub(crate) user: xr::Path,
 }
 
-/// A device that an action stays with, whether it is there or not, until there is another one in its place.
+/// The source of a pose action. It stays selected, connected or not, until another device replaces it.
 #[derive(Clone, PartialEq, Debug)]
 struct Chosen {
     user: &'static str,
@@ -74,7 +73,7 @@ struct Chosen {
     place: String,
 }
 
-/// What an application is told of an action.
+/// State of an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct State {
     pub(crate) value: Value,
@@ -82,23 +81,23 @@ pub(crate) struct State {
     pub(crate) changed: Instant,
 }
 
-/// All of a session's.
+/// The input of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     held: BTreeMap<String, Held>,
     bindings: Vec<Binding>,
-    /// Of actions that are active, for each place or for all (null).
+    /// States of active actions, by subaction path or `XR_NULL_PATH`.
     states: HashMap<(ActionId, xr::Path), State>,
-    /// Places whose pose, and whose haptics, belong to an action that is synchronised.
+    /// Sources of active pose and haptic actions.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
-    /// Of an action for poses that several devices have: the one that it was first, which it stays with.
+    /// The source of pose actions that are bound to several devices: the first, which stays selected.
     chosen: HashMap<ActionId, Chosen>,
-    /// The profiles that bindings were taken from at the last synchronisation.
+    /// The interaction profiles in effect since the last `xrSyncActions`.
     profiles: BTreeMap<&'static str, String>,
 }
 
 impl Input {
-    /// A device comes, is another, or goes.
+    /// Connects, replaces or disconnects a device.
     pub(crate) fn holds(&mut self, user: &str, profile: &str, is_active: bool) {
         let held = self.held.entry(user.to_owned()).or_default();
         if held.profile != profile {
@@ -108,7 +107,7 @@ impl Input {
         held.is_active = is_active;
     }
 
-    /// A place of a device says something, from the next synchronisation on.
+    /// Sets the state of a component, effective at the next `xrSyncActions`.
     pub(crate) fn says(&mut self, user: &str, place: &str, value: Value) {
         let held = self.held.entry(user.to_owned()).or_default();
         if held.values.len() < MOST_PLACES || held.values.contains_key(place) {
@@ -116,7 +115,7 @@ impl Input {
         }
     }
 
-    /// A place of a device is there, in the player's space.
+    /// Sets the pose of a component, in the player's space.
     pub(crate) fn lies(&mut self, user: &str, place: &str, pose: Option<Pose>) {
         let held = self.held.entry(user.to_owned()).or_default();
         match pose {
@@ -128,7 +127,7 @@ impl Input {
         }
     }
 
-    /// A place of a device is there, if nobody has said yet where.
+    /// Sets the pose of a component unless it has one.
     pub(crate) fn lies_at_first(&mut self, user: &str, place: &str, pose: Pose) {
         let known = |held: &Held| held.poses.contains_key(place);
         if !self.held.get(user).is_some_and(known) {
@@ -136,7 +135,7 @@ impl Input {
         }
     }
 
-    /// `xrSyncActions`. Whether a place of the person's has bindings of another profile now.
+    /// `xrSyncActions`. Returns whether an interaction profile has changed.
     pub(crate) fn sync(
         &mut self,
         active: &[ActiveSet],
@@ -181,8 +180,8 @@ impl Input {
         before != self.profiles
     }
 
-    /// Whether an action for poses, where it is not asked of one place of the person's, is of this one: of all that
-    /// it is bound to it stays with the first.
+    /// Whether this is the selected source of a pose action that is queried without a subaction path: the
+    /// first of its bindings, which stays selected.
     fn stays_with(&mut self, action: ActionId, user: &'static str, place: &str) -> bool {
         let profile = |user: &str| {
             let held = self.held.get(user).filter(|held| held.is_active);
@@ -202,7 +201,7 @@ impl Input {
         chosen.is_some_and(|chosen| chosen.user == user && chosen.place == place)
     }
 
-    /// What was suggested for what is held now.
+    /// Collects the bindings suggested for the active devices.
     fn bind(&mut self, attached: &[SetId], actions: &Actions, paths: &Paths) {
         self.bindings.clear();
         self.profiles.clear();
@@ -231,7 +230,7 @@ impl Input {
         }
     }
 
-    /// The bindings of active sets, but for those whose place another of higher priority has.
+    /// The bindings of active sets, except those suppressed by a set of higher priority.
     fn counting(&self, active: &[ActiveSet], actions: &Actions, paths: &Paths) -> Vec<Binding> {
         let is_active = |binding: &&Binding| {
             active.iter().any(|set| {
@@ -254,7 +253,7 @@ impl Input {
         let counts = |binding: &&&Binding| {
             let priority = actions.priority(binding.action.0);
             let mut places = binding.reading.places().into_iter();
-            // Poses are shared: where a hand is takes nothing from others.
+            // Poses are shared between sets: reading one suppresses no other binding.
             matches!(binding.reading, Reading::Pose(_))
                 || places.all(|place| highest.get(&(binding.user, thing(place))) == Some(&priority))
         };
@@ -264,7 +263,7 @@ impl Input {
             .collect()
     }
 
-    /// What the places say. A device that was not heard of yet says nothing's value.
+    /// Reads the state of a component; zero before the device's first report.
     fn read(&self, user: &str, reading: &Reading, was: Option<Value>) -> Option<Value> {
         let held = self.held.get(user)?;
         let number = |place: &String| match held.values.get(place) {
@@ -294,25 +293,25 @@ impl Input {
         }
     }
 
-    /// What an application is told of an action; `None`: it is inactive.
+    /// The state of an action; `None`: it is inactive.
     pub(crate) fn state(&self, action: ActionId, user: xr::Path) -> Option<State> {
         self.states.get(&(action, user)).copied()
     }
 
-    /// Which place of whom an action for poses or vibration stands for; `None`: it is inactive.
+    /// The top level user path and component of a pose or haptic action; `None`: it is inactive.
     pub(crate) fn place(&self, action: ActionId, user: xr::Path) -> Option<(&'static str, &str)> {
         let (user, place) = self.poses.get(&(action, user))?;
         Some((*user, place.as_str()))
     }
 
-    /// Where that place is.
+    /// The pose of that component.
     pub(crate) fn pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
         let (user, place) = self.place(action, user)?;
         let held = self.held.get(user).filter(|held| held.is_active)?;
         held.poses.get(place).copied()
     }
 
-    /// The places that an action is bound to.
+    /// The paths of the sources that an action is bound to.
     pub(crate) fn sources(&self, action: ActionId) -> Vec<xr::Path> {
         let mut seen = HashSet::new();
         let own = self.bindings.iter().filter(|b| b.action == action);
@@ -321,7 +320,7 @@ impl Input {
             .collect()
     }
 
-    /// The places of the person's where an action that vibrates is bound, at `user` or, if that is null, at all.
+    /// The top level user paths at which a haptic action is bound; with `XR_NULL_PATH`, all of them.
     pub(crate) fn vibrating(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
         let own = |binding: &&Binding| {
             binding.action == action && matches!(binding.reading, Reading::Haptic(_))
@@ -335,20 +334,20 @@ impl Input {
         places
     }
 
-    /// The profile that a place of the person's has bindings of.
+    /// The interaction profile in effect at a top level user path.
     pub(crate) fn profile(&self, user: &str) -> Option<&str> {
         self.profiles.get(user).map(String::as_str)
     }
 }
 
-/// The thing that a place belongs to: the trigger, of its value and its touch.
+/// The identifier of a component: `/input/trigger` of its value and of its touch.
 fn thing(place: &str) -> &str {
     let mut ends = place.match_indices('/').map(|(at, _)| at);
-    // "/input/trigger/value": up to the third.
+    // "/input/trigger/value": up to the third slash.
     ends.nth(2).map_or(place, |end| &place[..end])
 }
 
-/// What two places say together.
+/// Combines the states of two sources of an action.
 fn joined(a: Value, b: Value) -> Value {
     let length = |[x, y]: [f32; 2]| x * x + y * y;
     match (a, b) {
@@ -357,7 +356,7 @@ fn joined(a: Value, b: Value) -> Value {
             Value::Number(if b.abs() > a.abs() { b } else { a })
         }
         (Value::Pair(a), Value::Pair(b)) => Value::Pair(if length(b) > length(a) { b } else { a }),
-        // An action has one kind.
+        // The sources of an action have the same type.
         _ => a,
     }
 }
@@ -398,7 +397,7 @@ mod tests {
     const LEFT: &str = "/user/hand/left";
     const RIGHT: &str = "/user/hand/right";
 
-    /// An application with sets of actions, and its player.
+    /// An application with action sets, and its player.
     #[derive(Default)]
     struct Game {
         actions: Actions,
@@ -443,7 +442,7 @@ mod tests {
                 .unwrap();
         }
 
-        /// Synchronises these sets; whether devices have changed.
+        /// Synchronises these sets. Returns whether an interaction profile has changed.
         fn sync(&mut self, sets: &[SetId]) -> bool {
             self.now += 1;
             let active: Vec<_> = sets
@@ -465,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_active_where_a_device_is_held() {
+    fn actions_are_active_with_a_device() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let grab = game.action(set, "grab", xr::ActionType::FLOAT_INPUT);
@@ -475,7 +474,7 @@ mod tests {
         assert!(!game.sync(&[set]));
         assert_eq!(game.state(grab, None), None);
         game.input.holds(LEFT, TOUCH, true);
-        assert!(game.sync(&[set]), "a device has come");
+        assert!(game.sync(&[set]), "the device is new");
         assert_eq!(game.input.profile(LEFT), Some(TOUCH));
         assert_eq!(
             game.state(grab, Some(LEFT)),
@@ -487,19 +486,19 @@ mod tests {
         assert_eq!(
             game.state(grab, None),
             Some((Value::Number(0.0), false, 2)),
-            "until then"
+            "unchanged before the next sync"
         );
         assert!(!game.sync(&[set]));
         assert_eq!(game.state(grab, None), Some((Value::Number(0.5), true, 3)));
         assert!(!game.sync(&[set]));
         assert_eq!(game.state(grab, None), Some((Value::Number(0.5), false, 3)));
-        // The further of two counts.
+        // The larger of two values counts.
         game.input.holds(RIGHT, TOUCH, true);
         game.input
             .says(RIGHT, "/input/trigger/value", Value::Number(0.8));
         assert!(game.sync(&[set]));
         assert_eq!(game.state(grab, None), Some((Value::Number(0.8), true, 5)));
-        // Nobody's focus, or no set: nothing is active.
+        // Without focus, or without an active set, no action is active.
         assert!(!game.sync(&[]));
         assert_eq!(game.state(grab, None), None);
         game.input.holds(LEFT, TOUCH, false);
@@ -509,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trigger_is_a_button_with_two_thresholds() {
+    fn a_trigger_as_a_boolean_has_hysteresis() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let fire = game.action(set, "fire", xr::ActionType::BOOLEAN_INPUT);
@@ -525,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_of_higher_priority_has_a_shared_place() {
+    fn a_shared_source_goes_to_the_higher_priority() {
         let mut game = Game::default();
         let (walk, menu) = (game.set("walk", 0), game.set("menu", 5));
         let jump = game.action(walk, "jump", xr::ActionType::BOOLEAN_INPUT);
@@ -554,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pose_of_several_hands_stays_with_one() {
+    fn a_pose_action_keeps_its_first_source() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let hand = game.action(set, "hand", xr::ActionType::POSE_INPUT);
@@ -575,7 +574,7 @@ mod tests {
         assert_eq!(game.input.pose(hand, whole), Some(places[0]));
         game.input.holds(LEFT, SIMPLE, false);
         for _ in 0..2 {
-            assert_eq!(game.input.pose(hand, whole), None, "not the other");
+            assert_eq!(game.input.pose(hand, whole), None, "not the other hand");
             let right = game.path(RIGHT);
             assert_eq!(game.input.pose(hand, right), Some(places[1]));
             game.sync(&[set]);
@@ -583,14 +582,14 @@ mod tests {
         game.input.holds(LEFT, SIMPLE, true);
         game.sync(&[set]);
         assert_eq!(game.input.pose(hand, whole), Some(places[0]));
-        // Another device in its place, for which nothing was suggested.
+        // Another device at the same path, without suggested bindings.
         game.input.holds(LEFT, TOUCH, true);
         game.sync(&[set]);
         assert_eq!(game.input.pose(hand, whole), Some(places[1]));
     }
 
     #[test]
-    fn sticks_and_hands_say_where_they_are() {
+    fn thumbsticks_and_poses_are_read() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let walk = game.action(set, "walk", xr::ActionType::VECTOR2F_INPUT);
@@ -620,14 +619,14 @@ mod tests {
             .lies_at_first(RIGHT, "/input/aim/pose", elsewhere);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
         game.input.holds(RIGHT, TOUCH, false);
-        assert_eq!(game.input.pose(hand, right), None, "it is put away");
+        assert_eq!(game.input.pose(hand, right), None, "disconnected");
         game.input.holds(RIGHT, TOUCH, true);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
         game.input.lies(RIGHT, "/input/aim/pose", None);
         assert_eq!(
             game.input.pose(hand, right),
             None,
-            "it is lost, and the action active"
+            "no pose, but the action is active"
         );
         assert!(game.input.place(hand, right).is_some());
     }

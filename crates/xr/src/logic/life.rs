@@ -1,17 +1,18 @@
-//! The life of a session: its states, and when it goes from one to another (OpenXR 1.0, section 9.3).
+//! Lifecycle of a session: its states and transitions (OpenXR 1.0, section 9.3).
 //!
 //! ```text
 //! Idle ─► Ready ─ begin ─► Synchronized ◄─► Visible ◄─► Focused
-//!  ▲                            │ exit wanted
+//!  ▲                            │ exit requested
 //!  └────── end ── Stopping ◄────┘        then Idle ─► Exiting
 //! ```
-//! Visible means that a client watches, focused that one plays: the application draws only for somebody.
+//! Visible means that a client is connected, focused that one has the player role: without clients the
+//! application need not render.
 
 use openxr_sys as xr;
 
 use crate::border::Outcome;
 
-/// What a session is in.
+/// Session state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     Idle,
@@ -37,19 +38,19 @@ impl State {
     }
 }
 
-/// Who looks.
+/// The kind of clients connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Audience {
-    /// Nobody.
+    /// No client.
     #[default]
     Nobody,
-    /// Somebody who only watches.
+    /// Observers only.
     Watches,
-    /// Somebody whose input counts.
+    /// A player.
     Plays,
 }
 
-/// A session's state, and what it is on its way to.
+/// A session's state and the conditions of its transitions.
 #[derive(Debug)]
 pub(crate) struct Life {
     state: State,
@@ -57,12 +58,12 @@ pub(crate) struct Life {
     exits: bool,
     synchronized: bool,
     audience: Audience,
-    /// States that the application has not been told of.
+    /// State changes that were not reported to the application yet.
     news: Vec<State>,
 }
 
 impl Life {
-    /// A new session, which may begin at once.
+    /// A new session, ready to begin.
     pub(crate) fn new() -> Life {
         Life {
             state: State::Ready,
@@ -74,22 +75,22 @@ impl Life {
         }
     }
 
-    /// Takes out the states that it went through since this was asked last.
+    /// Takes the state changes since the last call.
     pub(crate) fn news(&mut self) -> Vec<State> {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether it was begun, and not ended.
+    /// Whether it was begun and not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.running
     }
 
-    /// Whether its pictures are seen by somebody.
+    /// Whether a client sees its pictures.
     pub(crate) fn is_visible(&self) -> bool {
         matches!(self.state, State::Visible | State::Focused)
     }
 
-    /// Whether somebody's input is for it.
+    /// Whether it gets the input of a player.
     pub(crate) fn is_focused(&self) -> bool {
         self.state == State::Focused
     }
@@ -106,13 +107,13 @@ impl Life {
         Ok(())
     }
 
-    /// The application keeps step: its first frame has ended, or it has no pictures.
+    /// The application is synchronised: its first frame has ended, or the session is headless.
     pub(crate) fn synchronize(&mut self) {
         self.synchronized = self.running;
         self.advance();
     }
 
-    /// Who looks now.
+    /// Sets the audience.
     pub(crate) fn watched(&mut self, audience: Audience) {
         self.audience = audience;
         self.advance();
@@ -139,7 +140,7 @@ impl Life {
         self.running = false;
         self.synchronized = false;
         self.enter(State::Idle);
-        // Only a wish for the end stops a session of ours.
+        // The runtime stops a session only at the application's request to exit.
         self.enter(State::Exiting);
         Ok(())
     }
@@ -149,7 +150,7 @@ impl Life {
         self.news.push(state);
     }
 
-    /// Goes step by step to where it is to be.
+    /// Makes all transitions that are due, one by one.
     fn advance(&mut self) {
         while let Some(next) = self.next() {
             self.enter(next);
@@ -191,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn states_come_in_the_order_of_the_specification() {
+    fn states_follow_the_specified_order() {
         let mut life = begun();
         life.watched(Audience::Plays);
-        assert_eq!(life.news(), [], "it has not kept step yet");
+        assert_eq!(life.news(), [], "not synchronized yet");
         life.synchronize();
         assert_eq!(life.news(), [Synchronized, Visible, Focused]);
         life.synchronize();
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_decides_over_sight_and_focus() {
+    fn the_audience_controls_visibility_and_focus() {
         let mut life = begun();
         life.synchronize();
         assert_eq!(life.news(), [Synchronized]);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_out_of_order_are_refused() {
+    fn calls_out_of_order_are_rejected() {
         let mut life = Life::new();
         let not_running = Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
         assert_eq!(life.end(), not_running);

@@ -1,5 +1,5 @@
-//! What is decided, as values: no pointer, no lock, no clock. `now` comes in, and what the application is to
-//! be answered goes out as a result of OpenXR.
+//! The runtime's decisions, as pure values: without pointers, locks or clocks. The caller passes `now`, and
+//! gets OpenXR result codes.
 
 pub(crate) mod actions;
 pub(crate) mod composition;

@@ -1,4 +1,4 @@
-//! Rigid motions: how one place lies in another. Right-handed, y up, metres, as OpenXR has it.
+//! Rigid transforms. Right-handed, y up, in metres, as in OpenXR.
 
 use openuvr_proto::pose;
 pub(crate) use openuvr_proto::rotation::{Rotation, Vector};
@@ -6,10 +6,10 @@ use openxr_sys as xr;
 
 use crate::border::Outcome;
 
-/// By how much a quaternion's length may differ from 1 (OpenXR 1.0, section 2.16).
+/// Tolerance of a quaternion's length (OpenXR 1.0, section 2.16).
 const TOLERANCE: f32 = 0.01;
 
-/// How a place lies in another: turned, then moved.
+/// A pose in a parent space: rotation, then translation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Pose {
     pub(crate) turned: Rotation,
@@ -17,13 +17,13 @@ pub(crate) struct Pose {
 }
 
 impl Pose {
-    /// Where the other is.
+    /// The identity.
     pub(crate) const SAME: Pose = Pose {
         turned: Rotation::NONE,
         at: [0.0; 3],
     };
 
-    /// Moved only.
+    /// A pure translation.
     pub(crate) const fn moved(at: Vector) -> Pose {
         Pose {
             turned: Rotation::NONE,
@@ -31,16 +31,16 @@ impl Pose {
         }
     }
 
-    /// What the application says.
+    /// Reads a pose that the application passes.
     ///
     /// # Errors
-    /// Its numbers are no pose.
+    /// The values are not a valid pose.
     pub(crate) fn read(pose: &xr::Posef) -> Outcome<Pose> {
         let (o, p) = (pose.orientation, pose.position);
         let (turned, at) = ([o.x, o.y, o.z, o.w], [p.x, p.y, p.z]);
         let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
         let finite = at.iter().all(|v| v.is_finite());
-        // Also false for what is not a number.
+        // Also false for NaN.
         let unit = (length - 1.0).abs() <= TOLERANCE;
         if !finite || !unit {
             return Err(xr::Result::ERROR_POSE_INVALID);
@@ -51,7 +51,7 @@ impl Pose {
         })
     }
 
-    /// As frames say it; `None` for numbers beyond what they can.
+    /// The wire representation; `None` if a value is out of its range.
     pub(crate) fn to_wire(self) -> Option<pose::Pose> {
         pose::Pose::new(self.at, self.turned.0).ok()
     }
@@ -64,7 +64,7 @@ impl Pose {
         }
     }
 
-    /// What lies at `inner` in this place, in the place that this lies in.
+    /// Transforms a pose from this space to the parent space.
     pub(crate) fn of(self, inner: Pose) -> Pose {
         Pose {
             turned: self.turned.after(inner.turned),
@@ -72,7 +72,7 @@ impl Pose {
         }
     }
 
-    /// The other way round: how the outer place lies in this one.
+    /// The pose of the parent space in this one.
     pub(crate) fn inverse(self) -> Pose {
         let turned = self.turned.inverse();
         Pose {
@@ -81,7 +81,7 @@ impl Pose {
         }
     }
 
-    /// A point of this place, in the outer one.
+    /// Transforms a point from this space to the parent space.
     pub(crate) fn point(self, point: Vector) -> Vector {
         add(self.turned.turn(point), self.at)
     }
@@ -112,7 +112,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn poses_can_be_joined_and_undone() {
+    fn poses_can_be_combined_and_inverted() {
         let pose = Pose {
             turned: Rotation::around([0.1, 0.7, -0.3]),
             at: [1.0, 2.0, 3.0],
@@ -129,7 +129,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_pose_are_refused() {
+    fn invalid_poses_are_rejected() {
         let read = |x, w| {
             let mut raw = Pose::SAME.raw();
             (raw.position.x, raw.orientation.w) = (x, w);

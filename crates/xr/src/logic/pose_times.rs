@@ -1,5 +1,5 @@
-//! When the application takes the head's pose (its first `xrLocateViews` of a frame), and how long poses are under way:
-//! at which moments the client is to sample one.
+//! Computes the times at which the client should sample the head's pose: from the time at which the
+//! application locates views (its first `xrLocateViews` of a frame), and from the transit time of poses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use openuvr_proto::id::{PoseId, SubscriberId};
 use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 
-/// What is looked at: one second and a half at 90 frames a second, as of delays.
+/// Number of samples considered: 1.5 s at 90 Hz, as for the display latency.
 const KEPT: usize = 135;
 
-/// With less nothing is asked for (guess).
+/// With fewer samples no schedule is sent (guess).
 const ENOUGH: usize = 15;
 
-/// Longer is no way, but a clock that jumped, or an application that does something else first.
+/// Upper limit of a sample: a longer one is a clock step, or an application that does other work first.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// The newest of something that was measured.
+/// A sliding window of durations.
 #[derive(Debug, Default)]
 struct Newest(VecDeque<Duration>);
 
@@ -30,7 +30,7 @@ impl Newest {
         self.0.push_back(span.min(LONGEST));
     }
 
-    /// So many of 100 are no longer; `None` before enough was seen.
+    /// The given percentile; `None` with too few samples.
     fn percent(&self, percent: usize) -> Option<Duration> {
         if self.0.len() < ENOUGH {
             return None;
@@ -42,25 +42,25 @@ impl Newest {
     }
 }
 
-/// What was measured.
+/// The measured times.
 #[derive(Debug, Default)]
 pub(crate) struct PoseTimes {
-    /// From a slot's beginning to the taking of the pose.
+    /// From a slot's start to the first `xrLocateViews`.
     taken: Newest,
     /// From the sampling of a pose to its arrival.
     under_way: Newest,
-    /// The newest slot, and whether its frame has taken a pose.
+    /// The newest slot, and whether its frame has located its views.
     slot: Option<(Instant, bool)>,
     newest: Option<(SubscriberId, PoseId)>,
 }
 
 impl PoseTimes {
-    /// A frame's slot has begun.
+    /// A frame's slot has started.
     pub(crate) fn slot(&mut self, at: Instant) {
         self.slot = Some((at, false));
     }
 
-    /// The application takes the pose for its frame.
+    /// The application locates views.
     pub(crate) fn taken(&mut self, now: Instant) {
         if let Some((slot, taken)) = &mut self.slot
             && !std::mem::replace(taken, true)
@@ -69,7 +69,7 @@ impl PoseTimes {
         }
     }
 
-    /// The newest pose; the same again changes nothing.
+    /// A pose has arrived; a duplicate changes nothing.
     pub(crate) fn heard(&mut self, posed: &Posed) {
         let Some(sampled) = posed.sampled_here else {
             return;
@@ -83,11 +83,11 @@ impl PoseTimes {
         }
     }
 
-    /// When poses are to be sampled, with slots a `period` apart: so long before most frames take one as 99 of 100
-    /// poses are under way. `None` before enough was measured.
+    /// The times at which poses should be sampled, for slots a `period` apart: ahead of most frames'
+    /// `xrLocateViews` by the 99th percentile of the transit time. `None` with too few samples.
     pub(crate) fn wanted(&self, period: Duration) -> Option<Refresh<Instant>> {
         let (slot, _) = self.slot?;
-        // An early frame finds the pose of the period before: one in ten may.
+        // The 10th percentile: earlier frames use the pose of the period before.
         let taken = slot + self.taken.percent(10)?;
         let under_way = i64::try_from(self.under_way.percent(99)?.as_nanos()).ok()?;
         Some(Refresh {
@@ -124,20 +124,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pose_is_wanted_its_way_before_it_is_taken() {
+    fn poses_are_sampled_ahead_by_their_transit_time() {
         let mut times = PoseTimes::default();
         let period = Duration::from_millis(10);
         for (id, slot) in (0..).zip((0..1000).step_by(10)) {
             assert_eq!(times.wanted(period).is_some(), id > 14, "{id}");
             times.slot(ms(slot));
-            // Some frames take it late, and some poses are late.
+            // Some frames locate views late, and some poses arrive late.
             let late = if id % 7 == 3 { 4 } else { 0 };
             times.heard(&posed(id, slot - 3, slot + late - 2));
             times.heard(&posed(id, slot - 3, slot + late - 2));
             times.taken(ms(slot + 2 + late));
             times.taken(ms(slot + 9));
         }
-        // Slot 990, taken 2 ms later, 5 ms under way at most.
+        // Slot at 990 ms, located 2 ms later, transit time at most 5 ms.
         let wanted = times.wanted(period).unwrap();
         assert_eq!((wanted.phase, wanted.period), (ms(987), period));
     }

@@ -1,15 +1,15 @@
-//! The interaction profiles that bindings may be suggested for: those of the instance's version of OpenXR, all of
-//! which a runtime has to take, whatever its player holds; and what actions read of them.
+//! The interaction profiles for which bindings may be suggested, and the components that actions read. A
+//! runtime has to accept all profiles of the instance's OpenXR version, whatever devices the player has.
 
 use openxr_sys as xr;
 
 use super::devices::{NONE, OLDER, Profile};
 use super::newer_devices::NEWER;
 
-/// What each hand has since OpenXR 1.1, whatever it holds.
+/// Components of each hand since OpenXR 1.1, in all profiles.
 const OF_HANDS: &[&str] = &["input/grip_surface/pose"];
 
-/// What this controller has more since OpenXR 1.1.
+/// Additional components of this profile since OpenXR 1.1.
 const TOUCH: &str = "oculus/touch_controller";
 const OF_TOUCH: &[&str] = &[
     "input/grip_surface/pose",
@@ -17,20 +17,21 @@ const OF_TOUCH: &[&str] = &[
     "input/thumb_resting_surfaces/proximity",
 ];
 
-/// What an action reads of a device, or tells it. Places are named behind the person's, as `/input/trigger/value`.
+/// The source that an action is bound to. Components are named without the top level user path:
+/// `/input/trigger/value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reading {
-    /// Pressed, or pulled far enough.
+    /// A button, or a float component with a threshold.
     Bool(String),
     Number(String),
-    /// Both axes in one, or each by itself.
+    /// One component, or one for each axis.
     Pair(String, [String; 2]),
     Pose(String),
     Haptic(String),
 }
 
 impl Reading {
-    /// The places that it needs for itself.
+    /// The components that the binding claims.
     pub(crate) fn places(&self) -> Vec<&str> {
         match self {
             Reading::Bool(place)
@@ -42,7 +43,7 @@ impl Reading {
     }
 }
 
-/// The places of a person that have devices.
+/// The top level user paths.
 pub(crate) const USERS: [&str; 5] = [
     "/user/hand/left",
     "/user/hand/right",
@@ -59,12 +60,12 @@ impl Profile {
         all.find(|profile| profile.name == name)
     }
 
-    /// Whether only OpenXR 1.1 has it.
+    /// Whether it requires OpenXR 1.1.
     pub(crate) fn is_newer(&self) -> bool {
         NEWER.iter().any(|profile| profile.name == self.name)
     }
 
-    /// What there is at a hand since OpenXR 1.1 that was not there before.
+    /// The components that OpenXR 1.1 added to a hand.
     fn added(&self, user: &str) -> &'static [&'static str] {
         match (user.starts_with("/user/hand/"), self.name) {
             (false, _) => NONE,
@@ -73,7 +74,7 @@ impl Profile {
         }
     }
 
-    /// The person's place that a path begins with, if such a device is there.
+    /// The top level user path of a path, if this profile has it.
     pub(crate) fn user_of(&self, path: &str) -> Option<&'static str> {
         let begins = |user: &&&str| {
             let rest = path.strip_prefix(**user);
@@ -82,7 +83,7 @@ impl Profile {
         self.users.iter().find(begins).copied()
     }
 
-    /// What there is at a person's place, as `input/trigger/value`.
+    /// The components at a top level user path, such as `input/trigger/value`.
     fn components(&self, user: &str) -> impl Iterator<Item = &'static str> {
         let own = match user {
             "/user/hand/left" => self.left,
@@ -92,14 +93,14 @@ impl Profile {
         self.both.iter().chain(own).chain(self.added(user)).copied()
     }
 
-    /// Whether there is something at a path, as `/user/hand/left/input/trigger/value`, in OpenXR 1.1 or 1.0; its last
-    /// part may be left to the runtime.
+    /// Whether the profile has a path such as `/user/hand/left/input/trigger/value` in OpenXR 1.1 or 1.0. The
+    /// last element may be omitted; the runtime then selects a component.
     pub(crate) fn has(&self, path: &str, is_1_1: bool) -> bool {
         let Some(user) = self.user_of(path) else {
             return false;
         };
         let rest = &path[user.len() + 1..];
-        // Of a place at least its name: `input` alone is none.
+        // The identifier is required: `input` alone is no path.
         let is_there = |component: &&str| is_1_1 || !self.added(user).contains(component);
         rest.split('/').count() >= 2
             && self.components(user).filter(is_there).any(|component| {
@@ -108,7 +109,7 @@ impl Profile {
             })
     }
 
-    /// What an action of this kind reads there; `None`: nothing that it could.
+    /// The source for an action of this type; `None` if the types don't match.
     pub(crate) fn reading(&self, path: &str, kind: xr::ActionType) -> Option<Reading> {
         let user = self.user_of(path)?;
         let rest = &path[user.len() + 1..];
@@ -116,7 +117,7 @@ impl Profile {
         let there = |ends: &[&str]| {
             let exact = self.components(user).find(|c| *c == rest);
             let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
-            // A stick as a whole is two numbers, and no single one.
+            // A thumbstick without a component is a vector, not a float.
             let is_single = !has(&format!("{rest}/x"));
             let named = || {
                 let mut ends = ends.iter().filter(|_| is_single);
@@ -151,7 +152,7 @@ impl Profile {
             .map(Reading::Number),
             xr::ActionType::VECTOR2F_INPUT => {
                 let axes = [format!("{rest}/x"), format!("{rest}/y")];
-                // One device of OpenXR 1.1 has a stick without axes of its own.
+                // One profile of OpenXR 1.1 has a thumbstick without axis components.
                 let whole = rest.starts_with("input/") && rest.split('/').count() == 2;
                 (whole && has(rest) || axes.iter().all(|axis| has(axis)))
                     .then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_may_be_named_by_their_place() {
+    fn the_component_may_be_omitted() {
         let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
         for there in [
             "/user/hand/left/input/trigger/value",
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_reads_what_is_of_its_kind() {
+    fn sources_match_the_action_type() {
         let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
         let read = |rest: &str, kind| touch.reading(&format!("/user/hand/left/{rest}"), kind);
         let text = |place: &str| place.to_owned();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openxr_1_1_added_is_not_there_before() {
+    fn additions_of_openxr_1_1_are_not_in_1_0() {
         let find = |name: &str| Profile::find(&format!("/interaction_profiles/{name}")).unwrap();
         let touch = find("oculus/touch_controller");
         for added in ["grip_surface/pose", "trigger/proximity"] {

@@ -1,35 +1,35 @@
-//! A frame, as its layers say: what each eye sees, and where the eyes' pictures lie in the one that is streamed.
+//! A frame's layers in each eye, and the position of the eyes in the streamed picture.
 
 use openuvr_proto::units::Size;
 
 use super::composition::{Eye, Surface};
 
-/// What one eye sees, in images of whoever draws.
+/// The layers of one eye, with images in the caller's representation.
 pub(crate) struct Seen<I> {
     pub(crate) eye: Eye,
-    /// From behind to the front.
+    /// From back to front.
     pub(crate) surfaces: Vec<Surface<I>>,
 }
 
 /// A frame: one or two eyes, side by side.
 pub(crate) struct Scene<I> {
-    /// Of one eye's picture.
+    /// Resolution of one eye.
     pub(crate) size: Size,
     pub(crate) eyes: Vec<Seen<I>>,
 }
 
 impl<I> Scene<I> {
-    /// Where an eye's picture begins.
+    /// The left edge of an eye's picture.
     pub(crate) fn left_of(&self, eye: usize) -> u32 {
         u32::try_from(eye).unwrap_or_default() * self.size.width
     }
 
-    /// Of all eyes.
+    /// Size of the whole picture.
     pub(crate) fn whole(&self) -> Size {
         Size::new(self.left_of(self.eyes.len()), self.size.height)
     }
 
-    /// The same in other images; `None` if one of them has none.
+    /// Converts the images; `None` if one cannot be converted.
     pub(crate) fn map<J>(self, other: impl Fn(I) -> Option<J>) -> Option<Scene<J>> {
         let surface = |surface: Surface<I>| {
             Some(Surface {

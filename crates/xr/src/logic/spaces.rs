@@ -1,7 +1,7 @@
-//! Spaces: places that the application asks after, and how one lies in another at a time.
+//! Spaces, and their relations at a time.
 //!
-//! The player's space is `LOCAL`: what its client says of poses counts from there. `STAGE` and `LOCAL_FLOOR`
-//! lie below it by [`EYE_HEIGHT`], since no client says where its floor is yet.
+//! The player's space is `LOCAL`: the client's poses refer to it. `STAGE` and `LOCAL_FLOOR` lie below it by
+//! [`EYE_HEIGHT`], since clients do not report their floor yet.
 
 use openxr_sys as xr;
 
@@ -10,10 +10,10 @@ use super::head::Head;
 use super::pose::{Pose, Vector, add, cross};
 use crate::border::Outcome;
 
-/// The floor lies so many metres below the origin of `LOCAL` (guess: the eyes of a person who stands).
+/// Height of the origin of `LOCAL` above the floor, in metres (guess: the eyes of a standing person).
 pub(crate) const EYE_HEIGHT: f32 = 1.6;
 
-/// The origin of a space that moves by itself.
+/// The origin of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The player's space.
@@ -22,15 +22,15 @@ pub(crate) enum Origin {
     Floor,
     /// The head.
     View,
-    /// What an action for poses stands for at a place of the person's, if anything.
+    /// The pose of an action, for a subaction path.
     Held(ActionId, xr::Path),
 }
 
-/// Where the player is.
+/// Poses of the player at a time.
 pub(crate) trait Whereabouts {
     fn head(&self) -> &Head;
 
-    /// Where a device is that an action stands for.
+    /// The pose of an action's device.
     fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose>;
 }
 
@@ -46,10 +46,10 @@ impl Whereabouts for Head {
 }
 
 impl Origin {
-    /// Of a reference space.
+    /// The origin of a reference space.
     ///
     /// # Errors
-    /// There is none of this kind.
+    /// The type is not supported.
     pub(crate) fn of(kind: xr::ReferenceSpaceType, floor: bool) -> Outcome<Origin> {
         match kind {
             xr::ReferenceSpaceType::VIEW => Ok(Origin::View),
@@ -61,25 +61,25 @@ impl Origin {
     }
 }
 
-/// A space as it was made: how it lies in its origin.
+/// A space: a pose in its origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Space {
     pub(crate) origin: Origin,
     pub(crate) offset: Pose,
 }
 
-/// Where a space is.
+/// Result of locating a space.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Location {
     pub(crate) pose: Pose,
-    /// Whether it was measured just now, and not only remembered.
+    /// Whether the pose was measured recently.
     pub(crate) tracked: bool,
     pub(crate) linear: Option<Vector>,
     pub(crate) angular: Option<Vector>,
 }
 
 impl Space {
-    /// In the player's space, moving, if it is anywhere.
+    /// Locates the space in the player's space; `None` if it has no pose.
     pub(crate) fn in_local(&self, player: &impl Whereabouts) -> Option<Location> {
         let head = player.head();
         let still = |pose| Location {
@@ -92,7 +92,7 @@ impl Space {
             Origin::Local => Some(still(self.offset)),
             Origin::Floor => Some(still(Pose::moved([0.0, -EYE_HEIGHT, 0.0]).of(self.offset))),
             Origin::View => {
-                // What is held out from a head that turns moves by itself.
+                // An offset from a rotating head adds velocity.
                 let arm = head.pose.turned.turn(self.offset.at);
                 let swing = head.angular.map(|angular| cross(angular, arm));
                 let linear = head.linear.map(|v| add(v, swing.unwrap_or_default()));
@@ -112,13 +112,13 @@ impl Space {
         }
     }
 
-    /// How it lies in `base` with the player where they are; `None` if one of them is nowhere.
+    /// Locates the space in `base`; `None` if one of them has no pose.
     pub(crate) fn located(&self, base: &Space, player: &impl Whereabouts) -> Option<Location> {
         let (ours, theirs) = (self.in_local(player)?, base.in_local(player)?);
         let same = self.origin == base.origin;
         let back = theirs.pose.inverse();
-        // Velocities are those in the player's space, seen from the base as it lies: right for a base
-        // that stands still. Two places of one origin don't move against each other.
+        // Velocities are those in the player's space, rotated into the base: exact for a base that does not
+        // move. Spaces of the same origin do not move relative to each other.
         let seen = |velocity: Option<Vector>| match same {
             true => Some([0.0; 3]),
             false => velocity.map(|velocity| back.turned.turn(velocity)),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_lies_below_the_eyes() {
+    fn the_floor_is_below_local() {
         let (stage, local) = (
             space(Origin::Floor, [0.0; 3]),
             space(Origin::Local, [0.0; 3]),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_out_from_a_head_swings_with_it() {
+    fn an_offset_from_a_rotating_head_has_velocity() {
         let nose = space(Origin::View, [0.0, 0.0, -1.0]);
         let turned = Head {
             pose: Pose {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_one_origin_need_no_tracking() {
+    fn spaces_of_the_same_origin_are_always_tracked() {
         let lost = Head {
             tracked: false,
             linear: None,

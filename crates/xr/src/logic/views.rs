@@ -1,4 +1,4 @@
-//! The views of a person: where the eyes are, and what they see.
+//! The player's views: poses and fields of view of the eyes.
 
 use std::f32::consts::FRAC_PI_4;
 
@@ -9,16 +9,16 @@ use openxr_sys as xr;
 use super::composition::Eye;
 use super::pose::Pose;
 
-/// Between the eyes, in metres (the mean of adults, and what most headsets come with).
+/// Default interpupillary distance in metres (the mean of adults, and the default of most headsets).
 const BETWEEN_EYES: f32 = 0.063;
 
-/// Each eye sees so far to each side, up and down, in radians: a right angle in all, as headsets about have it.
+/// Default field of view to each side, in radians: 90° in all, about that of most headsets.
 const SIDE: f32 = FRAC_PI_4;
 
-/// Layers of one frame at most; the specification asks for 16 at least.
+/// Maximum number of layers of a frame; the specification requires at least 16.
 pub(crate) const MOST_LAYERS: u32 = 16;
 
-/// What each eye of a display sees, and how far they are apart: of `eyes` if the client has said it.
+/// Field of view of each eye and interpupillary distance of a display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Headset {
     fov: [xr::Fovf; 2],
@@ -48,8 +48,8 @@ impl Headset {
         }
     }
 
-    /// Where the eyes of a head are, and what they see: the left before the right, or the one between them, which
-    /// sees what both do.
+    /// The eyes of a head: left and right, or a single one between them with the union of both fields of
+    /// view.
     pub(crate) fn eyes(&self, head: Pose, count: usize) -> Vec<Eye> {
         let [left, right] = self.fov;
         let eye = |side: f32, fov| Eye {
@@ -71,7 +71,7 @@ impl Headset {
     }
 }
 
-/// What an eye sees of whose display nothing is known: the angles to the left, right, up and down, in radians.
+/// Default field of view.
 pub(crate) fn fov() -> xr::Fovf {
     xr::Fovf {
         angle_left: -SIDE,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_says_of_its_eyes_counts() {
+    fn the_clients_eye_parameters_are_used() {
         let usual = Headset::of(None).eyes(Pose::SAME, 2);
         assert!(near(&usual[0].pose.at, &[-0.0315, 0.0, 0.0]));
         assert_eq!(usual[1].fov, fov());

@@ -1,5 +1,4 @@
-//! A swapchain that an application wishes for, as far as that is the same whatever it draws with (OpenXR 1.0,
-//! section 10.1).
+//! Parameters of a swapchain, independent of the graphics API (OpenXR 1.0, section 10.1).
 
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
@@ -7,21 +6,20 @@ use openxr_sys as xr;
 use crate::border::Outcome;
 use crate::debug::because;
 
-/// The widest and highest image, in pixels (guess: twice what the sharpest headset takes; the larger ones
-/// that some devices could make are memory, not sharpness).
+/// Maximum width and height of an image, in pixels (guess: twice the resolution of the sharpest headset).
 pub(crate) const LARGEST_IMAGE: u32 = 8192;
 
-/// The largest side of the part of an image that is one eye's picture: two of 4096x4096 side by side are as much as
-/// H.264 codes in one picture (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
+/// Maximum width and height of one eye's picture: two of 4096x4096 side by side are the maximum picture size
+/// of H.264 (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
 pub(crate) const LARGEST_VIEW: u32 = 4096;
 
-/// Layers of an image at most (guess: two eyes, or a stack of pages).
+/// Maximum array size (guess: two eyes, or a stack of pages).
 const MOST_LAYERS: u32 = 256;
 
-/// One is shown, one is copied, one is drawn.
+/// One image is shown, one copied, one rendered.
 const IMAGES: u32 = 3;
 
-/// What is wished for, checked.
+/// Validated parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wish {
     pub(crate) size: Size,
@@ -34,10 +32,10 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// Reads and checks it, but for its format.
+    /// Validates all parameters except the format.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
+    /// The error code that the specification defines for the parameter.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
         let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
         let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
@@ -45,8 +43,8 @@ impl Wish {
         let positive = [info.sample_count, info.array_size, info.mip_count];
         match info.face_count {
             1 => {}
-            // Nothing of ours shows the inside of a cube.
-            6 => return Err(because(unsupported, c"this runtime shows no cubes")),
+            // No supported layer shows cube maps.
+            6 => return Err(because(unsupported, c"cube maps are not supported")),
             _ => return Err(wrong),
         }
         if sides.iter().any(|side| !(1..=LARGEST_IMAGE).contains(side)) || positive.contains(&0) {
@@ -55,7 +53,7 @@ impl Wish {
                 c"a size is 0, or more than 8192 pixels a side",
             ));
         }
-        // Down to one pixel.
+        // Down to a single pixel.
         let halvings = u32::BITS - info.width.max(info.height).leading_zeros();
         if info.array_size > MOST_LAYERS || info.mip_count > halvings {
             return Err(because(
@@ -96,7 +94,7 @@ impl Wish {
         })
     }
 
-    /// How many images there are.
+    /// Number of images.
     pub(crate) fn count(&self) -> u32 {
         if self.is_static { 1 } else { IMAGES }
     }
@@ -107,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_checked_one_by_one() {
+    fn each_parameter_is_checked() {
         type Change = fn(&mut xr::SwapchainCreateInfo);
         let usual = || xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,

@@ -1,7 +1,7 @@
-//! Draws the layers of a frame over each other into one picture: what can't be copied as it is.
+//! Composes the layers of a frame into one picture, if they cannot be copied.
 //!
-//! One picture is enough: what reads it is on the same queue, before what draws it anew. Commands and
-//! descriptors are used in turns, each again when the device has done with it.
+//! One picture is enough: the commands that read it precede the next composition on the same queue. Command
+//! buffers and descriptor pools rotate between the frames in flight.
 
 use ash::vk;
 use openuvr_media::capture::vulkan::{Part, Pixels};
@@ -16,33 +16,33 @@ use crate::logic::composition::{Eye, Surface};
 use crate::logic::scene::Scene;
 use crate::logic::views::MOST_LAYERS;
 
-/// Both stages, from `layers.wgsl`.
+/// Vertex and fragment shader, from `layers.wgsl`.
 const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layers.spv"));
 
-/// Frames that the device may be busy with at once.
+/// Number of frames in flight.
 const TURNS: usize = 3;
 
-/// Surfaces of both eyes.
+/// Maximum number of surfaces of both eyes.
 const SURFACES: u32 = MOST_LAYERS * 2;
 
-/// How long one wait for the device lasts before it is begun anew, in ns.
+/// Timeout of one wait for a fence, in ns; the wait is then repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// What the shader gets for each surface: see `Layer` in `layers.wgsl`.
+/// Push constants of a surface: `Layer` in `layers.wgsl`.
 #[repr(C)]
 struct Constants {
     corners: [[f32; 4]; 4],
     part: [f32; 4],
     flags: u32,
-    /// The structure's size is a multiple of its largest part's.
+    /// Padding to a multiple of the alignment.
     _rest: [u32; 3],
 }
 
-/// Bytes of them; every device has room for 128.
+/// Size of the push constants; every device supports 128 bytes.
 const CONSTANTS: u32 = 96;
 const _: () = assert!(size_of::<Constants>() == CONSTANTS as usize);
 
-/// What draws pictures of one size.
+/// Composes pictures of one size.
 pub(super) struct Composer {
     pub(super) size: Size,
     picture: Option<Owned>,
@@ -58,7 +58,7 @@ pub(super) struct Composer {
     next: usize,
 }
 
-/// What one frame is drawn with.
+/// Resources of a frame in flight.
 struct Turn {
     commands: vk::CommandBuffer,
     sets: vk::DescriptorPool,
@@ -68,10 +68,10 @@ struct Turn {
 
 impl Composer {
     /// # Errors
-    /// What the device says; then nothing is left over.
+    /// The device's error; all resources are freed.
     ///
     /// # Safety
-    /// The device lives.
+    /// The device is alive.
     pub(super) unsafe fn new(of: &Device, size: Size) -> Result<Composer, vk::Result> {
         let mut composer = Composer {
             size,
@@ -87,7 +87,7 @@ impl Composer {
             turns: Vec::new(),
             next: 0,
         };
-        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        // SAFETY: the caller's duty; handles that were not created are null, which destroying ignores.
         unsafe {
             let made = composer.make(of);
             made.inspect_err(|_| composer.destroy(&of.functions))?;
@@ -119,7 +119,7 @@ impl Composer {
         let pool = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(of.family);
-        // SAFETY: the caller's duty; each object is made with what was made before it.
+        // SAFETY: the caller's duty; each object uses those created before it.
         unsafe {
             let picture = *self
                 .picture
@@ -216,13 +216,13 @@ impl Composer {
         Ok(())
     }
 
-    /// Draws a frame; the picture's one part.
+    /// Composes a frame and returns the picture.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's error.
     ///
     /// # Safety
-    /// This thread may use the queue, and the images are those of released ones.
+    /// This thread may use the queue, and the images are released.
     pub(super) unsafe fn compose(
         &mut self,
         of: &Device,
@@ -231,7 +231,7 @@ impl Composer {
         let device = &of.functions;
         let turn = self.next;
         self.next = (turn + 1) % TURNS;
-        // SAFETY: the caller's duty; a turn is begun when the device has done with it.
+        // SAFETY: the caller's duty; the resources are reused after the device has finished with them.
         unsafe {
             self.turns[turn].settle(device)?;
             let Turn {
@@ -263,7 +263,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::compose`]; `commands` and `sets` are those of a turn that has begun.
+    /// As [`Composer::compose`]; `commands` is in the recording state.
     unsafe fn draw(
         &self,
         of: &Device,
@@ -275,7 +275,7 @@ impl Composer {
         let shown: Vec<(usize, &Eye, &Surface<Image>)> = (scene.eyes.iter().enumerate())
             .flat_map(|(at, seen)| seen.surfaces.iter().map(move |s| (at, &seen.eye, s)))
             .collect();
-        // SAFETY: the caller's duty; all that is bound lives as long as the turn.
+        // SAFETY: the caller's duty; all bound resources live until the frame is finished.
         unsafe {
             let mut ready: Vec<(vk::Image, u32)> = Vec::new();
             let mut views = Vec::new();
@@ -305,7 +305,7 @@ impl Composer {
                 let graphics = vk::PipelineBindPoint::GRAPHICS;
                 device.cmd_bind_descriptor_sets(commands, graphics, self.layout, 0, &[set], &[]);
                 let constants = constants(surface, eye);
-                // A structure of plain numbers without gaps.
+                // A structure of plain numbers without uninitialised padding.
                 let bytes = std::slice::from_raw_parts(
                     (&raw const constants).cast::<u8>(),
                     size_of::<Constants>(),
@@ -362,21 +362,21 @@ impl Composer {
         }
     }
 
-    /// Waits until the device has done with all that was drawn.
+    /// Waits until the device has finished all frames in flight.
     ///
     /// # Safety
-    /// The device lives.
+    /// The device is alive.
     pub(super) unsafe fn settle(&mut self, device: &ash::Device) {
         for turn in &mut self.turns {
-            // SAFETY: the caller's duty. One that is lost has done with everything.
+            // SAFETY: the caller's duty. A lost device has finished.
             let _ = unsafe { turn.settle(device) };
         }
     }
 
     /// # Safety
-    /// The device lives and does nothing with it any more.
+    /// The device is alive and does not use the composer any more.
     pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
-        // SAFETY: the caller's duty; null is passed over.
+        // SAFETY: the caller's duty; null handles are ignored.
         unsafe {
             for turn in self.turns.drain(..) {
                 device.destroy_descriptor_pool(turn.sets, None);
@@ -399,10 +399,10 @@ impl Composer {
 
 impl Turn {
     /// # Safety
-    /// The device lives.
+    /// The device is alive.
     unsafe fn settle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         while self.busy {
-            // SAFETY: the caller's duty; it was submitted with this fence.
+            // SAFETY: the caller's duty; the commands were submitted with this fence.
             unsafe {
                 match device.wait_for_fences(&[self.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,

@@ -1,5 +1,5 @@
-//! The application's device, as a session draws on it: images for swapchains, and the picture of a frame, copied
-//! where that is enough, and composed where it is not.
+//! A session's use of the application's Vulkan device: swapchain images, and submission of pictures, copied
+//! where possible and composed otherwise.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,27 +20,27 @@ use crate::border::Outcome;
 use crate::logic::scene::Scene;
 use crate::stream::Wanted;
 
-/// Swapchains of one session at once (guess: engines have some dozens).
+/// Maximum number of swapchains of a session (guess: engines have some dozens).
 const MOST_SWAPCHAINS: u32 = 1024;
 
-/// The device that a session draws with.
+/// The device of a session.
 pub(crate) struct Graphics {
     pub(super) device: Device,
     swapchains: AtomicU32,
     ring: Ring,
     composer: Mutex<Option<Composer>>,
-    /// The device is used no more.
+    /// The session has ended: the device must not be used any more.
     closed: Mutex<bool>,
 }
 
 impl Graphics {
-    /// Takes up the application's device.
+    /// Uses the application's device.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`, if it is not the one that it was to be.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the device is not the selected one.
     ///
     /// # Safety
-    /// The binding's handles live until [`Graphics::close`].
+    /// The binding's handles are valid until [`Graphics::close`].
     pub(crate) unsafe fn new(
         binding: &xr::GraphicsBindingVulkanKHR,
         choice: &Choice,
@@ -50,7 +50,7 @@ impl Graphics {
         if binding.instance.is_null() || binding.device.is_null() || choice.chosen != Some(said) {
             return Err(wrong);
         }
-        // SAFETY: the caller's duty; the physical device is the one that we have named.
+        // SAFETY: the caller's duty; the physical device is the selected one.
         unsafe {
             let instance = choice.instance(binding.instance)?;
             let physical: vk::PhysicalDevice = handle(binding.physical_device);
@@ -70,7 +70,7 @@ impl Graphics {
             }
             let memory = instance.get_physical_device_memory_properties(physical);
             let spawn = |wait: Wait| {
-                // All its signals are the application's, and a panic of ours is not its end.
+                // Signals are the application's, and a panic must not end it.
                 Scheduler::ordinary().spawn(ThreadRole::HandOff, "openuvr-xr-copy", || {
                     let wait = std::panic::AssertUnwindSafe(wait);
                     let _ = std::panic::catch_unwind(|| { wait }.0());
@@ -95,7 +95,7 @@ impl Graphics {
         }
     }
 
-    /// The formats that can be drawn in on this device, the best first.
+    /// The supported swapchain formats of this device, in order of preference.
     pub(crate) fn formats(&self) -> Vec<i64> {
         let feature = |format: &vk::Format, wanted: vk::FormatFeatureFlags| {
             // SAFETY: the instance lives as long as the session.
@@ -116,11 +116,11 @@ impl Graphics {
             .collect()
     }
 
-    /// The images of a swapchain. The queue is the application's meanwhile: they are laid out by
-    /// [`Graphics::acquired`].
+    /// Creates the images of a swapchain. The application owns the queue during this call, so
+    /// [`Graphics::acquired`] initialises their layout.
     ///
     /// # Errors
-    /// What the specification has for what can't be had.
+    /// The error code that the specification defines.
     pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
         let info = wish.info();
         if !self.formats().contains(&info.format.as_raw().into()) {
@@ -155,7 +155,7 @@ impl Graphics {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         let mut pictures = Pictures::new(*wish, Vec::new());
-        // SAFETY: the device lives as long as the session, and takes such images.
+        // SAFETY: the device outlives the session, and supports such images.
         let made = unsafe {
             (0..wish.all.count()).try_for_each(|_| {
                 let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
@@ -173,24 +173,24 @@ impl Graphics {
         Ok(pictures)
     }
 
-    /// An image of these was acquired: all are laid out as the application expects them, the first time.
+    /// Called before an image is acquired: the first call initialises the layout of all images.
     ///
     /// # Errors
-    /// The device is lost, or has no memory for a command.
+    /// The device is lost, or out of memory for a command.
     pub(crate) fn acquired(&self, pictures: &Pictures) -> Outcome<()> {
         let closed = self.open();
         if *closed || pictures.was_laid_out() {
             return Ok(());
         }
-        // SAFETY: they are new, and `xrAcquireSwapchainImage` may use the queue.
+        // SAFETY: the images are new, and `xrAcquireSwapchainImage` may use the queue.
         let done = unsafe { self.lay_out(pictures) };
         done.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
 
-    /// Brings new images into the layout that an application finds them in, and waits for that.
+    /// Transitions new images to the layout that the application expects, and waits.
     ///
     /// # Safety
-    /// They are new, and this thread may use the queue.
+    /// The images are new, and this thread may use the queue.
     unsafe fn lay_out(&self, pictures: &Pictures) -> Result<(), vk::Result> {
         let device = &self.device;
         let functions = &device.functions;
@@ -210,7 +210,7 @@ impl Graphics {
             vk::PipelineStageFlags::ALL_COMMANDS,
             vk::DependencyFlags::empty(),
         );
-        // SAFETY: the caller's duty; what is made here is at rest when it goes.
+        // SAFETY: the caller's duty; the queue is idle before the pool is destroyed.
         unsafe {
             let pool = functions.create_command_pool(&pool, None)?;
             let done = || {
@@ -238,12 +238,12 @@ impl Graphics {
         self.composer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the device may still be used; the lock keeps it so.
+    /// Locks the flag that the session has ended; the device stays usable while the lock is held.
     fn open(&self) -> MutexGuard<'_, bool> {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The images of a swapchain are used no more.
+    /// Destroys the images of a swapchain.
     pub(crate) fn forget(&self, pictures: &Pictures) {
         let closed = self.open();
         pictures.goes();
@@ -252,8 +252,8 @@ impl Graphics {
         }
         self.ring.settle();
         let mut composer = self.composer();
-        // SAFETY: the copies were waited for, and so is what was composed; the application has done with
-        // them, as it says by destroying them.
+        // SAFETY: copies and compositions have finished; the application has destroyed the swapchain and does
+        // not use the images any more.
         unsafe {
             if let Some(composer) = &mut *composer {
                 composer.settle(&self.device.functions);
@@ -273,10 +273,10 @@ impl Graphics {
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Hands over the picture of a frame. With no buffer free it is left out.
+    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line: why there is none.
+    /// One line with the reason.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
@@ -287,10 +287,10 @@ impl Graphics {
         if *closed || !scene.is_there() || !self.ring.idle() {
             return Ok(());
         }
-        let failed = |e: vk::Result| format!("the picture can't be read back: {e}");
+        let failed = |e: vk::Result| format!("cannot read the picture back: {e}");
         let (pixels, parts) = match scene.parts() {
             Some(copied) => copied,
-            // SAFETY: `xrEndFrame` may use the queue, and the images are those of released ones.
+            // SAFETY: `xrEndFrame` may use the queue, and the images are released.
             None => unsafe { self.compose(scene).map_err(failed)? },
         };
         let copy = Copy {
@@ -304,18 +304,18 @@ impl Graphics {
             drawn,
             to,
         };
-        // SAFETY: as above; the parts lie in their images, as was checked when they were handed over.
+        // SAFETY: as above; the rectangles were checked to be inside their images.
         unsafe { self.ring.copy(&copy) }.map_err(failed)?;
         Ok(())
     }
 
-    /// Composes a picture; its one part.
+    /// Composes a picture.
     ///
     /// # Safety
-    /// This thread may use the queue, and the images are those of released ones.
+    /// This thread may use the queue, and the images are released.
     unsafe fn compose(&self, scene: &Scene<Image>) -> Result<(Pixels, Vec<Part>), vk::Result> {
         let mut composer = self.composer();
-        // SAFETY: the caller's duty; one of another size is at rest when it goes.
+        // SAFETY: the caller's duty; a composer of another size is idle before it is destroyed.
         unsafe {
             if let Some(mut old) = composer.take_if(|c| c.size != scene.whole()) {
                 self.ring.settle();
@@ -330,13 +330,13 @@ impl Graphics {
         }
     }
 
-    /// Frees what is ours on the device, but for images of swapchains; it is used no more.
+    /// Frees the session's resources except swapchain images. The device is not used afterwards.
     pub(crate) fn close(&self) {
         let mut closed = self.open();
         if std::mem::replace(&mut *closed, true) {
             return;
         }
-        // SAFETY: the device lives: a session has to be destroyed before it.
+        // SAFETY: the device is alive: the application must destroy the session before it.
         unsafe {
             if let Some(mut composer) = self.composer().take() {
                 composer.settle(&self.device.functions);

@@ -1,4 +1,4 @@
-//! What an application may wish for as a swapchain, and the images that it gets.
+//! Parameters and images of Vulkan swapchains.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,8 @@ use super::memory::{Owned, Readable};
 use crate::border::Outcome;
 use crate::logic::wish;
 
-/// Formats that applications may draw in, the best first: bytes in sRGB are copied as they are; of all others
-/// the colours are linear.
+/// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
+/// linear colours.
 pub(super) const COLOURS: [vk::Format; 6] = [
     vk::Format::R8G8B8A8_SRGB,
     vk::Format::B8G8R8A8_SRGB,
@@ -24,7 +24,7 @@ pub(super) const COLOURS: [vk::Format; 6] = [
     vk::Format::B8G8R8A8_UNORM,
 ];
 
-/// Formats of depth. They can be drawn into, and no layer shows them.
+/// Supported depth formats. The application can render to them, but no layer shows them.
 pub(super) const DEPTHS: [vk::Format; 4] = [
     vk::Format::D32_SFLOAT,
     vk::Format::D16_UNORM,
@@ -32,7 +32,7 @@ pub(super) const DEPTHS: [vk::Format; 4] = [
     vk::Format::D32_SFLOAT_S8_UINT,
 ];
 
-/// What an application wishes for, in the words of Vulkan.
+/// Parameters of a Vulkan swapchain.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) all: wish::Wish,
@@ -41,7 +41,7 @@ pub(crate) struct Wish {
     usage: vk::ImageUsageFlags,
 }
 
-/// What OpenXR calls uses of images.
+/// Usage flags of OpenXR and Vulkan.
 const USES: [(xr::SwapchainUsageFlags, vk::ImageUsageFlags); 7] = [
     (
         xr::SwapchainUsageFlags::COLOR_ATTACHMENT,
@@ -74,10 +74,10 @@ const USES: [(xr::SwapchainUsageFlags, vk::ImageUsageFlags); 7] = [
 ];
 
 impl Wish {
-    /// Reads and checks it.
+    /// Reads and validates the parameters.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
+    /// The error code that the specification defines for the parameter.
     pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
         let format = i32::try_from(info.format).map(vk::Format::from_raw);
         let format = format
@@ -89,7 +89,7 @@ impl Wish {
             .iter()
             .filter(|(theirs, _)| all.usage.contains(*theirs));
         let wanted = uses.fold(vk::ImageUsageFlags::empty(), |sum, (_, ours)| sum | *ours);
-        // It has to be attached to what draws, and we read it.
+        // Needed to render to the image, and for the runtime to read it.
         let needed = match COLOURS.contains(&format) {
             true => {
                 vk::ImageUsageFlags::COLOR_ATTACHMENT
@@ -106,7 +106,7 @@ impl Wish {
         })
     }
 
-    /// What one of them is to be.
+    /// Creation parameters of an image.
     pub(super) fn info(&self) -> vk::ImageCreateInfo<'static> {
         let flags = match (self.all.usage).contains(xr::SwapchainUsageFlags::MUTABLE_FORMAT) {
             true => vk::ImageCreateFlags::MUTABLE_FORMAT,
@@ -134,7 +134,7 @@ impl Wish {
 pub(crate) struct Pictures {
     pub(super) wish: Wish,
     pub(super) images: Vec<Owned>,
-    /// What our shader reads them through, made when it first does: for each image and layer.
+    /// Views for the composition shader, by image index and layer; created at first use.
     pub(super) seen: Mutex<Vec<((u32, u32), Readable)>>,
     laid_out: AtomicBool,
     gone: AtomicBool,
@@ -151,22 +151,22 @@ impl Pictures {
         }
     }
 
-    /// Whether they were laid out before this was asked first.
+    /// Whether the layout was already initialised; marks it as initialised.
     pub(super) fn was_laid_out(&self) -> bool {
         self.laid_out.swap(true, Ordering::Relaxed)
     }
 
-    /// They are used no more.
+    /// Marks them as destroyed.
     pub(super) fn goes(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are used no more.
+    /// Whether they were destroyed.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// As OpenXR hands them out.
+    /// The image handles, for the application.
     pub(crate) fn handles(&self) -> Vec<u64> {
         self.images.iter().map(|own| own.image.as_raw()).collect()
     }
@@ -191,7 +191,7 @@ impl Pictures {
         self.wish.samples
     }
 
-    /// How its bytes are arranged, if they can be streamed as they are.
+    /// The pixel format, if the images can be streamed unchanged.
     pub(super) fn pixels(&self) -> Option<Pixels> {
         let plain = self.wish.samples == vk::SampleCountFlags::TYPE_1;
         match self.wish.format {
@@ -201,7 +201,7 @@ impl Pictures {
         }
     }
 
-    /// As what they are laid out while they are ours.
+    /// The layout of released images.
     pub(super) fn layout(&self) -> vk::ImageLayout {
         match self.is_colour() {
             true => vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL,
@@ -209,7 +209,7 @@ impl Pictures {
         }
     }
 
-    /// All of one.
+    /// The subresource range of a whole image.
     pub(super) fn range(&self) -> vk::ImageSubresourceRange {
         let depth = vk::ImageAspectFlags::DEPTH;
         let aspect_mask = match self.wish.format {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_formats_of_ours_are_taken() {
+    fn only_supported_formats_are_accepted() {
         let mut info = usual();
         assert!(Wish::read(&info).is_ok());
         for format in [0, vk::Format::R8_UNORM.as_raw().into(), 1 << 40] {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_do_with_an_image_is_among_its_uses() {
+    fn the_usage_includes_what_the_runtime_needs() {
         let colour = Wish::read(&usual()).unwrap();
         assert!(colour.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC));
         assert_eq!(colour.all.count(), 3);

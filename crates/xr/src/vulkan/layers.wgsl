@@ -1,11 +1,11 @@
-// One layer in one eye: a rectangle somewhere in front of it, with a part of an image on it.
+// One layer in one eye: a quadrilateral in front of it, textured with a rectangle of an image.
 
 struct Layer {
-    // The corners in clip space: left and right below, left and right above.
+    // The corners in clip space: bottom left, bottom right, top left, top right.
     corners: array<vec4<f32>, 4>,
-    // The part of the image: its left upper corner and its right lower one, in 0 to 1.
+    // The rectangle of the image: top left and bottom right corner, in 0 to 1.
     part: vec4<f32>,
-    // 1: the image's alpha counts; 2: its colours are not multiplied by it yet.
+    // Bit 0: use the image's alpha; bit 1: its colours are not premultiplied.
     flags: u32,
 }
 
@@ -31,7 +31,7 @@ fn corner(@builtin(vertex_index) index: u32) -> Corner {
 
 @fragment
 fn pixel(in: Corner) -> @location(0) vec4<f32> {
-    // What lies beside the part is of no concern, also at its edge.
+    // Never sample outside the rectangle, not even at its edge.
     let half = 0.5 / vec2<f32>(textureDimensions(image));
     let place = clamp(in.place, layer.part.xy + half, layer.part.zw - half);
     var colour = textureSampleLevel(image, linear, place, 0.0);

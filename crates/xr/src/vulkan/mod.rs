@@ -1,4 +1,4 @@
-//! Vulkan, as the application has it: its device, images for its swapchains, and the picture of a frame.
+//! Vulkan: the application's device, swapchain images and submission of pictures.
 
 pub(crate) mod choice;
 mod compose;

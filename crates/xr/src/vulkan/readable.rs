@@ -1,4 +1,4 @@
-//! Images of swapchains, as the shader reads them.
+//! Views of swapchain images for the composition shader.
 
 use std::sync::PoisonError;
 
@@ -8,7 +8,7 @@ use super::device::Device;
 use super::memory::{Owned, Readable};
 use super::scene::Image;
 
-/// A view of one layer of an image.
+/// Parameters of a view of one layer of an image.
 pub(super) fn seen(
     image: vk::Image,
     format: vk::Format,
@@ -31,10 +31,10 @@ fn first_mip(layer: u32) -> vk::ImageSubresourceRange {
     }
 }
 
-/// What the shader reads an image through, made at its first use.
+/// The shader's view of an image, which the first call creates.
 ///
 /// # Safety
-/// The device lives.
+/// The device is alive.
 pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk::Result> {
     let pictures = &image.pictures;
     let key = (image.index, image.layer);
@@ -78,10 +78,10 @@ pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk
     Ok(made)
 }
 
-/// Orders an image to be read by the shader, or to be the application's again.
+/// Records the barriers that make an image readable by the shader, or return it to the application.
 ///
 /// # Safety
-/// The device lives, and the commands are being recorded.
+/// The device is alive, and the commands are in the recording state.
 pub(super) unsafe fn make_readable(
     device: &ash::Device,
     commands: vk::CommandBuffer,
@@ -98,7 +98,7 @@ pub(super) unsafe fn make_readable(
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let none = vk::DependencyFlags::empty();
     let barrier = |which, layer, from, to| {
-        // Frames are few: each of these orders everything.
+        // Few per frame, so each is a full barrier.
         let any = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let barrier = vk::ImageMemoryBarrier::default()
             .src_access_mask(any)

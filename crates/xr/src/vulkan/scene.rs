@@ -1,4 +1,4 @@
-//! A frame in images of Vulkan: what of it can be copied as it is.
+//! Frames of Vulkan images, and detection of those that can be copied.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::images::Pictures;
 use crate::logic::composition::is_exact;
 use crate::logic::scene::Scene;
 
-/// An image that a layer shows.
+/// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) pictures: Arc<Pictures>,
-    /// Which of them, and which layer of it.
+    /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
@@ -25,7 +25,7 @@ impl Image {
 }
 
 impl Scene<Image> {
-    /// The parts of the picture, if it can be copied as it is.
+    /// The copies that make up the picture; `None` if it has to be composed.
     pub(super) fn parts(&self) -> Option<(Pixels, Vec<Part>)> {
         let mut all: Option<Pixels> = None;
         let mut parts = Vec::new();
@@ -51,7 +51,7 @@ impl Scene<Image> {
         all.map(|pixels| (pixels, parts))
     }
 
-    /// Whether all of its images are there.
+    /// Whether none of its images was destroyed.
     pub(super) fn is_there(&self) -> bool {
         let mut all = self.eyes.iter().flat_map(|seen| &seen.surfaces);
         all.all(|surface| !surface.image.pictures.is_gone())

@@ -1,5 +1,5 @@
-//! Pictures of frames on a real device (lavapipe, or with `OPENUVR_VULKAN_DEVICE=0` the first that there is): what
-//! the host gets of them, pixel by pixel.
+//! Tests of pictures on a Vulkan device (lavapipe, or with `OPENUVR_VULKAN_DEVICE=0` the first device):
+//! compares the pixels that the host receives.
 
 use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,13 +29,13 @@ use crate::session::Session;
 
 const EYE: Size = Size::new(40, 24);
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
-/// Devices of lavapipe share what it draws with; one test at a time has one.
+/// Devices of lavapipe share rendering resources: one test at a time uses a device.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A device and a session on it, and the host that gets its pictures.
+/// A device with a session, and the host that receives its pictures.
 struct Stage {
     session: Arc<Session>,
     to: Arc<Submitter>,
@@ -45,10 +45,10 @@ struct Stage {
 }
 
 impl Stage {
-    /// `None`, said aloud, without lavapipe.
+    /// `None`, with a message, without lavapipe.
     fn open() -> Option<Stage> {
-        // SAFETY: the loader of Vulkan has no initialisers with preconditions; each function is called as Vulkan
-        // describes it, with live handles.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions; functions are called as
+        // specified, with valid handles.
         let stage = unsafe { Stage::try_open() };
         if stage.is_none() {
             eprintln!("SKIPPED: there is no lavapipe (mesa-vulkan-drivers)");
@@ -118,11 +118,11 @@ impl Stage {
     fn graphics(&self) -> &Graphics {
         match &self.session.graphics {
             Some(Drawing::Vulkan(vulkan)) => vulkan,
-            _ => panic!("it draws with Vulkan"),
+            _ => panic!("the session uses Vulkan"),
         }
     }
 
-    /// A swapchain of which one image was drawn, each of its layers in one colour (0 to 1).
+    /// Creates a swapchain and renders its first image, each layer in one colour (0 to 1).
     fn drawn(&self, format: vk::Format, samples: u32, layers: &[[f32; 4]]) -> Arc<Pictures> {
         let wish = Wish::read(&xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
@@ -147,7 +147,7 @@ impl Stage {
         Arc::new(pictures)
     }
 
-    /// Draws one colour, as an application would.
+    /// Fills a layer with one colour, as an application would.
     fn clear(&self, image: vk::Image, layer: u32, colour: [f32; 4]) {
         let Device {
             functions: device,
@@ -179,7 +179,7 @@ impl Stage {
         };
         let pool = vk::CommandPoolCreateInfo::default();
         let value = vk::ClearColorValue { float32: colour };
-        // SAFETY: as in `open`; all is at rest at the end.
+        // SAFETY: as in `open`; the queue is idle at the end.
         unsafe {
             let pool = device.create_command_pool(&pool, None).unwrap();
             let info = vk::CommandBufferAllocateInfo::default()
@@ -202,7 +202,7 @@ impl Stage {
         }
     }
 
-    /// Shows a frame; red, green and blue of the picture's pixels at these places.
+    /// Submits a frame and returns the RGB values at these coordinates.
     fn shows<const N: usize>(&mut self, scene: &Scene<Image>, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
         let graphics = self.graphics();
         let shown = graphics.show(scene, self.to.clone(), Drawn::default());
@@ -221,7 +221,7 @@ impl Stage {
     }
 
     fn close(self) {
-        // Nobody holds a picture any more when its buffer goes.
+        // Release all pictures before their buffers are freed.
         let Stage {
             session,
             to,
@@ -232,9 +232,9 @@ impl Stage {
         drop((to, host));
         session.destroyed();
         let Some(Drawing::Vulkan(graphics)) = &session.graphics else {
-            panic!("it draws with Vulkan");
+            panic!("the session uses Vulkan");
         };
-        // SAFETY: the session has let go of it.
+        // SAFETY: the session does not use the device any more.
         unsafe {
             graphics
                 .device
@@ -265,13 +265,13 @@ fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
     }
 }
 
-/// Where the eyes are.
+/// The default eyes.
 fn seen() -> [Eye; 2] {
     let all = Headset::of(None).eyes(Pose::SAME, 2);
     [all[0], all[1]]
 }
 
-/// A frame with a view of each layer of `of`, and what is in front of it.
+/// A frame with a view of each layer of `of`, and with surfaces in front.
 fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
     let [a, b] = seen();
     let eye = |eye: Eye, layer| Seen {
@@ -293,10 +293,10 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
 
-/// In the middle of the left eye's picture, its corner, and the right one's.
+/// Centre and corner of the left eye's picture, and of the right eye's.
 const PLACES: [[u32; 2]; 4] = [[20, 12], [0, 0], [60, 12], [79, 23]];
 
-/// How bright half of the light is in sRGB.
+/// Half of the light intensity, in sRGB.
 const HALF: u8 = 188;
 
 fn near(seen: &[[u8; 3]], wanted: &[[u8; 3]]) -> bool {
@@ -323,7 +323,7 @@ fn layers_of_an_array_are_copied_side_by_side() {
 }
 
 #[test]
-fn samples_are_joined_and_linear_colours_are_converted() {
+fn samples_are_resolved_and_linear_colours_converted() {
     let _alone = alone();
     let grey = [0.5, 0.5, 0.0, 1.0];
     let formats = [
@@ -349,7 +349,7 @@ fn samples_are_joined_and_linear_colours_are_converted() {
 }
 
 #[test]
-fn a_quad_lies_in_front_and_lets_through_what_its_alpha_says() {
+fn a_quad_is_blended_in_front() {
     let _alone = alone();
     let Some(mut stage) = Stage::open() else {
         return;
@@ -358,7 +358,7 @@ fn a_quad_lies_in_front_and_lets_through_what_its_alpha_says() {
     let behind = stage.drawn(format, 1, &[RED, RED]);
     let straight = stage.drawn(format, 1, &[[0.0, 0.0, 1.0, 0.5]]);
     let multiplied = stage.drawn(format, 1, &[[0.0, 0.0, 0.5, 0.5]]);
-    // Two metres ahead, half a picture wide and high.
+    // Two metres ahead, half as wide and high as the picture.
     let place = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
     let blend = |alpha, straight| Blend { alpha, straight };
     let red = [255, 0, 0];
@@ -383,7 +383,7 @@ fn a_quad_lies_in_front_and_lets_through_what_its_alpha_says() {
 }
 
 #[test]
-fn a_second_view_from_a_turned_head_is_turned_back() {
+fn a_second_rotated_view_is_reprojected() {
     let _alone = alone();
     let Some(mut stage) = Stage::open() else {
         return;
@@ -391,7 +391,7 @@ fn a_second_view_from_a_turned_head_is_turned_back() {
     let format = vk::Format::R8G8B8A8_SRGB;
     let behind = stage.drawn(format, 1, &[RED, RED]);
     let front = stage.drawn(format, 1, &[BLUE]);
-    // Turned by half of what an eye sees to the left: it covers the left half.
+    // Rotated to the left by half of the field of view: it covers the left half.
     let turned = crate::logic::pose::Rotation::around([0.0, std::f32::consts::FRAC_PI_4, 0.0]);
     let eye = Eye {
         pose: Pose {
