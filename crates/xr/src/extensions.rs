@@ -2,7 +2,7 @@
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
 /// Environment variable. `1` makes `XR_EXT_conformance_automation` available, with which the Khronos
 /// conformance suite simulates input devices.
@@ -31,10 +31,10 @@ pub(crate) enum Extension {
 
 /// The available extensions: with name (zero-terminated) and specification version.
 pub(crate) fn all() -> Vec<(Extension, &'static [u8], u32)> {
-    let asked = std::env::var_os(AUTOMATION).is_some_and(|value| value == "1");
-    let there = |extension| asked || extension != Extension::ConformanceAutomation;
+    let automation = std::env::var_os(AUTOMATION).is_some_and(|value| value == "1");
+    let is_available = |extension| automation || extension != Extension::ConformanceAutomation;
     ALL.into_iter()
-        .filter(|(extension, ..)| there(*extension))
+        .filter(|(extension, ..)| is_available(*extension))
         .collect()
 }
 
@@ -107,8 +107,8 @@ const ALL: [(Extension, &[u8], u32); 13] = [
 ];
 
 /// The name without its terminating zero.
-pub(crate) fn name(with_end: &[u8]) -> &str {
-    let bytes = with_end.strip_suffix(&[0]).unwrap_or(with_end);
+pub(crate) fn name(terminated: &[u8]) -> &str {
+    let bytes = terminated.strip_suffix(&[0]).unwrap_or(terminated);
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 

@@ -12,7 +12,7 @@ use crate::handles::Object;
 use crate::logic::actions::{ActionId, Actions, SetId};
 use crate::logic::events::Events;
 use crate::logic::paths::Paths;
-use crate::vulkan::choice::Choice;
+use crate::vulkan::device_selection::DeviceSelection;
 
 /// State of an `XrInstance`.
 pub(crate) struct Instance {
@@ -21,11 +21,11 @@ pub(crate) struct Instance {
     pub(crate) actions: Mutex<Actions>,
     pub(crate) events: Mutex<Events>,
     /// An instance has at most one session.
-    pub(crate) session: Mutex<Weak<dyn Newest>>,
+    pub(crate) session: Mutex<Weak<dyn InstanceSession>>,
     /// Vulkan objects that the application created or queried before its session.
-    pub(crate) vulkan: Mutex<Choice>,
+    pub(crate) vulkan: Mutex<DeviceSelection>,
     /// `xrGetOpenGLGraphicsRequirementsKHR` was called.
-    pub(crate) asked_for_gl: AtomicBool,
+    pub(crate) gl_requirements_queried: AtomicBool,
 }
 
 impl Instance {
@@ -35,29 +35,29 @@ impl Instance {
             paths: Mutex::default(),
             actions: Mutex::new(Actions::new(extensions.is_1_1())),
             events: Mutex::default(),
-            session: Mutex::new(Weak::<Nobody>::new()),
+            session: Mutex::new(Weak::<NoSession>::new()),
             vulkan: Mutex::default(),
-            asked_for_gl: AtomicBool::new(false),
+            gl_requirements_queried: AtomicBool::new(false),
         }
     }
 }
 
 /// The newest session, as its instance uses it.
-pub(crate) trait Newest: Send + Sync {
+pub(crate) trait InstanceSession: Send + Sync {
     /// Updates the audience, and queues events for changes.
-    fn look(&self);
+    fn update(&self);
 
     /// Whether its handle was destroyed.
-    fn is_gone(&self) -> bool;
+    fn is_destroyed(&self) -> bool;
 }
 
 /// No session.
-struct Nobody;
+struct NoSession;
 
-impl Newest for Nobody {
-    fn look(&self) {}
+impl InstanceSession for NoSession {
+    fn update(&self) {}
 
-    fn is_gone(&self) -> bool {
+    fn is_destroyed(&self) -> bool {
         true
     }
 }

@@ -18,17 +18,17 @@
 //! `docs/openxr.md` lists the implemented parts of the specification.
 
 mod api;
-mod border;
 mod debug;
 mod dispatch;
 mod extensions;
+mod failure_report;
+mod ffi;
 mod gl;
 mod graphics;
 mod handles;
 mod instance;
 mod logic;
 pub mod negotiate;
-mod refusal;
 mod session;
 mod settings;
 mod stream;

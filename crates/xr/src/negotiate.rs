@@ -3,9 +3,9 @@
 
 use openxr_sys as xr;
 
-use crate::border::{DONE, call};
 use crate::dispatch;
 use crate::extensions::API;
+use crate::ffi::{DONE, call};
 
 /// Version of the interface between loader and runtime (`openxr_loader_negotiation.h`).
 const INTERFACE: u32 = 1;
@@ -36,10 +36,10 @@ pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
             && request.struct_type == xr::NegotiateRuntimeRequest::TYPE
             && request.struct_version == xr::NegotiateRuntimeRequest::VERSION
             && request.struct_size == size_of::<xr::NegotiateRuntimeRequest>();
-        let ours = (loader.min_interface_version..=loader.max_interface_version)
+        let is_compatible = (loader.min_interface_version..=loader.max_interface_version)
             .contains(&INTERFACE)
             && (loader.min_api_version..=loader.max_api_version).contains(&API);
-        if !known || !ours {
+        if !known || !is_compatible {
             return Err(failed);
         }
         request.runtime_interface_version = INTERFACE;

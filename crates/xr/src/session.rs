@@ -14,37 +14,37 @@ use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::Outcome;
 use crate::debug;
 use crate::extensions::Extension;
+use crate::ffi::Outcome;
 use crate::graphics::Graphics;
 use crate::handles::Object;
-use crate::instance::{Instance, Newest};
+use crate::instance::{Instance, InstanceSession};
 use crate::logic::actions::{ActionId, SetId};
 use crate::logic::composition::Eye;
+use crate::logic::controllers::Controllers;
 use crate::logic::delay::Delay;
 use crate::logic::events::Event;
-use crate::logic::frame_loop::{Frame, FrameLoop, Rhythm, Wait};
-use crate::logic::hands::Hands;
-use crate::logic::head::{Head, HeadTracker};
+use crate::logic::frame_loop::{Frame, FrameLoop, FrameTiming, Wait};
+use crate::logic::head::{HeadState, HeadTracker};
 use crate::logic::input::{ActiveSet, Input};
-use crate::logic::life::{Audience, Life};
+use crate::logic::lifecycle::{Audience, Lifecycle};
 use crate::logic::pose::Pose;
-use crate::logic::pose_times::PoseTimes;
-use crate::logic::spaces::{self, Whereabouts};
+use crate::logic::pose_timing::PoseTiming;
+use crate::logic::spaces::{self, PoseProvider};
 use crate::logic::views::Headset;
-use crate::settings::{self, USUAL_FPS};
-use crate::stream::{Stream, Wanted};
+use crate::settings::{self, DEFAULT_FPS};
+use crate::stream::{FrameSink, Stream};
 
 /// Interval at which a thread in `xrWaitFrame` checks that its session still exists (guess).
-const TURN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Latency from the start of a frame's slot to the display of its picture before anything was measured, in
 /// periods: one to render, one to encode and send, one in the display (guess).
-const USUAL_DELAY: u32 = 3;
+const DEFAULT_DELAY_PERIODS: u32 = 3;
 
 /// Number of located frames for which the pose is kept.
-const UNDER_WAY: usize = 8;
+const MAX_LOCATED: usize = 8;
 
 /// State of an `XrSession`.
 pub(crate) struct Session {
@@ -55,38 +55,38 @@ pub(crate) struct Session {
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
-    hands: Mutex<Hands>,
+    controllers: Mutex<Controllers>,
     state: Mutex<State>,
     /// Signalled when a frame was begun or the session was destroyed.
     changed: Condvar,
 }
 
 struct State {
-    life: Life,
+    lifecycle: Lifecycle,
     frames: FrameLoop,
     views: xr::ViewConfigurationType,
     attached: Option<Vec<SetId>>,
     head: HeadTracker,
     newest_pose: Option<Posed>,
-    pose_times: PoseTimes,
+    pose_timing: PoseTiming,
     /// Located views, by display time.
-    located: VecDeque<Located>,
+    located: VecDeque<LocatedViews>,
     begun: Option<Instant>,
     /// Refresh rate that the application was told last.
     refresh: f32,
     /// `shouldRender` of the newest frame.
-    worth_drawing: bool,
+    should_render: bool,
     /// Picture size of one eye, in the newest frame that had a picture.
-    eye: Size,
-    gone: bool,
+    eye_size: Size,
+    destroyed: bool,
 }
 
 /// The head pose that views were located with.
 #[derive(Clone, Copy)]
-struct Located {
+struct LocatedViews {
     /// The frame's predicted display time.
     display: Instant,
-    head: Head,
+    head: HeadState,
     /// The client's pose that the prediction started from.
     posed: Option<Posed>,
     /// When the prediction was made.
@@ -105,21 +105,21 @@ impl Session {
             graphics,
             stream,
             input: Mutex::default(),
-            hands: Mutex::default(),
+            controllers: Mutex::default(),
             state: Mutex::new(State {
-                life: Life::new(),
+                lifecycle: Lifecycle::new(),
                 frames: FrameLoop::default(),
                 views: xr::ViewConfigurationType::PRIMARY_STEREO,
                 attached: None,
                 head: HeadTracker::default(),
                 newest_pose: None,
-                pose_times: PoseTimes::default(),
+                pose_timing: PoseTiming::default(),
                 located: VecDeque::new(),
                 begun: None,
                 refresh: 0.0,
-                worth_drawing: false,
-                eye: settings::eye(),
-                gone: false,
+                should_render: false,
+                eye_size: settings::eye_size(),
+                destroyed: false,
             }),
             changed: Condvar::new(),
         };
@@ -128,9 +128,9 @@ impl Session {
     }
 
     /// Sets the session's handle, and queues the state changes so far.
-    pub(crate) fn begins(&self, handle: xr::Session) {
+    pub(crate) fn set_handle(&self, handle: xr::Session) {
         let _ = self.handle.set(handle);
-        self.tell(&mut self.state());
+        self.push_events(&mut self.state());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -138,14 +138,14 @@ impl Session {
     }
 
     /// Queues events for the state changes.
-    fn tell(&self, state: &mut State) {
+    fn push_events(&self, state: &mut State) {
         let Some(handle) = self.handle.get() else {
             return;
         };
         let now = clock::now();
         let mut events = lock(&self.instance.events);
-        for news in state.life.news() {
-            events.push(Event::State(*handle, news, now));
+        for change in state.lifecycle.take_changes() {
+            events.push(Event::State(*handle, change, now));
         }
     }
 
@@ -158,57 +158,57 @@ impl Session {
         // A session without a stream never gets a client, so it does not wait for one.
         self.stream
             .as_ref()
-            .map_or(Audience::Plays, Stream::audience)
+            .map_or(Audience::Player, Stream::audience)
     }
 
     /// `xrBeginSession`.
     pub(crate) fn begin(&self, views: xr::ViewConfigurationType) -> Outcome<()> {
         let audience = self.audience();
         let mut state = self.state();
-        state.life.begin()?;
+        state.lifecycle.begin()?;
         state.views = views;
         state.frames = FrameLoop::default();
-        state.life.watched(audience);
+        state.lifecycle.set_audience(audience);
         if self.is_headless() {
-            state.life.synchronize();
+            state.lifecycle.synchronize();
         }
-        self.tell(&mut state);
+        self.push_events(&mut state);
         Ok(())
     }
 
     /// `xrRequestExitSession`.
     pub(crate) fn request_exit(&self) -> Outcome<()> {
         let mut state = self.state();
-        state.life.request_exit()?;
-        self.tell(&mut state);
+        state.lifecycle.request_exit()?;
+        self.push_events(&mut state);
         Ok(())
     }
 
     /// `xrEndSession`.
     pub(crate) fn end(&self) -> Outcome<()> {
         let mut state = self.state();
-        state.life.end()?;
+        state.lifecycle.end()?;
         self.changed.notify_all();
-        self.tell(&mut state);
+        self.push_events(&mut state);
         Ok(())
     }
 
     /// `xrWaitFrame`: sleeps until the next slot. Also returns `shouldRender`.
     pub(crate) fn wait_frame(&self) -> Outcome<(Frame, bool)> {
-        self.look();
+        self.update();
         let period = self.period();
         let delay = self.delay(period);
-        let rhythm = Rhythm {
+        let timing = FrameTiming {
             period,
             phase: self.phase(period),
             delay,
         };
         let mut state = self.running()?;
         let slot = loop {
-            match state.frames.wait(clock::now(), rhythm) {
+            match state.frames.wait(clock::now(), timing) {
                 Wait::Until(slot) => break slot,
                 Wait::ForBegin => {
-                    let waited = self.changed.wait_timeout(state, TURN);
+                    let waited = self.changed.wait_timeout(state, POLL_INTERVAL);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                     state = self.running()?;
                 }
@@ -219,34 +219,34 @@ impl Session {
             clock::sleep_until(slot);
         }
         let mut state = self.state();
-        if state.gone || !state.life.is_running() {
-            state.frames.give_up();
+        if state.destroyed || !state.lifecycle.is_running() {
+            state.frames.cancel_wait();
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
         }
-        let frame = state.frames.take(clock::now(), rhythm);
-        state.worth_drawing = state.life.is_visible();
-        let worth_drawing = state.worth_drawing;
-        state.pose_times.slot(slot);
-        let wanted = state.pose_times.wanted(period);
+        let frame = state.frames.take(clock::now(), timing);
+        state.should_render = state.lifecycle.is_visible();
+        let should_render = state.should_render;
+        state.pose_timing.on_slot(slot);
+        let schedule = state.pose_timing.schedule(period);
         drop(state);
-        if let (Some(stream), Some(wanted)) = (&self.stream, wanted) {
-            stream.poses_wanted(wanted);
+        if let (Some(stream), Some(schedule)) = (&self.stream, schedule) {
+            stream.set_pose_schedule(schedule);
         }
-        Ok((frame, worth_drawing))
+        Ok((frame, should_render))
     }
 
     fn running(&self) -> Outcome<MutexGuard<'_, State>> {
         let state = self.state();
         match () {
-            () if state.gone => Err(xr::Result::ERROR_HANDLE_INVALID),
-            () if !state.life.is_running() => Err(xr::Result::ERROR_SESSION_NOT_RUNNING),
+            () if state.destroyed => Err(xr::Result::ERROR_HANDLE_INVALID),
+            () if !state.lifecycle.is_running() => Err(xr::Result::ERROR_SESSION_NOT_RUNNING),
             () => Ok(state),
         }
     }
 
     fn fps(&self) -> f64 {
         let fps = self.stream.as_ref().and_then(Stream::fps);
-        fps.filter(|fps| *fps > 0.0).unwrap_or(USUAL_FPS)
+        fps.filter(|fps| *fps > 0.0).unwrap_or(DEFAULT_FPS)
     }
 
     fn period(&self) -> Duration {
@@ -261,7 +261,7 @@ impl Session {
 
     fn delay(&self, period: Duration) -> Delay {
         let measured = self.stream.as_ref().and_then(Stream::delay);
-        measured.unwrap_or(Delay::guess(period * USUAL_DELAY))
+        measured.unwrap_or(Delay::guess(period * DEFAULT_DELAY_PERIODS))
     }
 
     /// A refresh time of the player's display, if it is known precisely enough to synchronise with.
@@ -273,9 +273,9 @@ impl Session {
         let apart = refresh.period.abs_diff(period);
         (known && apart < period / 50).then(|| {
             // A small period difference accumulates over many refreshes: use the next refresh from now.
-            let theirs = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
+            let display_period = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
             let (at, now) = (refresh.phase.at.0, clock::now().0);
-            Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(theirs)))
+            Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(display_period)))
         })
     }
 
@@ -304,27 +304,27 @@ impl Session {
         let audience = self.audience();
         let mut state = self.state();
         state.frames.end();
-        state.life.synchronize();
-        state.life.watched(audience);
-        self.tell(&mut state);
+        state.lifecycle.synchronize();
+        state.lifecycle.set_audience(audience);
+        self.push_events(&mut state);
     }
 
     /// Per-eye resolution for a frame that does not define it: that of the frame before. `None` if the frame
     /// is empty because `shouldRender` was false.
-    pub(crate) fn eye(&self, empty: bool) -> Option<Size> {
+    pub(crate) fn eye_size(&self, empty: bool) -> Option<Size> {
         let state = self.state();
-        (state.worth_drawing || !empty).then_some(state.eye)
+        (state.should_render || !empty).then_some(state.eye_size)
     }
 
     /// Sets the per-eye resolution.
-    pub(crate) fn draws(&self, eye: Size) {
-        self.state().eye = eye;
+    pub(crate) fn set_eye_size(&self, eye: Size) {
+        self.state().eye_size = eye;
     }
 
     /// The sink for a picture rendered for `display` with these eyes, and the picture's metadata. `None` if
     /// no picture is needed.
-    pub(crate) fn wanted(&self, display: Instant, eyes: &[Eye]) -> Option<(Wanted, Drawn)> {
-        let wanted = self.stream.as_ref()?.wanted()?;
+    pub(crate) fn sink(&self, display: Instant, eyes: &[Eye]) -> Option<(FrameSink, Drawn)> {
+        let sink = self.stream.as_ref()?.sink()?;
         let mut state = self.state();
         let begun = state.begun.take();
         let found = state.located.iter().find(|at| at.display == display);
@@ -338,7 +338,7 @@ impl Session {
             views: Views::from_views(eyes.iter().map_while(|eye| eye.to_wire()))
                 .filter(|views| views.count() == eyes.len()),
         };
-        Some((wanted, drawn))
+        Some((sink, drawn))
     }
 
     /// The view configuration that the session was begun with.
@@ -347,38 +347,38 @@ impl Session {
     }
 
     /// The head's predicted state at `at`.
-    pub(crate) fn head(&self, at: Instant) -> Head {
+    pub(crate) fn head(&self, at: Instant) -> HeadState {
         let posed = self.stream.as_ref().and_then(Stream::pose);
         let mut state = self.state();
         if let Some(posed) = posed {
             state.newest_pose = Some(posed);
-            state.head.heard(posed);
-            state.pose_times.heard(&posed);
+            state.head.update(posed);
+            state.pose_timing.on_pose(&posed);
         }
-        state.head.expected(clock::now(), at)
+        state.head.predict(clock::now(), at)
     }
 
     /// As [`Session::head`], for the views of the frame displayed at `at`.
-    pub(crate) fn head_of_frame(&self, at: Instant) -> Head {
+    pub(crate) fn head_for_frame(&self, at: Instant) -> HeadState {
         let head = self.head(at);
         let mut state = self.state();
-        state.pose_times.taken(clock::now());
+        state.pose_timing.on_located(clock::now());
         let newest = state.newest_pose;
         state.located.retain(|located| located.display != at);
-        state.located.push_back(Located {
+        state.located.push_back(LocatedViews {
             display: at,
             head,
             posed: newest,
             predicted: clock::now(),
         });
-        if state.located.len() > UNDER_WAY {
+        if state.located.len() > MAX_LOCATED {
             state.located.pop_front();
         }
         head
     }
 
     /// The head state that the frame displayed at `at` was rendered with.
-    pub(crate) fn head_shown(&self, at: Instant) -> Head {
+    pub(crate) fn rendered_head(&self, at: Instant) -> HeadState {
         let located = self
             .state()
             .located
@@ -401,7 +401,7 @@ impl Session {
     }
 
     /// Checks that this action set is attached.
-    pub(crate) fn has_set(&self, set: SetId) -> Outcome<()> {
+    pub(crate) fn check_attached(&self, set: SetId) -> Outcome<()> {
         match &self.state().attached {
             Some(sets) if sets.contains(&set) => Ok(()),
             _ => Err(xr::Result::ERROR_ACTIONSET_NOT_ATTACHED),
@@ -415,8 +415,8 @@ impl Session {
         let actions = lock(&self.instance.actions);
         let mut paths = lock(&self.instance.paths);
         let mut input = lock(&self.input);
-        let knows = |profile: &str| !actions.suggested(profile, &paths).is_empty();
-        self.hear_hands().tell(&mut input, now, knows);
+        let has_bindings = |profile: &str| !actions.suggested(profile, &paths).is_empty();
+        self.controllers().apply(&mut input, now, has_bindings);
         let of = (&*actions, &mut *paths);
         let changed = input.sync(active, &attached, of, now);
         drop((actions, paths, input));
@@ -428,11 +428,11 @@ impl Session {
     }
 
     /// The controllers, updated with the player's newest state.
-    fn hear_hands(&self) -> MutexGuard<'_, Hands> {
+    fn controllers(&self) -> MutexGuard<'_, Controllers> {
         let newest = self.stream.as_ref().and_then(Stream::controllers);
-        let mut hands = lock(&self.hands);
-        hands.heard(newest);
-        hands
+        let mut controllers = lock(&self.controllers);
+        controllers.update(newest);
+        controllers
     }
 
     /// Sends haptic feedback to a controller of the player.
@@ -443,7 +443,7 @@ impl Session {
     }
 
     /// Checks that action sets are attached.
-    pub(crate) fn has_sets(&self) -> Outcome<()> {
+    pub(crate) fn check_any_attached(&self) -> Outcome<()> {
         match self.state().attached {
             Some(_) => Ok(()),
             None => Err(xr::Result::ERROR_ACTIONSET_NOT_ATTACHED),
@@ -452,37 +452,37 @@ impl Session {
 
     /// Whether the session has input focus.
     pub(crate) fn is_focused(&self) -> bool {
-        self.look();
-        self.state().life.is_focused()
+        self.update();
+        self.state().lifecycle.is_focused()
     }
 
     /// Reports a problem to the debug messengers and to the launcher.
-    pub(crate) fn say(&self, why: &str) {
+    pub(crate) fn report(&self, why: &str) {
         debug::warn(why);
         if let Some(stream) = &self.stream {
-            stream.say(why);
+            stream.report(why);
         }
     }
 }
 
-impl Newest for Session {
-    fn look(&self) {
+impl InstanceSession for Session {
+    fn update(&self) {
         let (audience, refresh) = (self.audience(), self.refresh());
         let mut state = self.state();
-        state.life.watched(audience);
-        self.tell(&mut state);
+        state.lifecycle.set_audience(audience);
+        self.push_events(&mut state);
         let before = std::mem::replace(&mut state.refresh, refresh);
-        let asked = self.instance.extensions.has(Extension::DisplayRefreshRate);
+        let reports_rate = self.instance.extensions.has(Extension::DisplayRefreshRate);
         if let Some(handle) = self.handle.get()
-            && asked
+            && reports_rate
             && before != refresh
         {
             lock(&self.instance.events).push(Event::Refresh(*handle, before, refresh));
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.state().gone
+    fn is_destroyed(&self) -> bool {
+        self.state().destroyed
     }
 }
 
@@ -491,7 +491,7 @@ impl Object for Session {
     const KIND: xr::ObjectType = xr::ObjectType::SESSION;
 
     fn destroyed(&self) {
-        self.state().gone = true;
+        self.state().destroyed = true;
         self.changed.notify_all();
         if let Some(graphics) = &self.graphics {
             graphics.close();
@@ -508,21 +508,21 @@ impl Object for Session {
 /// The player's poses at a time.
 pub(crate) struct Player<'a> {
     pub(crate) session: &'a Session,
-    pub(crate) head: Head,
+    pub(crate) head: HeadState,
     /// The time.
     pub(crate) at: Instant,
 }
 
-impl Whereabouts for Player<'_> {
-    fn head(&self) -> &Head {
+impl PoseProvider for Player<'_> {
+    fn head(&self) -> &HeadState {
         &self.head
     }
 
-    fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
+    fn action_pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
         let input = lock(&self.session.input);
-        let (of, place) = input.place(action, user)?;
-        let hands = self.session.hear_hands();
-        (hands.lies(of, place, self.at)).or_else(|| input.pose(action, user))
+        let (of, component) = input.pose_source(action, user)?;
+        let controllers = self.session.controllers();
+        (controllers.predict(of, component, self.at)).or_else(|| input.pose(action, user))
     }
 }
 

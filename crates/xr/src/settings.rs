@@ -7,19 +7,20 @@ use openuvr_runtime::line::{EYE, Order, SOCKET, XR_ORDER};
 use openuvr_runtime::store;
 
 /// Default frame rate: that of most headsets.
-pub(crate) const USUAL_FPS: f64 = 90.0;
+pub(crate) const DEFAULT_FPS: f64 = 90.0;
 
 /// Default per-eye resolution: a machine without a GPU can render and encode it at 90 Hz.
-const USUAL_EYE: Size = Size::new(640, 640);
+const DEFAULT_EYE_SIZE: Size = Size::new(640, 640);
 
 /// The recommended per-eye resolution.
-pub(crate) fn eye() -> Size {
-    let told = || match source()? {
+pub(crate) fn eye_size() -> Size {
+    let configured = || match source()? {
         Source::File(file) => order(&file).ok()?.eye,
         Source::Launcher => None,
     };
-    let said = std::env::var(EYE).ok().or_else(told);
-    said.and_then(|text| parse(&text)).unwrap_or(USUAL_EYE)
+    let text = std::env::var(EYE).ok().or_else(configured);
+    text.and_then(|text| parse(&text))
+        .unwrap_or(DEFAULT_EYE_SIZE)
 }
 
 /// Parses `WIDTHxHEIGHT`. Both eyes side by side must be a valid picture size.

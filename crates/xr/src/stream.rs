@@ -28,7 +28,7 @@ use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use crate::logic::delay::{Delay, DelayEstimate};
-use crate::logic::life::Audience;
+use crate::logic::lifecycle::Audience;
 use crate::settings::{self, Source};
 
 /// Limit for joining the stream's thread at the end of a session (guess: it ends within some tenths of a
@@ -39,7 +39,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 /// Sink for finished pictures.
-pub(crate) type Wanted = Arc<Submitter>;
+pub(crate) type FrameSink = Arc<Submitter>;
 
 /// A session's host.
 pub(crate) struct Stream {
@@ -55,14 +55,14 @@ struct Shared {
     stop: AtomicBool,
     waker: Waker,
     /// Carries no messages; disconnects when the thread ends.
-    over: Mutex<Option<Receiver<()>>>,
+    ended: Mutex<Option<Receiver<()>>>,
 }
 
 impl Stream {
     /// Starts the stream, with pictures of `size` at first. `None` if no host is configured.
     pub(crate) fn start(size: Size) -> Option<Stream> {
         let source = settings::source()?;
-        let (alive, over) = sync_channel(0);
+        let (alive, ended) = sync_channel(0);
         let shared = Arc::new(Shared {
             guest: Mutex::new(None),
             launcher: Mutex::new(None),
@@ -70,19 +70,19 @@ impl Stream {
             delay: Mutex::default(),
             stop: AtomicBool::new(false),
             waker: Waker::new().ok()?,
-            over: Mutex::new(Some(over)),
+            ended: Mutex::new(Some(ended)),
         });
-        let ours = shared.clone();
+        let in_thread = shared.clone();
         // Signals are the application's: the thread blocks all of them.
         let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-xr", move || {
             let _alive = alive;
-            if let Err(why) = ours.run(&source, size) {
-                ours.say(&Line::Failed(why));
+            if let Err(why) = in_thread.run(&source, size) {
+                in_thread.send(&Line::Failed(why));
             }
-            ours.let_go();
+            in_thread.release_host();
         });
         thread.ok()?;
-        remember(&shared);
+        register(&shared);
         Some(Stream { shared })
     }
 
@@ -90,9 +90,9 @@ impl Stream {
     pub(crate) fn audience(&self) -> Audience {
         let clients = lock(&self.shared.clients);
         match () {
-            () if clients.is_empty() => Audience::Nobody,
-            () if clients.iter().any(|(_, role)| *role == Role::Player) => Audience::Plays,
-            () => Audience::Watches,
+            () if clients.is_empty() => Audience::None,
+            () if clients.iter().any(|(_, role)| *role == Role::Player) => Audience::Player,
+            () => Audience::Observers,
         }
     }
 
@@ -114,9 +114,9 @@ impl Stream {
     }
 
     /// Sets the times at which the player's client should sample poses.
-    pub(crate) fn poses_wanted(&self, wanted: Refresh<Instant>) {
+    pub(crate) fn set_pose_schedule(&self, schedule: Refresh<Instant>) {
         if let Some(guest) = self.shared.guest() {
-            guest.poses_wanted(wanted);
+            guest.poses_wanted(schedule);
         }
     }
 
@@ -136,14 +136,14 @@ impl Stream {
     }
 
     /// The sink for a picture finished now. `None` if no picture is needed.
-    pub(crate) fn wanted(&self) -> Option<Wanted> {
+    pub(crate) fn sink(&self) -> Option<FrameSink> {
         let frames = self.shared.guest()?.frames().clone();
         frames.wants(clock::now()).then_some(frames)
     }
 
     /// Reports a problem to the launcher.
-    pub(crate) fn say(&self, why: &str) {
-        self.shared.say(&Line::Trouble(why.to_owned()));
+    pub(crate) fn report(&self, why: &str) {
+        self.shared.send(&Line::Trouble(why.to_owned()));
     }
 
     /// Ends the host and notifies the clients.
@@ -167,22 +167,22 @@ impl Shared {
         let Some(order) = self.order(source)? else {
             return Ok(());
         };
-        let ours = self.clone();
-        let tell = move |notice| ours.hear(notice);
-        let guest = Guest::start(&order.host, InputTo::Application, size, tell)?;
-        self.say(&Line::Streaming {
+        let in_host = self.clone();
+        let on_notice = move |notice| in_host.on_notice(notice);
+        let guest = Guest::start(&order.host, InputTo::Application, size, on_notice)?;
+        self.send(&Line::Streaming {
             size,
             place: guest.place().to_owned(),
         });
         // A PIN from the configuration is known to the user.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            self.say(&Line::Invitation {
+            self.send(&Line::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pair_for,
             });
         }
         *lock(&self.guest) = Some(Arc::new(guest));
-        while self.waits() == Woken::News {}
+        while self.wait() == Woken::News {}
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Shared {
         let launcher = Arc::new(Launcher::connect()?);
         *lock(&self.launcher) = Some(launcher.clone());
         loop {
-            if self.waits() == Woken::Over {
+            if self.wait() == Woken::Over {
                 return Ok(None);
             }
             if let Some(order) = launcher.order()? {
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// Waits for a message of the launcher or the end of the session.
-    fn waits(&self) -> Woken {
+    fn wait(&self) -> Woken {
         let launcher = lock(&self.launcher).clone();
         let woken = match launcher {
             Some(launcher) => launcher.wait(&self.waker),
@@ -223,7 +223,7 @@ impl Shared {
     }
 
     /// Handles a notice of the host.
-    fn hear(&self, notice: Notice) {
+    fn on_notice(&self, notice: Notice) {
         let mut clients = lock(&self.clients);
         match &notice {
             Notice::Subscribed {
@@ -237,8 +237,8 @@ impl Shared {
             }
             Notice::Ended(subscriber, _) => clients.retain(|(id, _)| id != subscriber),
             Notice::Record(record) if clients.contains(&(record.subscriber, Role::Player)) => {
-                if let Some(after) = seen_after(record) {
-                    lock(&self.delay).seen(after);
+                if let Some(latency) = display_latency(record) {
+                    lock(&self.delay).record(latency);
                 }
             }
             _ => {}
@@ -249,20 +249,20 @@ impl Shared {
         );
         drop(clients);
         if roles {
-            lock(&self.delay).forget();
+            lock(&self.delay).reset();
         }
-        self.say(&Line::from(notice));
+        self.send(&Line::from(notice));
     }
 
     /// Sends a line to the launcher, if there is one.
-    fn say(&self, line: &Line) {
+    fn send(&self, line: &Line) {
         if let Some(launcher) = &*lock(&self.launcher) {
             launcher.say(line);
         }
     }
 
     /// Ends the host and forgets its clients.
-    fn let_go(&self) {
+    fn release_host(&self) {
         let guest = lock(&self.guest).take();
         // A frame submission in progress holds another reference for a moment.
         drop(guest);
@@ -272,15 +272,15 @@ impl Shared {
     fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
-        if let Some(over) = lock(&self.over).take() {
+        if let Some(ended) = lock(&self.ended).take() {
             // Returns when the thread has ended: nothing is ever sent.
-            let _ = over.recv_timeout(TIMEOUT);
+            let _ = ended.recv_timeout(TIMEOUT);
         }
     }
 }
 
 /// Latency from the start of a frame until the client displayed it, as far as the client can measure it.
-fn seen_after(record: &FrameRecord) -> Option<Duration> {
+fn display_latency(record: &FrameRecord) -> Option<Duration> {
     let begun = record.host.at(Stage::RenderBegun)?;
     let stages = [Stage::Presented, Stage::Submitted];
     let last = stages
@@ -291,7 +291,7 @@ fn seen_after(record: &FrameRecord) -> Option<Duration> {
 
 /// Registers the stream to be ended at process exit (`exit` or return from `main`), so that clients are
 /// notified even if the application does not destroy its session.
-fn remember(shared: &Arc<Shared>) {
+fn register(shared: &Arc<Shared>) {
     let mut live = lock(&LIVE);
     live.retain(|stream| stream.strong_count() > 0);
     if live.capacity() == 0 {
@@ -303,11 +303,11 @@ fn remember(shared: &Arc<Shared>) {
 }
 
 extern "C" fn at_exit() {
-    crate::border::call(c"exit", || {
+    crate::ffi::call(c"exit", || {
         let live = std::mem::take(&mut *lock(&LIVE));
         for stream in live.iter().filter_map(Weak::upgrade) {
             stream.end();
         }
-        crate::border::DONE
+        crate::ffi::DONE
     });
 }

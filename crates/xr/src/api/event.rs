@@ -3,7 +3,7 @@
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{DONE, call, output};
+use crate::ffi::{DONE, call, output};
 use crate::handles;
 use crate::instance::Instance;
 use crate::logic::events::Event;
@@ -29,7 +29,7 @@ pub(crate) unsafe extern "system" fn poll(
         let buffer = &raw mut *unsafe { output(buffer)? };
         let session = lock(&instance.session).upgrade();
         if let Some(session) = session {
-            session.look();
+            session.update();
         }
         let next = std::ptr::null();
         let event = lock(&instance.events).pop();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use openxr_sys as xr;
 
 use super::system;
-use crate::border::{DONE, call, output};
+use crate::ffi::{DONE, call, output};
 
 /// The first has immutable multisample textures; the last is the newest version of OpenGL.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(4, 3, 0), xr::Version::new(4, 6, 0)];
@@ -20,7 +20,9 @@ pub(crate) unsafe extern "system" fn requirements(
         // SAFETY: the application's.
         let to = unsafe { output(requirements)? };
         [to.min_api_version_supported, to.max_api_version_supported] = VERSIONS;
-        instance.asked_for_gl.store(true, Ordering::Relaxed);
+        instance
+            .gl_requirements_queried
+            .store(true, Ordering::Relaxed);
         DONE
     })
 }

@@ -7,23 +7,23 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{Outcome, array, chained, input};
-use crate::debug::because;
+use crate::debug::with_message;
 use crate::extensions::Extension;
+use crate::ffi::{Outcome, array, chained, input};
 use crate::graphics::Image;
 use crate::handles;
-use crate::logic::composition::{Blend, Eye, Part, Shape, Surface, is_sensible};
-use crate::logic::head::Head;
+use crate::logic::composition::{Blend, Eye, ImageRect, Shape, Surface, is_valid_fov};
+use crate::logic::head::HeadState;
 use crate::logic::pose::Pose;
 use crate::session::{Player, Session, Space};
 use crate::swapchain::Swapchain;
 
-const WRONG: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
+const INVALID: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
 
 /// The layers read so far, for each eye from back to front.
 pub(super) struct Layers<'a> {
     session: &'a Arc<Session>,
-    head: Head,
+    head: HeadState,
     /// The frame's display time.
     at: Instant,
     pub(super) eyes: Vec<Vec<Surface<Image>>>,
@@ -33,7 +33,7 @@ impl Layers<'_> {
     pub(super) fn new(
         session: &Arc<Session>,
         views: usize,
-        (head, at): (Head, Instant),
+        (head, at): (HeadState, Instant),
     ) -> Layers<'_> {
         Layers {
             session,
@@ -73,8 +73,8 @@ impl Layers<'_> {
         // SAFETY: the application's.
         let views = unsafe { array(layer.views, layer.view_count, 2)? };
         if views.len() != self.eyes.len() {
-            return Err(because(
-                WRONG,
+            return Err(with_message(
+                INVALID,
                 c"a projection layer must have one view for each view of the session",
             ));
         }
@@ -82,9 +82,9 @@ impl Layers<'_> {
         for (index, view) in views.iter().enumerate() {
             // SAFETY: the application's.
             let view = unsafe { input::<xr::CompositionLayerProjectionView>(view)? };
-            if !is_sensible(view.fov) {
-                return Err(because(
-                    WRONG,
+            if !is_valid_fov(view.fov) {
+                return Err(with_message(
+                    INVALID,
                     c"a projection layer's field of view is invalid",
                 ));
             }
@@ -92,14 +92,14 @@ impl Layers<'_> {
                 pose: base.of(Pose::read(&view.pose)?),
                 fov: view.fov,
             };
-            let (image, part) = self.image(&view.sub_image, Aspect::Colour)?;
+            let (image, rect) = self.image(&view.sub_image, Aspect::Colour)?;
             if self.has_depth() {
                 // SAFETY: the application's.
                 unsafe { self.depth(view)? };
             }
             self.eyes[index].push(Surface {
                 image,
-                part,
+                rect,
                 blend,
                 shape: Shape::View(eye),
             });
@@ -127,16 +127,16 @@ impl Layers<'_> {
         self.image(&info.sub_image, Aspect::Depth)?;
         // Both may be infinite, and in either order, but not NaN.
         let range = 0.0..=1.0;
-        let sensible = range.contains(&info.min_depth)
+        let is_valid = range.contains(&info.min_depth)
             && range.contains(&info.max_depth)
             && info.min_depth <= info.max_depth
             && info.near_z >= 0.0
             && info.far_z >= 0.0
             && info.near_z != info.far_z;
-        match sensible {
+        match is_valid {
             true => Ok(()),
-            false => Err(because(
-                WRONG,
+            false => Err(with_message(
+                INVALID,
                 c"a layer's depth range or near and far planes are invalid",
             )),
         }
@@ -147,20 +147,25 @@ impl Layers<'_> {
             xr::EyeVisibility::BOTH => 0..2,
             xr::EyeVisibility::LEFT => 0..1,
             xr::EyeVisibility::RIGHT => 1..2,
-            _ => return Err(because(WRONG, c"a quad layer's eye visibility is invalid")),
+            _ => {
+                return Err(with_message(
+                    INVALID,
+                    c"a quad layer's eye visibility is invalid",
+                ));
+            }
         };
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         let size = [layer.size.width, layer.size.height];
         if !size.iter().all(|side| side.is_finite()) {
-            return Err(because(WRONG, c"a quad layer's size is not finite"));
+            return Err(with_message(INVALID, c"a quad layer's size is not finite"));
         }
         let pose = base.of(Pose::read(&layer.pose)?);
-        let (image, part) = self.image(&layer.sub_image, Aspect::Colour)?;
+        let (image, rect) = self.image(&layer.sub_image, Aspect::Colour)?;
         for (eye, surfaces) in self.eyes.iter_mut().enumerate() {
             if eyes.contains(&eye) {
                 surfaces.push(Surface {
                     image: image.clone(),
-                    part,
+                    rect,
                     blend,
                     shape: Shape::Quad(pose, size),
                 });
@@ -179,33 +184,39 @@ impl Layers<'_> {
         });
         // A space without a pose (an inactive controller) is treated as the origin, so that its layers stay
         // visible.
-        Ok(base.map_or(Pose::SAME, |base| base.pose))
+        Ok(base.map_or(Pose::IDENTITY, |base| base.pose))
     }
 
-    fn image(&self, of: &xr::SwapchainSubImage, aspect: Aspect) -> Outcome<(Image, Part)> {
+    fn image(&self, of: &xr::SwapchainSubImage, aspect: Aspect) -> Outcome<(Image, ImageRect)> {
         let swapchain = handles::get::<Swapchain>(of.swapchain)?;
-        let pictures = &swapchain.pictures;
-        let fits = pictures.is_colour() == (aspect == Aspect::Colour);
+        let swapchain_images = &swapchain.images;
+        let fits = swapchain_images.is_colour() == (aspect == Aspect::Colour);
         if !Arc::ptr_eq(&swapchain.session, self.session) {
-            return Err(because(WRONG, c"a layer's swapchain belongs to another session"));
+            return Err(with_message(
+                INVALID,
+                c"a layer's swapchain belongs to another session",
+            ));
         }
         if !fits {
-            return Err(because(
-                WRONG,
+            return Err(with_message(
+                INVALID,
                 c"a layer's swapchain has a depth format in place of colour, or the reverse",
             ));
         }
-        if of.image_array_index >= pictures.layers() {
-            return Err(because(WRONG, c"a layer's image array index is out of range"));
+        if of.image_array_index >= swapchain_images.layers() {
+            return Err(with_message(
+                INVALID,
+                c"a layer's image array index is out of range",
+            ));
         }
-        let part = part(of.image_rect, pictures.size())?;
-        let index = lock(&swapchain.images).shown()?;
+        let rect = image_rect(of.image_rect, swapchain_images.size())?;
+        let index = lock(&swapchain.queue).latest_released()?;
         let image = Image {
             layer: of.image_array_index,
             index,
-            pictures: pictures.clone(),
+            swapchain_images: swapchain_images.clone(),
         };
-        Ok((image, part))
+        Ok((image, rect))
     }
 }
 
@@ -217,14 +228,14 @@ enum Aspect {
 }
 
 /// Validates a rectangle of an image of this size.
-fn part(rect: xr::Rect2Di, of: Size) -> Outcome<Part> {
+fn image_rect(rect: xr::Rect2Di, of: Size) -> Outcome<ImageRect> {
     let number = |value: i32| u32::try_from(value).ok();
     let inside = || {
         let (x, y) = (number(rect.offset.x)?, number(rect.offset.y)?);
         let size = Size::new(number(rect.extent.width)?, number(rect.extent.height)?);
         let (right, below) = (x.checked_add(size.width)?, y.checked_add(size.height)?);
         let fits = size.width > 0 && size.height > 0 && right <= of.width && below <= of.height;
-        fits.then_some(Part { x, y, size })
+        fits.then_some(ImageRect { x, y, size })
     };
     inside().ok_or(xr::Result::ERROR_SWAPCHAIN_RECT_INVALID)
 }
@@ -233,7 +244,7 @@ fn blend(flags: xr::CompositionLayerFlags) -> Blend {
     let alpha = flags.contains(xr::CompositionLayerFlags::BLEND_TEXTURE_SOURCE_ALPHA);
     Blend {
         alpha,
-        straight: alpha && flags.contains(xr::CompositionLayerFlags::UNPREMULTIPLIED_ALPHA),
+        unpremultiplied: alpha && flags.contains(xr::CompositionLayerFlags::UNPREMULTIPLIED_ALPHA),
     }
 }
 
@@ -248,7 +259,7 @@ mod tests {
                 offset: xr::Offset2Di { x, y },
                 extent: xr::Extent2Di { width, height },
             };
-            part(rect, Size::new(64, 32))
+            image_rect(rect, Size::new(64, 32))
         };
         assert!(rect(0, 0, 64, 32).is_ok() && rect(63, 31, 1, 1).is_ok());
         let outside = [

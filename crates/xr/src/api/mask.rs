@@ -3,7 +3,7 @@
 use openxr_sys as xr;
 
 use super::system::count_views;
-use crate::border::{DONE, call, output};
+use crate::ffi::{DONE, call, output};
 use crate::handles;
 use crate::session::Session;
 

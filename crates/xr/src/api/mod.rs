@@ -23,7 +23,7 @@ pub(crate) mod vulkan;
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 use openuvr_proto::time::Instant;
 
 /// Validates a time that the application passes.

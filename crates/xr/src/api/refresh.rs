@@ -3,7 +3,7 @@
 
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, Outcome, answer, call};
+use crate::ffi::{self, DONE, Outcome, call, write_output};
 use crate::handles;
 use crate::session::Session;
 
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "system" fn enumerate(
     call(c"xrEnumerateDisplayRefreshRatesFB", || {
         let rate = rate(session)?;
         // SAFETY: the application's.
-        unsafe { border::values(&[rate], capacity, count, rates) }
+        unsafe { ffi::values(&[rate], capacity, count, rates) }
     })
 }
 
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> 
     call(c"xrGetDisplayRefreshRateFB", || {
         let rate = rate(session)?;
         // SAFETY: the application's.
-        unsafe { answer(to, rate)? };
+        unsafe { write_output(to, rate)? };
         DONE
     })
 }

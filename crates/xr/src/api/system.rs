@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
+use crate::ffi::{self, DONE, Outcome, call, field, input, output, write_output};
 use crate::handles;
 use crate::instance::Instance;
-use crate::logic::views::MOST_LAYERS;
-use crate::logic::wish::{LARGEST_IMAGE, LARGEST_VIEW};
+use crate::logic::swapchain_info::{MAX_IMAGE_SIDE, MAX_VIEW_SIDE};
+use crate::logic::views::MAX_LAYERS;
 use crate::settings;
 
 /// The only system id.
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "system" fn get(
             _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
         // SAFETY: the application's.
-        unsafe { answer(system, xr::SystemId::from_raw(SYSTEM))? };
+        unsafe { write_output(system, xr::SystemId::from_raw(SYSTEM))? };
         DONE
     })
 }
@@ -76,9 +76,9 @@ pub(crate) unsafe extern "system" fn properties(
         to.vendor_id = 0;
         field(&mut to.system_name, "OpenUVR client");
         to.graphics_properties = xr::SystemGraphicsProperties {
-            max_swapchain_image_height: LARGEST_IMAGE,
-            max_swapchain_image_width: LARGEST_IMAGE,
-            max_layer_count: MOST_LAYERS,
+            max_swapchain_image_height: MAX_IMAGE_SIDE,
+            max_swapchain_image_width: MAX_IMAGE_SIDE,
+            max_layer_count: MAX_LAYERS,
         };
         to.tracking_properties = xr::SystemTrackingProperties {
             orientation_tracking: xr::TRUE,
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "system" fn view_configurations(
     call(c"xrEnumerateViewConfigurations", || {
         of(instance, system)?;
         // SAFETY: the application's.
-        unsafe { border::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
+        unsafe { ffi::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
     })
 }
 
@@ -130,21 +130,21 @@ pub(crate) unsafe extern "system" fn views(
 ) -> xr::Result {
     call(c"xrEnumerateViewConfigurationViews", || {
         of(instance, system)?;
-        let eye = settings::eye();
-        let put = |_: &(), place| {
+        let eye = settings::eye_size();
+        let put = |_: &(), pointer| {
             // SAFETY: the application's.
-            let to = unsafe { output::<xr::ViewConfigurationView>(place)? };
+            let to = unsafe { output::<xr::ViewConfigurationView>(pointer)? };
             to.recommended_image_rect_width = eye.width;
             to.recommended_image_rect_height = eye.height;
-            to.max_image_rect_width = LARGEST_VIEW;
-            to.max_image_rect_height = LARGEST_VIEW;
+            to.max_image_rect_width = MAX_VIEW_SIDE;
+            to.max_image_rect_height = MAX_VIEW_SIDE;
             to.recommended_swapchain_sample_count = 1;
             to.max_swapchain_sample_count = SAMPLES;
             Ok(())
         };
         let all = vec![(); count_views(configuration)?];
         // SAFETY: the application's.
-        unsafe { border::list(&all, capacity, count, views, put) }
+        unsafe { ffi::list(&all, capacity, count, views, put) }
     })
 }
 
@@ -160,6 +160,6 @@ pub(crate) unsafe extern "system" fn blend_modes(
         of(instance, system)?;
         count_views(configuration)?;
         // SAFETY: the application's.
-        unsafe { border::values(&[BLEND_MODE], capacity, count, modes) }
+        unsafe { ffi::values(&[BLEND_MODE], capacity, count, modes) }
     })
 }

@@ -9,8 +9,8 @@
 //! ```
 //! Like handles, messengers are global to the process: the functions of OpenXR get no other context.
 
-mod notes;
-mod words;
+mod annotations;
+mod messages;
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openxr_sys::{self as xr, pfn};
 
-use notes::Notes;
+use annotations::Annotations;
 
 /// Severity of a message.
 pub(crate) type Severity = xr::DebugUtilsMessageSeverityFlagsEXT;
@@ -29,24 +29,24 @@ pub(crate) type Kind = xr::DebugUtilsMessageTypeFlagsEXT;
 static DEBUG: Mutex<Debug> = Mutex::new(Debug {
     newest: 0,
     messengers: Vec::new(),
-    notes: Notes::new(),
+    annotations: Annotations::new(),
 });
 
 thread_local! {
-    static ABOUT: Cell<About> = const { Cell::new(About::NOTHING) };
+    static CALL: Cell<CallContext> = const { Cell::new(CallContext::EMPTY) };
 }
 
 struct Debug {
     newest: u64,
     messengers: Vec<Messenger>,
     /// Object names and session labels.
-    notes: Notes,
+    annotations: Annotations,
 }
 
 /// A debug messenger: a callback of the application.
 #[derive(Clone, Copy)]
 pub(crate) struct Messenger {
-    /// Handle of the instance whose messages it gets.
+    /// Handle of its instance.
     pub(crate) instance: u64,
     pub(crate) severities: Severity,
     pub(crate) kinds: Kind,
@@ -61,19 +61,19 @@ unsafe impl Send for Messenger {}
 
 /// Context of the API call that a thread is in.
 #[derive(Clone, Copy)]
-struct About {
+struct CallContext {
     /// The handle that was looked up last, and its instance.
     handle: Option<(xr::ObjectType, u64)>,
     instance: Option<u64>,
     /// Explanation of the error.
-    words: Option<&'static CStr>,
+    text: Option<&'static CStr>,
 }
 
-impl About {
-    const NOTHING: About = About {
+impl CallContext {
+    const EMPTY: CallContext = CallContext {
         handle: None,
         instance: None,
-        words: None,
+        text: None,
     };
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: Kind,
     pub(crate) id: &'a CStr,
     pub(crate) function: &'a CStr,
-    pub(crate) words: &'a CStr,
+    pub(crate) text: &'a CStr,
     pub(crate) objects: Vec<Object>,
 }
 
@@ -140,62 +140,64 @@ pub(crate) fn remove(number: u64) {
 }
 
 /// Changes the application's annotations.
-pub(crate) fn note<T>(change: impl FnOnce(&mut Notes) -> T) -> T {
-    change(&mut debug().notes)
+pub(crate) fn annotate<T>(change: impl FnOnce(&mut Annotations) -> T) -> T {
+    change(&mut debug().annotations)
 }
 
 /// Resets the context at the start of a call.
-pub(crate) fn begin() {
-    ABOUT.set(About::NOTHING);
+pub(crate) fn start_call() {
+    CALL.set(CallContext::EMPTY);
 }
 
 /// Sets the handle that the call uses, and its instance.
-pub(crate) fn about(kind: xr::ObjectType, handle: u64, instance: u64) {
-    ABOUT.set(About {
+pub(crate) fn set_handle(kind: xr::ObjectType, handle: u64, instance: u64) {
+    CALL.set(CallContext {
         handle: Some((kind, handle)),
         instance: Some(instance),
-        ..ABOUT.get()
+        ..CALL.get()
     });
 }
 
 /// Attaches an explanation to an error code.
-pub(crate) fn because(code: xr::Result, words: &'static CStr) -> xr::Result {
-    ABOUT.set(About {
-        words: Some(words),
-        ..ABOUT.get()
+pub(crate) fn with_message(code: xr::Result, text: &'static CStr) -> xr::Result {
+    CALL.set(CallContext {
+        text: Some(text),
+        ..CALL.get()
     });
     code
 }
 
 /// Reports a failed call to the instance's messengers. Returns the explanation and the error's name.
-pub(crate) fn tell(function: &CStr, code: xr::Result) -> (&'static CStr, &'static CStr) {
-    let about = ABOUT.replace(About::NOTHING);
-    let to = of(about.instance);
+pub(crate) fn report(function: &CStr, code: xr::Result) -> (&'static CStr, &'static CStr) {
+    let context = CALL.replace(CallContext::EMPTY);
+    let to = of(context.instance);
     if !to.is_empty() {
-        send(&to, &failure(function, code, &about));
+        send(&to, &failure(function, code, &context));
     }
-    (words_of(code, &about), words::name(code))
+    (message_of(code, &context), messages::name(code))
 }
 
 /// The call's explanation, or the default of the error code.
-fn words_of(code: xr::Result, about: &About) -> &'static CStr {
-    about.words.unwrap_or_else(|| words::usual(code))
+fn message_of(code: xr::Result, context: &CallContext) -> &'static CStr {
+    context
+        .text
+        .unwrap_or_else(|| messages::default_message(code))
 }
 
 /// Reports a failed call to a messenger that exists for this call only.
-pub(crate) fn tell_only(messenger: &Messenger, function: &CStr, code: xr::Result) {
-    send(&[*messenger], &failure(function, code, &ABOUT.get()));
+pub(crate) fn report_to(messenger: &Messenger, function: &CStr, code: xr::Result) {
+    send(&[*messenger], &failure(function, code, &CALL.get()));
 }
 
-fn failure<'a>(function: &'a CStr, code: xr::Result, about: &About) -> Message<'a> {
-    let (severity, kind) = words::rank(code);
+fn failure<'a>(function: &'a CStr, code: xr::Result, context: &CallContext) -> Message<'a> {
+    let (severity, kind) = messages::severity(code);
     Message {
         severity,
         kind,
-        id: words::name(code),
+        id: messages::name(code),
         function,
-        words: words_of(code, about),
-        objects: about
+        text: message_of(code, context),
+        objects: context
             .handle
             .map(|(kind, handle)| Object {
                 kind,
@@ -208,18 +210,18 @@ fn failure<'a>(function: &'a CStr, code: xr::Result, about: &About) -> Message<'
 }
 
 /// Reports a problem in the current call that is not an error of the application.
-pub(crate) fn warn(words: &str) {
+pub(crate) fn warn(text: &str) {
     // Fails only for a zero byte, which no message contains.
-    let words = CString::new(words).unwrap_or_default();
+    let text = CString::new(text).unwrap_or_default();
     let message = Message {
         severity: Severity::WARNING,
         kind: Kind::GENERAL,
         id: c"OpenUVR",
         function: c"",
-        words: &words,
+        text: &text,
         objects: Vec::new(),
     };
-    send(&of(ABOUT.get().instance), &message);
+    send(&of(CALL.get().instance), &message);
 }
 
 /// `xrSubmitDebugUtilsMessageEXT`.
@@ -234,7 +236,7 @@ fn of(instance: Option<u64>) -> Vec<Messenger> {
     debug.messengers.iter().filter(its).copied().collect()
 }
 
-/// Calls the messengers whose filter matches. No lock is held: a callback may call the API.
+/// Calls the messengers with a matching filter. No lock is held: a callback may call the API.
 fn send(to: &[Messenger], message: &Message<'_>) {
     let wants = |messenger: &&Messenger| {
         let kinds = messenger.kinds.into_raw() & message.kind.into_raw();
@@ -244,15 +246,17 @@ fn send(to: &[Messenger], message: &Message<'_>) {
     if to.peek().is_none() {
         return;
     }
-    let (names, labels) = note(|notes| {
+    let (names, labels) = annotate(|annotations| {
         let name = |object: &Object| {
-            let known = notes.name(object.kind, object.handle);
+            let known = annotations.name(object.kind, object.handle);
             known.or_else(|| object.name.clone())
         };
         let names: Vec<Option<CString>> = message.objects.iter().map(name).collect();
         let sessions = message.objects.iter();
         let sessions = sessions.filter(|object| object.kind == xr::ObjectType::SESSION);
-        let labels: Vec<CString> = sessions.flat_map(|o| notes.labels(o.handle)).collect();
+        let labels: Vec<CString> = sessions
+            .flat_map(|o| annotations.labels(o.handle))
+            .collect();
         (names, labels)
     });
     let null = std::ptr::null();
@@ -281,7 +285,7 @@ fn send(to: &[Messenger], message: &Message<'_>) {
         next: null,
         message_id: message.id.as_ptr(),
         function_name: message.function.as_ptr(),
-        message: message.words.as_ptr(),
+        message: message.text.as_ptr(),
         object_count: u32::try_from(objects.len()).unwrap_or(0),
         objects: objects.as_mut_ptr(),
         session_label_count: u32::try_from(labels.len()).unwrap_or(0),

@@ -7,8 +7,8 @@ use openuvr_media::capture::gl::{Native, Sharing};
 use openxr_sys as xr;
 use openxr_sys::platform::EglGetProcAddressMNDX;
 
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
 /// Library names: the usual one first.
 const GLX: [&str; 3] = ["libGLX.so.0", "libGL.so.1", "libGL.so"];
@@ -46,13 +46,14 @@ impl Binding {
     pub(crate) fn glx(binding: &xr::GraphicsBindingOpenGLXlibKHR) -> Outcome<Binding> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
         if binding.x_display.is_null() || binding.glx_context.is_null() {
-            return Err(because(
+            return Err(with_message(
                 invalid,
                 c"the display or the OpenGL context is null",
             ));
         }
         let library = loaded(&GLX);
-        let library = library.ok_or_else(|| because(invalid, c"no GLX library is loaded in this process"))?;
+        let library = library
+            .ok_or_else(|| with_message(invalid, c"no GLX library is loaded in this process"))?;
         // SAFETY: the function has this type.
         let find = unsafe { library.get::<GlxGetProcAddress>(b"glXGetProcAddressARB\0") };
         let find = *find.map_err(|_| invalid)?;
@@ -77,8 +78,11 @@ impl Binding {
         let find = binding.get_proc_address;
         let find = find.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
         if binding.display.is_null() || binding.context.is_null() {
-            let words = c"the display or the EGL context is null";
-            return Err(because(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, words));
+            let message = c"the display or the EGL context is null";
+            return Err(with_message(
+                xr::Result::ERROR_GRAPHICS_DEVICE_INVALID,
+                message,
+            ));
         }
         Ok(Binding {
             native: Native {

@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 
 use super::images::Image;
 use super::program::{Program, SINGLE, STACK};
-use crate::logic::composition::{Eye, Part, Surface, is_exact};
+use crate::logic::composition::{Eye, ImageRect, Surface, is_exact};
 use crate::logic::scene::Scene;
 
 /// Composes pictures of one size.
@@ -31,7 +31,7 @@ fn number(side: u32) -> i32 {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
-fn part_of(place: u32, whole: u32) -> f32 {
+fn fraction(place: u32, whole: u32) -> f32 {
     place as f32 / whole as f32
 }
 
@@ -102,15 +102,15 @@ impl Composer {
                 gl.bind_sampler(unit, Some(self.sampler));
             }
             let (width, height) = (number(scene.size.width), number(scene.size.height));
-            for (index, seen) in scene.eyes.iter().enumerate() {
+            for (index, eye_scene) in scene.eyes.iter().enumerate() {
                 let left = number(scene.left_of(index));
                 gl.viewport(left, 0, width, height);
                 gl.scissor(left, 0, width, height);
-                for surface in &seen.surfaces {
+                for surface in &eye_scene.surfaces {
                     let plain = surface.image.is_plain() && !surface.image.is_multisampled();
-                    match plain && is_exact(surface, &seen.eye, scene.size) {
+                    match plain && is_exact(surface, &eye_scene.eye, scene.size) {
                         true => self.copy(gl, surface, left),
-                        false => self.draw(gl, surface, &seen.eye),
+                        false => self.draw(gl, surface, &eye_scene.eye),
                     }
                 }
             }
@@ -120,7 +120,7 @@ impl Composer {
     /// # Safety
     /// As [`Composer::compose`].
     unsafe fn copy(&self, gl: &glow::Context, surface: &Surface<Image>, left: i32) {
-        let Part { x, y, size } = surface.part;
+        let ImageRect { x, y, size } = surface.rect;
         let (x, y) = (number(x), number(y));
         let (width, height) = (number(size.width), number(size.height));
         // SAFETY: the caller's duty; the rectangle is inside its image.
@@ -145,29 +145,29 @@ impl Composer {
     /// As [`Composer::compose`].
     unsafe fn draw(&self, gl: &glow::Context, surface: &Surface<Image>, eye: &Eye) {
         let image = &surface.image;
-        let Part { x, y, size } = surface.part;
-        let whole = image.pictures.size();
-        let part = [
-            part_of(x, whole.width),
-            part_of(y, whole.height),
-            part_of(x + size.width, whole.width),
-            part_of(y + size.height, whole.height),
+        let ImageRect { x, y, size } = surface.rect;
+        let whole = image.swapchain_images.size();
+        let rect = [
+            fraction(x, whole.width),
+            fraction(y, whole.height),
+            fraction(x + size.width, whole.width),
+            fraction(y + size.height, whole.height),
         ];
         let half_pixel = [
-            part_of(1, whole.width) / 2.0,
-            part_of(1, whole.height) / 2.0,
+            fraction(1, whole.width) / 2.0,
+            fraction(1, whole.height) / 2.0,
         ];
-        let flags = i32::from(surface.blend.alpha) | i32::from(surface.blend.straight) << 1;
+        let flags = i32::from(surface.blend.alpha) | i32::from(surface.blend.unpremultiplied) << 1;
         let corners = surface.shape.corners(eye);
         // SAFETY: the caller's duty.
         unsafe {
             let (unit, target, texture, layer) =
-                match (image.is_multisampled(), image.pictures.layers()) {
+                match (image.is_multisampled(), image.swapchain_images.layers()) {
                     (true, _) => {
-                        let Some(joined) = self.join(gl, image) else {
+                        let Some(resolved) = self.resolve(gl, image) else {
                             return;
                         };
-                        (SINGLE, glow::TEXTURE_2D, joined, -1)
+                        (SINGLE, glow::TEXTURE_2D, resolved, -1)
                     }
                     (false, 1) => (SINGLE, glow::TEXTURE_2D, image.texture(), -1),
                     _ => (
@@ -181,7 +181,7 @@ impl Composer {
             gl.bind_texture(target, Some(texture));
             let of = &self.program;
             gl.uniform_4_f32_slice(of.corners.as_ref(), corners.as_flattened());
-            gl.uniform_4_f32_slice(of.part.as_ref(), &part);
+            gl.uniform_4_f32_slice(of.rect.as_ref(), &rect);
             gl.uniform_2_f32_slice(of.half_pixel.as_ref(), &half_pixel);
             gl.uniform_1_i32(of.layer.as_ref(), layer);
             gl.uniform_1_i32(of.flags.as_ref(), flags);
@@ -193,12 +193,13 @@ impl Composer {
     ///
     /// # Safety
     /// As [`Composer::compose`].
-    unsafe fn join(&self, gl: &glow::Context, image: &Image) -> Option<glow::Texture> {
-        let pictures = &image.pictures;
-        let size = pictures.size();
+    unsafe fn resolve(&self, gl: &glow::Context, image: &Image) -> Option<glow::Texture> {
+        let swapchain_images = &image.swapchain_images;
+        let size = swapchain_images.size();
         let key = (image.index, image.layer);
-        let mut joined = (pictures.joined.lock()).unwrap_or_else(PoisonError::into_inner);
-        let known = joined.iter().find(|(of, _)| *of == key);
+        let mut resolved =
+            (swapchain_images.resolved.lock()).unwrap_or_else(PoisonError::into_inner);
+        let known = resolved.iter().find(|(of, _)| *of == key);
         // SAFETY: the caller's duty.
         unsafe {
             let texture = match known {
@@ -207,8 +208,14 @@ impl Composer {
                     let texture = gl.create_texture().ok()?;
                     gl.bind_texture(glow::TEXTURE_2D, Some(texture));
                     let (width, height) = (number(size.width), number(size.height));
-                    gl.tex_storage_2d(glow::TEXTURE_2D, 1, pictures.wish.format, width, height);
-                    joined.push((key, texture));
+                    gl.tex_storage_2d(
+                        glow::TEXTURE_2D,
+                        1,
+                        swapchain_images.info.format,
+                        width,
+                        height,
+                    );
+                    resolved.push((key, texture));
                     texture
                 }
             };
@@ -273,16 +280,16 @@ unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
 /// The private context is current.
 unsafe fn attach(
     gl: &glow::Context,
-    as_what: u32,
+    target_kind: u32,
     framebuffer: glow::Framebuffer,
     texture: glow::Texture,
     target: u32,
 ) {
     // SAFETY: the caller's duty.
     unsafe {
-        gl.bind_framebuffer(as_what, Some(framebuffer));
+        gl.bind_framebuffer(target_kind, Some(framebuffer));
         let first = glow::COLOR_ATTACHMENT0;
-        gl.framebuffer_texture_2d(as_what, first, target, Some(texture), 0);
+        gl.framebuffer_texture_2d(target_kind, first, target, Some(texture), 0);
     }
 }
 
@@ -292,10 +299,10 @@ unsafe fn attach(
 /// The private context is current.
 unsafe fn attach_layer(gl: &glow::Context, framebuffer: glow::Framebuffer, image: &Image) {
     let read = glow::READ_FRAMEBUFFER;
-    let target = image.pictures.wish.target();
+    let target = image.swapchain_images.info.target();
     // SAFETY: the caller's duty; the texture has this layer.
     unsafe {
-        if image.pictures.layers() == 1 {
+        if image.swapchain_images.layers() == 1 {
             attach(gl, read, framebuffer, image.texture(), target);
         } else {
             gl.bind_framebuffer(read, Some(framebuffer));

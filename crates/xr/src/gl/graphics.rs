@@ -12,16 +12,16 @@ use openxr_sys as xr;
 
 use super::binding::Binding;
 use super::compose::Composer;
-use super::images::{COLOURS, DEPTHS, Image, Pictures, Wish};
-use crate::border::Outcome;
+use super::images::{COLOURS, DEPTHS, Image, ImageInfo, SwapchainImages};
+use crate::ffi::Outcome;
 use crate::logic::scene::Scene;
-use crate::stream::Wanted;
+use crate::stream::FrameSink;
 
 /// Maximum number of swapchains of a session (guess: engines have some dozens).
-const MOST_SWAPCHAINS: u32 = 1024;
+const MAX_SWAPCHAINS: u32 = 1024;
 
 /// Minimum version of OpenGL.
-const OLDEST: (u32, u32) = (4, 3);
+const MIN_VERSION: (u32, u32) = (4, 3);
 
 /// `glTexStorage3DMultisample`, which glow does not provide.
 type Storage3d = unsafe extern "C" fn(u32, i32, u32, i32, i32, i32, u8);
@@ -40,7 +40,7 @@ struct Inner {
     binding: Binding,
     composer: Option<Composer>,
     /// Reads the pictures back, and the sink that it was created for.
-    reader: Option<(Wanted, ReadBack)>,
+    reader: Option<(FrameSink, ReadBack)>,
 }
 
 // SAFETY: `glow`'s functions, library handles and object names may be used from any thread on which the
@@ -67,7 +67,7 @@ impl Graphics {
             let gl = glow::Context::from_loader_function_cstr(|name| binding.function(name));
             drop(entered);
             let version = gl.version();
-            if version.is_embedded || (version.major, version.minor) < OLDEST {
+            if version.is_embedded || (version.major, version.minor) < MIN_VERSION {
                 return Err(invalid);
             }
             let storage_3d = binding.function(c"glTexStorage3DMultisample");
@@ -101,7 +101,7 @@ impl Graphics {
     ///
     /// # Errors
     /// The error code that the specification defines.
-    pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
+    pub(crate) fn make(&self, info: &ImageInfo) -> Outcome<SwapchainImages> {
         let failed = xr::Result::ERROR_RUNTIME_FAILURE;
         let mut inner = lock(&self.inner);
         let Inner {
@@ -110,7 +110,7 @@ impl Graphics {
             storage_3d,
             ..
         } = inner.as_mut().ok_or(failed)?;
-        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MOST_SWAPCHAINS {
+        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MAX_SWAPCHAINS {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
@@ -121,8 +121,8 @@ impl Graphics {
         let mut textures = Vec::new();
         // SAFETY: the private context is current.
         let made = unsafe {
-            (0..wish.all.count()).try_for_each(|_| {
-                textures.push(texture(gl, *storage_3d, wish)?);
+            (0..info.common.count()).try_for_each(|_| {
+                textures.push(texture(gl, *storage_3d, info)?);
                 Ok(())
             })
         };
@@ -137,13 +137,13 @@ impl Graphics {
         // The storage exists before the application renders to it.
         // SAFETY: as above.
         unsafe { gl.finish() };
-        Ok(Pictures::new(*wish, textures))
+        Ok(SwapchainImages::new(*info, textures))
     }
 
     /// Destroys the textures of a swapchain.
-    pub(crate) fn forget(&self, pictures: &Pictures) {
+    pub(crate) fn forget(&self, swapchain_images: &SwapchainImages) {
         let mut inner = lock(&self.inner);
-        pictures.goes();
+        swapchain_images.mark_destroyed();
         // The textures of an ended session are destroyed with its context's share group.
         let Some(Inner { aside, gl, .. }) = &mut *inner else {
             return;
@@ -151,9 +151,9 @@ impl Graphics {
         let Some(_entered) = aside.enter() else {
             return;
         };
-        let joined = std::mem::take(&mut *lock(&pictures.joined));
-        let all = joined.into_iter().map(|(_, texture)| texture);
-        for texture in all.chain(pictures.textures.iter().copied()) {
+        let resolved = std::mem::take(&mut *lock(&swapchain_images.resolved));
+        let all = resolved.into_iter().map(|(_, texture)| texture);
+        for texture in all.chain(swapchain_images.textures.iter().copied()) {
             // SAFETY: the private context is current; the application has destroyed the swapchain and does
             // not use them any more.
             unsafe { gl.delete_texture(texture) };
@@ -168,7 +168,7 @@ impl Graphics {
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
-        to: Wanted,
+        to: FrameSink,
         drawn: Drawn,
     ) -> Result<(), String> {
         let mut inner = lock(&self.inner);
@@ -183,14 +183,14 @@ impl Graphics {
         else {
             return Ok(());
         };
-        let mut surfaces = scene.eyes.iter().flat_map(|seen| &seen.surfaces);
-        if surfaces.any(|surface| surface.image.pictures.is_gone()) {
+        let mut surfaces = scene.eyes.iter().flat_map(|eye| &eye.surfaces);
+        if surfaces.any(|surface| surface.image.swapchain_images.is_destroyed()) {
             return Ok(());
         }
         let Some(_entered) = aside.enter() else {
             return Err("cannot make the shared OpenGL context current".to_owned());
         };
-        let size = scene.whole();
+        let size = scene.total_size();
         // SAFETY: the private context is current, and the images are alive.
         unsafe {
             if let Some(old) = composer.take_if(|composer| composer.size != size) {
@@ -202,12 +202,14 @@ impl Graphics {
             };
             composer.compose(gl, scene);
             let reader = match reader {
-                Some((whose, reader)) if Arc::ptr_eq(whose, &to) => reader,
+                Some((sink, reader)) if Arc::ptr_eq(sink, &to) => reader,
                 other => {
                     if let Some((_, old)) = other.take() {
                         old.retire(true);
                     }
-                    &mut other.insert((to.clone(), reads(binding, to.clone())?)).1
+                    &mut other
+                        .insert((to.clone(), new_reader(binding, to.clone())?))
+                        .1
                 }
             };
             let what = What::Framebuffer {
@@ -259,13 +261,13 @@ impl Graphics {
 unsafe fn texture(
     gl: &glow::Context,
     storage_3d: Option<Storage3d>,
-    wish: &Wish,
+    info: &ImageInfo,
 ) -> Outcome<glow::Texture> {
     let number = |n: u32| i32::try_from(n).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE);
-    let all = &wish.all;
+    let all = &info.common;
     let (width, height) = (number(all.size.width)?, number(all.size.height)?);
     let (layers, mips, samples) = (number(all.layers)?, number(all.mips)?, number(all.samples)?);
-    let (target, format) = (wish.target(), wish.format);
+    let (target, format) = (info.target(), info.format);
     // SAFETY: the caller's duty.
     unsafe {
         // Clears earlier errors; a lost context returns one each time.
@@ -308,7 +310,7 @@ unsafe fn texture(
 ///
 /// # Safety
 /// The private context is current, and lives until the read-back is retired.
-unsafe fn reads(binding: &Binding, to: Wanted) -> Result<ReadBack, String> {
+unsafe fn new_reader(binding: &Binding, to: FrameSink) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| to.submit(frame, drawn));
     let mut find = |name: &std::ffi::CStr| binding.function(name);
     // A separate thread waits for the device, on the application's display.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use crate::border::Outcome;
-use crate::logic::wish;
+use crate::ffi::Outcome;
+use crate::logic::swapchain_info;
 
 /// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
 /// linear colours.
@@ -30,29 +30,29 @@ pub(super) const DEPTHS: [u32; 4] = [
 
 /// Parameters of an OpenGL swapchain.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
-    pub(crate) all: wish::Wish,
+pub(crate) struct ImageInfo {
+    pub(crate) common: swapchain_info::SwapchainInfo,
     pub(super) format: u32,
 }
 
-impl Wish {
+impl ImageInfo {
     /// Reads and validates the parameters.
     ///
     /// # Errors
     /// The error code that the specification defines for the parameter.
-    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
+    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<ImageInfo> {
         let format = u32::try_from(info.format).ok();
         let format = format.filter(|f| COLOURS.contains(f) || DEPTHS.contains(f));
         let format = format.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
-        Ok(Wish {
-            all: wish::Wish::read(info)?,
+        Ok(ImageInfo {
+            common: swapchain_info::SwapchainInfo::read(info)?,
             format,
         })
     }
 
     /// The texture target.
     pub(super) fn target(&self) -> u32 {
-        match (self.all.samples, self.all.layers) {
+        match (self.common.samples, self.common.layers) {
             (1, 1) => glow::TEXTURE_2D,
             (1, _) => glow::TEXTURE_2D_ARRAY,
             (_, 1) => glow::TEXTURE_2D_MULTISAMPLE,
@@ -62,32 +62,32 @@ impl Wish {
 }
 
 /// The textures of a swapchain.
-pub(crate) struct Pictures {
-    pub(super) wish: Wish,
+pub(crate) struct SwapchainImages {
+    pub(super) info: ImageInfo,
     pub(super) textures: Vec<glow::Texture>,
     /// Resolved textures of multisampled images, by image index and layer; created at first use.
-    pub(super) joined: Mutex<Vec<((u32, u32), glow::Texture)>>,
-    gone: AtomicBool,
+    pub(super) resolved: Mutex<Vec<((u32, u32), glow::Texture)>>,
+    destroyed: AtomicBool,
 }
 
-impl Pictures {
-    pub(super) fn new(wish: Wish, textures: Vec<glow::Texture>) -> Pictures {
-        Pictures {
-            wish,
+impl SwapchainImages {
+    pub(super) fn new(info: ImageInfo, textures: Vec<glow::Texture>) -> SwapchainImages {
+        SwapchainImages {
+            info,
             textures,
-            joined: Mutex::default(),
-            gone: AtomicBool::new(false),
+            resolved: Mutex::default(),
+            destroyed: AtomicBool::new(false),
         }
     }
 
     /// Marks them as destroyed.
-    pub(super) fn goes(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    pub(super) fn mark_destroyed(&self) {
+        self.destroyed.store(true, Ordering::Relaxed);
     }
 
     /// Whether they were destroyed.
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Relaxed)
     }
 
     /// The texture names, for the application.
@@ -99,22 +99,22 @@ impl Pictures {
     }
 
     pub(crate) fn size(&self) -> Size {
-        self.wish.all.size
+        self.info.common.size
     }
 
     pub(crate) fn layers(&self) -> u32 {
-        self.wish.all.layers
+        self.info.common.layers
     }
 
     pub(crate) fn is_colour(&self) -> bool {
-        COLOURS.contains(&self.wish.format)
+        COLOURS.contains(&self.info.format)
     }
 }
 
 /// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
-    pub(crate) pictures: Arc<Pictures>,
+    pub(crate) swapchain_images: Arc<SwapchainImages>,
     /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
@@ -122,15 +122,15 @@ pub(crate) struct Image {
 
 impl Image {
     pub(super) fn texture(&self) -> glow::Texture {
-        self.pictures.textures[self.index as usize]
+        self.swapchain_images.textures[self.index as usize]
     }
 
     pub(super) fn is_multisampled(&self) -> bool {
-        self.pictures.wish.all.samples > 1
+        self.swapchain_images.info.common.samples > 1
     }
 
     /// Whether it has the streamed format.
     pub(super) fn is_plain(&self) -> bool {
-        self.pictures.wish.format == glow::SRGB8_ALPHA8
+        self.swapchain_images.info.format == glow::SRGB8_ALPHA8
     }
 }

@@ -7,13 +7,13 @@ use glow::HasContext as _;
 /// Corner order: bottom left, bottom right, top left, top right.
 const VERTEX: &str = "#version 330 core
 uniform vec4 corners[4];
-uniform vec4 part;
-out vec2 place;
+uniform vec4 rect;
+out vec2 position;
 void main() {
     vec4 corner = corners[gl_VertexID];
     // From Vulkan's clip space, in which y points down and depth is 0 to w.
     gl_Position = vec4(corner.x, -corner.y, 2.0 * corner.z - corner.w, corner.w);
-    place = vec2(gl_VertexID % 2 == 0 ? part.x : part.z, gl_VertexID < 2 ? part.y : part.w);
+    position = vec2(gl_VertexID % 2 == 0 ? rect.x : rect.z, gl_VertexID < 2 ? rect.y : rect.w);
 }
 ";
 
@@ -21,14 +21,14 @@ const FRAGMENT: &str = "#version 330 core
 uniform sampler2D single;
 uniform sampler2DArray stack;
 uniform int layer;
-uniform vec4 part;
+uniform vec4 rect;
 uniform vec2 half_pixel;
 uniform int flags;
-in vec2 place;
+in vec2 position;
 out vec4 colour;
 void main() {
     // Never sample outside the rectangle, not even at its edge.
-    vec2 at = clamp(place, part.xy + half_pixel, part.zw - half_pixel);
+    vec2 at = clamp(position, rect.xy + half_pixel, rect.zw - half_pixel);
     vec4 seen = layer < 0 ? textureLod(single, at, 0.0) : textureLod(stack, vec3(at, layer), 0.0);
     if ((flags & 1) == 0) {
         seen.a = 1.0;
@@ -44,7 +44,7 @@ void main() {
 pub(super) struct Program {
     pub(super) program: glow::Program,
     pub(super) corners: Option<glow::UniformLocation>,
-    pub(super) part: Option<glow::UniformLocation>,
+    pub(super) rect: Option<glow::UniformLocation>,
     pub(super) half_pixel: Option<glow::UniformLocation>,
     pub(super) layer: Option<glow::UniformLocation>,
     pub(super) flags: Option<glow::UniformLocation>,
@@ -66,18 +66,18 @@ impl Program {
             let program = gl.create_program()?;
             let linked = link(gl, program);
             linked.inspect_err(|_| gl.delete_program(program))?;
-            let place = |name| gl.get_uniform_location(program, name);
+            let location = |name| gl.get_uniform_location(program, name);
             gl.use_program(Some(program));
             for (name, unit) in [("single", SINGLE), ("stack", STACK)] {
-                gl.uniform_1_i32(place(name).as_ref(), unit.cast_signed());
+                gl.uniform_1_i32(location(name).as_ref(), unit.cast_signed());
             }
             Ok(Program {
                 program,
-                corners: place("corners"),
-                part: place("part"),
-                half_pixel: place("half_pixel"),
-                layer: place("layer"),
-                flags: place("flags"),
+                corners: location("corners"),
+                rect: location("rect"),
+                half_pixel: location("half_pixel"),
+                layer: location("layer"),
+                flags: location("flags"),
             })
         }
     }

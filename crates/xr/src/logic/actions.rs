@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use openxr_sys as xr;
 
-use super::devices::Profile;
 use super::paths::{Paths, is_name};
-use super::profiles::USERS;
-use crate::border::Outcome;
+use super::profiles::USER_PATHS;
+use super::profiles_1_0::Profile;
+use crate::ffi::Outcome;
 
 /// Maximum number of action sets of an instance, and of actions of a set (guess: engines have some dozens).
-const MOST: usize = 1024;
+const MAX_ACTIONS: usize = 1024;
 
 /// An action set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,11 +23,11 @@ pub(crate) struct ActionId(pub(crate) SetId, u64);
 
 /// Parameters of an action.
 #[derive(Clone, Debug)]
-pub(crate) struct NewAction {
+pub(crate) struct ActionInfo {
     pub(crate) name: String,
     pub(crate) localized: String,
     pub(crate) kind: xr::ActionType,
-    pub(crate) users: Vec<xr::Path>,
+    pub(crate) subaction_paths: Vec<xr::Path>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Set {
     priority: u32,
     /// Attached to a session: the set is immutable from then on.
     attached: bool,
-    actions: BTreeMap<ActionId, NewAction>,
+    actions: BTreeMap<ActionId, ActionInfo>,
 }
 
 /// The actions of an instance.
@@ -90,7 +90,7 @@ impl Actions {
         if self.sets.values().any(|set| set.localized == localized) {
             return Err(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
         }
-        if self.sets.len() >= MOST {
+        if self.sets.len() >= MAX_ACTIONS {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         let id = SetId(self.number());
@@ -114,13 +114,13 @@ impl Actions {
     pub(crate) fn create(
         &mut self,
         set: SetId,
-        action: NewAction,
+        action: ActionInfo,
         paths: &Paths,
     ) -> Outcome<ActionId> {
         check_names(&action.name, &action.localized)?;
         let mut seen = BTreeSet::new();
-        for user in &action.users {
-            let known = USERS.contains(&paths.text(*user)?);
+        for user in &action.subaction_paths {
+            let known = USER_PATHS.contains(&paths.text(*user)?);
             if !known || !seen.insert(*user) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
@@ -139,7 +139,7 @@ impl Actions {
         if others.any(|other| other.localized == action.localized) {
             return Err(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
         }
-        if set.actions.len() >= MOST {
+        if set.actions.len() >= MAX_ACTIONS {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         set.actions.insert(id, action);
@@ -155,7 +155,7 @@ impl Actions {
         }
     }
 
-    fn action(&self, action: ActionId) -> Outcome<&NewAction> {
+    fn action(&self, action: ActionId) -> Outcome<&ActionInfo> {
         let set = self.sets.get(&action.0);
         set.and_then(|set| set.actions.get(&action))
             .ok_or(xr::Result::ERROR_HANDLE_INVALID)
@@ -169,7 +169,7 @@ impl Actions {
         paths: &Paths,
     ) -> Outcome<()> {
         let found = Profile::find(paths.text(profile)?);
-        let found = found.filter(|profile| self.is_1_1 || !profile.is_newer());
+        let found = found.filter(|profile| self.is_1_1 || !profile.requires_1_1());
         let found = found.ok_or(xr::Result::ERROR_PATH_UNSUPPORTED)?;
         for (action, path) in &bindings {
             self.action(*action)?;
@@ -204,10 +204,11 @@ impl Actions {
 
     /// Whether an action accepts input from this top level user path: it lists it as a subaction path, or has
     /// none.
-    pub(crate) fn asks_for(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
+    pub(crate) fn accepts(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
         self.action(action).is_ok_and(|action| {
-            let mut users = action.users.iter();
-            action.users.is_empty() || users.any(|of| paths.text(*of) == Ok(user))
+            let mut subaction_paths = action.subaction_paths.iter();
+            action.subaction_paths.is_empty()
+                || subaction_paths.any(|of| paths.text(*of) == Ok(user))
         })
     }
 
@@ -223,14 +224,18 @@ impl Actions {
     }
 
     /// Checks that an action of the set has this subaction path; `XR_NULL_PATH` is always valid.
-    pub(crate) fn check_set_user(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
+    pub(crate) fn check_set_path(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
         if user == xr::Path::NULL {
             return Ok(());
         }
         paths.text(user)?;
         let set = self.sets.get(&set);
         let set = set.ok_or(xr::Result::ERROR_HANDLE_INVALID)?;
-        match set.actions.values().any(|a| a.users.contains(&user)) {
+        match set
+            .actions
+            .values()
+            .any(|a| a.subaction_paths.contains(&user))
+        {
             true => Ok(()),
             false => Err(xr::Result::ERROR_PATH_UNSUPPORTED),
         }
@@ -247,7 +252,7 @@ impl Actions {
         let known = self.action(action)?;
         if user != xr::Path::NULL {
             paths.text(user)?;
-            if !known.users.contains(&user) {
+            if !known.subaction_paths.contains(&user) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
         }
@@ -262,12 +267,12 @@ impl Actions {
 mod tests {
     use super::*;
 
-    fn action(name: &str, kind: xr::ActionType, users: &[xr::Path]) -> NewAction {
-        NewAction {
+    fn action(name: &str, kind: xr::ActionType, subaction_paths: &[xr::Path]) -> ActionInfo {
+        ActionInfo {
             name: name.to_owned(),
             localized: format!("The {name}"),
             kind,
-            users: users.to_vec(),
+            subaction_paths: subaction_paths.to_vec(),
         }
     }
 
@@ -299,7 +304,10 @@ mod tests {
         let empty = Some(xr::Result::ERROR_LOCALIZED_NAME_INVALID);
         assert_eq!(create("leap", ""), empty);
         actions.destroy_set(game);
-        assert!(set(&mut actions, "game").is_ok(), "its name is available again");
+        assert!(
+            set(&mut actions, "game").is_ok(),
+            "its name is available again"
+        );
     }
 
     #[test]
@@ -326,7 +334,11 @@ mod tests {
         let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);
         assert_eq!(suggest(simple, jump, click), None);
         assert_eq!(suggest(simple, hand, grip), None);
-        assert_eq!(suggest(simple, jump, grip), None, "accepted, but never bound");
+        assert_eq!(
+            suggest(simple, jump, grip),
+            None,
+            "accepted, but never bound"
+        );
         assert_eq!(suggest(simple, jump, trigger), unsupported);
         assert_eq!(suggest(unknown, jump, click), unsupported);
         let invalid = Some(xr::Result::ERROR_PATH_INVALID);
@@ -368,8 +380,8 @@ mod tests {
         let game = set(&mut actions, "game").unwrap();
         let left = paths.number("/user/hand/left").unwrap();
         let elsewhere = paths.number("/user/foot/left").unwrap();
-        let mut create = |users: &[xr::Path]| {
-            let new = action("jump", BOOLEAN, users);
+        let mut create = |subaction_paths: &[xr::Path]| {
+            let new = action("jump", BOOLEAN, subaction_paths);
             actions.create(game, new, &paths).err()
         };
         let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);

@@ -16,7 +16,7 @@ const NEAR: f32 = 0.01;
 
 /// A rectangle of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Part {
+pub(crate) struct ImageRect {
     pub(crate) x: u32,
     pub(crate) y: u32,
     pub(crate) size: Size,
@@ -28,7 +28,7 @@ pub(crate) struct Blend {
     /// Uses the image's alpha.
     pub(crate) alpha: bool,
     /// The colours are not premultiplied by alpha.
-    pub(crate) straight: bool,
+    pub(crate) unpremultiplied: bool,
 }
 
 /// Pose (in the player's space) and field of view of one eye.
@@ -60,7 +60,7 @@ impl Eye {
 pub(crate) struct Surface<I> {
     /// The image, in the caller's representation.
     pub(crate) image: I,
-    pub(crate) part: Part,
+    pub(crate) rect: ImageRect,
     pub(crate) blend: Blend,
     pub(crate) shape: Shape,
 }
@@ -89,7 +89,7 @@ fn tangents(fov: xr::Fovf) -> [f32; 4] {
 }
 
 /// Whether a field of view has a drawable area.
-pub(crate) fn is_sensible(fov: xr::Fovf) -> bool {
+pub(crate) fn is_valid_fov(fov: xr::Fovf) -> bool {
     let [left, right, up, down] = tangents(fov);
     let angles = [
         fov.angle_left,
@@ -109,9 +109,9 @@ impl Shape {
             Shape::View(view) => {
                 let [left, right, up, down] = tangents(view.fov);
                 // Infinitely far away: only the rotation matters.
-                let turned = eye.pose.turned.inverse().after(view.pose.turned);
+                let orientation = eye.pose.orientation.inverse().after(view.pose.orientation);
                 [(left, down), (right, down), (left, up), (right, up)]
-                    .map(|(x, y)| turned.turn([x, y, -1.0]))
+                    .map(|(x, y)| orientation.turn([x, y, -1.0]))
             }
             Shape::Quad(pose, [width, height]) => {
                 let seen = eye.pose.inverse().of(pose);
@@ -141,9 +141,9 @@ pub(crate) fn is_exact<I>(surface: &Surface<I>, eye: &Eye, size: Size) -> bool {
         return false;
     };
     surface.blend == Blend::default()
-        && surface.part.size == size
+        && surface.rect.size == size
         && view.fov == eye.fov
-        && view.pose.turned == eye.pose.turned
+        && view.pose.orientation == eye.pose.orientation
 }
 
 /// The same field of view with the image upright. An application that renders bottom-up swaps the up and down
@@ -172,10 +172,10 @@ mod tests {
     fn eye() -> Eye {
         Eye {
             pose: Pose {
-                turned: Rotation::around([0.1, 0.4, 0.0]),
+                orientation: Rotation::around([0.1, 0.4, 0.0]),
                 at: [3.0, 1.0, 0.0],
             },
-            fov: views::fov(),
+            fov: views::default_fov(),
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
         corners.map(|[x, y, _, w]| [x / w, y / w])
     }
 
-    const WHOLE: [[f32; 2]; 4] = [[-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]];
+    const FULL: [[f32; 2]; 4] = [[-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]];
 
     fn like(seen: Corners, wanted: [[f32; 2]; 4]) -> bool {
         (screen(seen).iter().zip(wanted)).all(|(a, b)| near(a, &b))
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_view_from_the_same_eye_fills_it() {
         let eye = eye();
-        assert!(like(Shape::View(eye).corners(&eye), WHOLE));
+        assert!(like(Shape::View(eye).corners(&eye), FULL));
         // Independent of its position, since it is infinitely far away.
         let elsewhere = Eye {
             pose: Pose {
@@ -202,24 +202,24 @@ mod tests {
             },
             ..eye
         };
-        assert!(like(Shape::View(elsewhere).corners(&eye), WHOLE));
+        assert!(like(Shape::View(elsewhere).corners(&eye), FULL));
     }
 
     #[test]
     fn a_view_from_a_rotated_eye_is_shifted() {
         let eye = eye();
-        let turned = Eye {
+        let rotated = Eye {
             pose: Pose {
-                turned: eye
+                orientation: eye
                     .pose
-                    .turned
+                    .orientation
                     .after(Rotation::around([0.0, FRAC_PI_4, 0.0])),
                 ..eye.pose
             },
             ..eye
         };
         // The right edge, 45° to the right of the centre, moves to the centre.
-        let [below, .., above] = screen(Shape::View(turned).corners(&eye));
+        let [below, .., above] = screen(Shape::View(rotated).corners(&eye));
         assert!(above[0].abs() < 1e-4, "{above:?} {below:?}");
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let eye = eye();
         let ahead = eye.pose.of(Pose::moved([0.0, 0.0, -2.0]));
         let filling = Shape::Quad(ahead, [4.0, 4.0]).corners(&eye);
-        assert!(like(filling, WHOLE), "{filling:?}");
+        assert!(like(filling, FULL), "{filling:?}");
         let aside = eye.pose.of(Pose::moved([1.0, 1.0, -2.0]));
         let seen = screen(Shape::Quad(aside, [2.0, 2.0]).corners(&eye));
         assert!(near(&seen[0], &[0.0, 0.0]) && near(&seen[3], &[1.0, -1.0]));
@@ -244,7 +244,7 @@ mod tests {
         let size = Size::new(64, 32);
         let exact = Surface {
             image: (),
-            part: Part { x: 5, y: 0, size },
+            rect: ImageRect { x: 5, y: 0, size },
             blend: Blend::default(),
             shape: Shape::View(eye),
         };
@@ -252,7 +252,7 @@ mod tests {
         assert!(!is_exact(&exact, &eye, Size::new(64, 64)));
         let blend = Blend {
             alpha: true,
-            straight: false,
+            unpremultiplied: false,
         };
         assert!(!is_exact(&Surface { blend, ..exact }, &eye, size));
         let shape = Shape::Quad(eye.pose, [1.0, 1.0]);
@@ -267,12 +267,12 @@ mod tests {
             angle_down: eye.fov.angle_up,
             ..eye.fov
         };
-        assert!(is_sensible(down) && upright(down) == eye.fov);
+        assert!(is_valid_fov(down) && upright(down) == eye.fov);
         let [below, _, above, _] = screen(Shape::View(Eye { fov: down, ..eye }).corners(&eye));
         assert!(near(&below, &[-1.0, -1.0]) && near(&above, &[-1.0, 1.0]));
         for bad in [f32::NAN, 1.6, f32::INFINITY] {
             let angle_up = bad;
-            assert!(!is_sensible(xr::Fovf {
+            assert!(!is_valid_fov(xr::Fovf {
                 angle_up,
                 ..eye.fov
             }));

@@ -11,14 +11,14 @@ use std::time::Duration;
 use openuvr_proto::quantile::nearest_rank;
 
 /// Number of frames considered: 1.5 s at 90 Hz.
-const KEPT: usize = 135;
+const WINDOW: usize = 135;
 
 /// With fewer samples the default is better (guess).
-const ENOUGH: usize = 15;
+const MIN_SAMPLES: usize = 15;
 
 /// Upper limit of the prediction: a link with more latency is unusable for a headset, and a larger value may
 /// be a clock step.
-const LONGEST: Duration = Duration::from_millis(250);
+const MAX_LATENCY: Duration = Duration::from_millis(250);
 
 /// Safety margin between the 99th percentile and the display's refresh (WiVRn uses the same value).
 const MARGIN: Duration = Duration::from_millis(1);
@@ -50,21 +50,21 @@ pub(crate) struct DelayEstimate {
 
 impl DelayEstimate {
     /// Records the latency of a displayed frame.
-    pub(crate) fn seen(&mut self, after: Duration) {
-        if self.newest.len() == KEPT {
+    pub(crate) fn record(&mut self, after: Duration) {
+        if self.newest.len() == WINDOW {
             self.newest.pop_front();
         }
-        self.newest.push_back(after.min(LONGEST));
+        self.newest.push_back(after.min(MAX_LATENCY));
     }
 
     /// Discards the samples, for another player.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.newest.clear();
     }
 
     /// The expected latency; `None` with too few samples.
     pub(crate) fn expected(&self) -> Option<Delay> {
-        if self.newest.len() < ENOUGH {
+        if self.newest.len() < MIN_SAMPLES {
             return None;
         }
         let mut sorted: Vec<Duration> = self.newest.iter().copied().collect();
@@ -73,7 +73,7 @@ impl DelayEstimate {
         let p99 = nearest_rank(&sorted, 99)?;
         Some(Delay {
             median,
-            safe: (p99 + MARGIN).min(LONGEST),
+            safe: (p99 + MARGIN).min(MAX_LATENCY),
         })
     }
 }
@@ -89,17 +89,17 @@ mod tests {
     #[test]
     fn outliers_do_not_shift_the_median() {
         let mut delay = DelayEstimate::default();
-        for frame in 0..ENOUGH {
+        for frame in 0..MIN_SAMPLES {
             assert_eq!(delay.expected(), None);
-            delay.seen(if frame % 5 == 4 { ms(90) } else { ms(20) });
+            delay.record(if frame % 5 == 4 { ms(90) } else { ms(20) });
         }
         let expected = delay.expected().unwrap();
         assert_eq!((expected.median, expected.safe), (ms(20), ms(91)));
-        for _ in 0..KEPT {
-            delay.seen(Duration::from_secs(3600));
+        for _ in 0..WINDOW {
+            delay.record(Duration::from_secs(3600));
         }
-        assert_eq!(delay.expected(), Some(Delay::guess(LONGEST)));
-        delay.forget();
+        assert_eq!(delay.expected(), Some(Delay::guess(MAX_LATENCY)));
+        delay.reset();
         assert_eq!(delay.expected(), None);
     }
 }

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
-use super::life::State;
+use super::lifecycle::State;
 
 /// Maximum number of queued events: the queue drops the oldest if the application does not poll.
-const MOST: usize = 128;
+const MAX_EVENTS: usize = 128;
 
 /// An event for the application.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,31 +37,30 @@ impl Event {
 /// The queue of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    waiting: VecDeque<Event>,
+    queue: VecDeque<Event>,
     lost: u32,
 }
 
 impl Events {
     pub(crate) fn push(&mut self, event: Event) {
-        if self.waiting.len() >= MOST {
-            self.waiting.pop_front();
+        if self.queue.len() >= MAX_EVENTS {
+            self.queue.pop_front();
             self.lost = self.lost.saturating_add(1);
         }
-        self.waiting.push_back(event);
+        self.queue.push_back(event);
     }
 
     /// The oldest event, preceded by the number of dropped events.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         match std::mem::take(&mut self.lost) {
-            0 => self.waiting.pop_front(),
+            0 => self.queue.pop_front(),
             lost => Some(Event::Lost(lost)),
         }
     }
 
     /// Removes the events of a destroyed session.
     pub(crate) fn forget(&mut self, session: xr::Session) {
-        self.waiting
-            .retain(|event| event.session() != Some(session));
+        self.queue.retain(|event| event.session() != Some(session));
     }
 }
 
@@ -74,7 +73,7 @@ mod tests {
         let mut events = Events::default();
         let [one, other] = [1, 2].map(<xr::Session as xr::Handle>::from_raw);
         let ready = |session| Event::State(session, State::Ready, Instant(7));
-        for _ in 0..MOST + 2 {
+        for _ in 0..MAX_EVENTS + 2 {
             events.push(ready(one));
         }
         events.push(ready(other));

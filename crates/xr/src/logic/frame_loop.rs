@@ -13,8 +13,8 @@ use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
 use super::delay::Delay;
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
 /// Result of `xrWaitFrame`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Frame {
 
 /// Frame pacing parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Rhythm {
+pub(crate) struct FrameTiming {
     pub(crate) period: Duration,
     /// A refresh time of the display; the others are whole periods before and after it. `None`: the display
     /// shows pictures on arrival.
@@ -36,9 +36,9 @@ pub(crate) struct Rhythm {
     pub(crate) delay: Delay,
 }
 
-impl Rhythm {
+impl FrameTiming {
     /// The display's first refresh at or after `at`.
-    fn shows_after(&self, at: Instant) -> Option<Instant> {
+    fn next_refresh(&self, at: Instant) -> Option<Instant> {
         let period = i64::try_from(self.period.as_nanos())
             .ok()
             .filter(|p| *p > 0)?;
@@ -69,17 +69,17 @@ pub(crate) struct FrameLoop {
 
 impl FrameLoop {
     /// Starts a wait. After `Until` the caller owns the frame and has to take it.
-    pub(crate) fn wait(&mut self, now: Instant, rhythm: Rhythm) -> Wait {
+    pub(crate) fn wait(&mut self, now: Instant, timing: FrameTiming) -> Wait {
         if self.waited {
             return Wait::ForBegin;
         }
         self.waited = true;
-        Wait::Until(self.slot(now, rhythm))
+        Wait::Until(self.slot(now, timing))
     }
 
     /// The next slot.
-    fn slot(&self, now: Instant, rhythm: Rhythm) -> Instant {
-        let period = rhythm.period;
+    fn slot(&self, now: Instant, timing: FrameTiming) -> Instant {
+        let period = timing.period;
         let due = self.newest.map(|(newest, _)| newest + period);
         // The first frame, and one after a gap, start at once. Calling this again for the same frame gives
         // the same slot.
@@ -88,8 +88,8 @@ impl FrameLoop {
         };
         // Move towards the display's phase by a tenth of the difference, since clients that show frames on
         // arrival would see a jump. Never before `now`.
-        let begins = |shown: Instant| Instant(shown.0 - nanos(rhythm.delay.safe));
-        let Some(shown) = rhythm.shows_after(due + rhythm.delay.safe) else {
+        let begins = |shown: Instant| Instant(shown.0 - nanos(timing.delay.safe));
+        let Some(shown) = timing.next_refresh(due + timing.delay.safe) else {
             return due;
         };
         let late = begins(shown).since(due);
@@ -100,32 +100,32 @@ impl FrameLoop {
     }
 
     /// Takes the frame after the wait, at `now`.
-    pub(crate) fn take(&mut self, now: Instant, rhythm: Rhythm) -> Frame {
-        let (slot, period) = (self.slot(now, rhythm), rhythm.period);
+    pub(crate) fn take(&mut self, now: Instant, timing: FrameTiming) -> Frame {
+        let (slot, period) = (self.slot(now, timing), timing.period);
         // Display times increase strictly, even if the measured latency drops.
         let least = self
             .newest
             .map(|(_, display)| display + Duration::from_nanos(1));
         // The refresh nearest to the slot: while slots move towards their phase, each frame still has its own
         // refresh.
-        let soonest = slot + rhythm.delay.safe.saturating_sub(period / 2);
-        let shown = rhythm.shows_after(soonest);
-        let display = shown.unwrap_or(slot + rhythm.delay.median);
+        let soonest = slot + timing.delay.safe.saturating_sub(period / 2);
+        let shown = timing.next_refresh(soonest);
+        let display = shown.unwrap_or(slot + timing.delay.median);
         let display = display.max(least.unwrap_or(slot));
         self.newest = Some((slot, display));
         Frame { display, period }
     }
 
     /// Cancels the wait.
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn cancel_wait(&mut self) {
         self.waited = false;
     }
 
     /// `xrBeginFrame`.
     pub(crate) fn begin(&mut self) -> Outcome {
         if !std::mem::take(&mut self.waited) {
-            let words = c"xrWaitFrame comes before each xrBeginFrame";
-            return Err(because(xr::Result::ERROR_CALL_ORDER_INVALID, words));
+            let message = c"xrWaitFrame comes before each xrBeginFrame";
+            return Err(with_message(xr::Result::ERROR_CALL_ORDER_INVALID, message));
         }
         match std::mem::replace(&mut self.begun, true) {
             false => Ok(xr::Result::SUCCESS),
@@ -139,8 +139,8 @@ impl FrameLoop {
         match self.begun {
             true => Ok(()),
             false => {
-                let words = c"no frame was begun: xrBeginFrame comes before xrEndFrame";
-                Err(because(xr::Result::ERROR_CALL_ORDER_INVALID, words))
+                let message = c"no frame was begun: xrBeginFrame comes before xrEndFrame";
+                Err(with_message(xr::Result::ERROR_CALL_ORDER_INVALID, message))
             }
         }
     }
@@ -160,12 +160,12 @@ mod tests {
     use super::*;
 
     const PERIOD: Duration = Duration::from_millis(10);
-    const FREE: Rhythm = rhythm(25);
+    const UNSYNCHRONIZED: FrameTiming = timing(25);
 
     /// A display that shows pictures on arrival.
-    const fn rhythm(delay: u64) -> Rhythm {
+    const fn timing(delay: u64) -> FrameTiming {
         let delay = Duration::from_millis(delay);
-        Rhythm {
+        FrameTiming {
             period: PERIOD,
             phase: None,
             delay: Delay {
@@ -181,14 +181,14 @@ mod tests {
 
     /// Runs a frame that is waited for at `now`: its slot and its display time.
     fn frame(frames: &mut FrameLoop, now: Instant) -> (Instant, Instant) {
-        frame_in(frames, now, FREE)
+        frame_in(frames, now, UNSYNCHRONIZED)
     }
 
-    fn frame_in(frames: &mut FrameLoop, now: Instant, rhythm: Rhythm) -> (Instant, Instant) {
-        let Wait::Until(slot) = frames.wait(now, rhythm) else {
+    fn frame_in(frames: &mut FrameLoop, now: Instant, timing: FrameTiming) -> (Instant, Instant) {
+        let Wait::Until(slot) = frames.wait(now, timing) else {
             panic!("the frame before was begun");
         };
-        let frame = frames.take(slot.max(now), rhythm);
+        let frame = frames.take(slot.max(now), timing);
         assert_eq!(frames.begin(), Ok(xr::Result::SUCCESS));
         assert_eq!(frames.may_end(), Ok(()));
         frames.end();
@@ -213,10 +213,10 @@ mod tests {
         let mut frames = FrameLoop::default();
         let mut last = ms(0);
         for (at, delay) in [(0, 90), (1, 20), (2, 20), (3, 80)] {
-            let Wait::Until(slot) = frames.wait(ms(at), rhythm(delay)) else {
+            let Wait::Until(slot) = frames.wait(ms(at), timing(delay)) else {
                 panic!("the frame before was begun");
             };
-            let display = frames.take(slot, rhythm(delay)).display;
+            let display = frames.take(slot, timing(delay)).display;
             assert!(display > last, "{display:?}");
             last = display;
             frames.begin().unwrap();
@@ -226,19 +226,19 @@ mod tests {
     #[test]
     fn slots_converge_to_the_display_phase() {
         // Refreshes at 3, 13, 23 … ms; a frame has to start 12 ms earlier: at 1, 11, 21 …
-        let rhythm = Rhythm {
+        let timing = FrameTiming {
             phase: Some(ms(1_000_003)),
             delay: Delay {
                 median: Duration::from_millis(9),
                 safe: Duration::from_millis(12),
             },
-            ..FREE
+            ..UNSYNCHRONIZED
         };
         for start in [0, 4, 7] {
             let mut frames = FrameLoop::default();
             let (mut now, mut last) = (ms(start), None);
             for _ in 0..100 {
-                let (slot, display) = frame_in(&mut frames, now, rhythm);
+                let (slot, display) = frame_in(&mut frames, now, timing);
                 assert_eq!(
                     display.0 % 10_000_000,
                     3_000_000,
@@ -267,12 +267,12 @@ mod tests {
         let order = Err(xr::Result::ERROR_CALL_ORDER_INVALID);
         assert_eq!(frames.begin(), order);
         assert_eq!(frames.may_end(), order.map(|_| ()));
-        frames.wait(ms(0), FREE);
-        assert_eq!(frames.wait(ms(0), FREE), Wait::ForBegin);
+        frames.wait(ms(0), UNSYNCHRONIZED);
+        assert_eq!(frames.wait(ms(0), UNSYNCHRONIZED), Wait::ForBegin);
         assert_eq!(frames.begin(), Ok(xr::Result::SUCCESS));
         assert_eq!(frames.begin(), order);
         // The next frame may be waited for before this one ends; it replaces a frame that never ends.
-        assert!(matches!(frames.wait(ms(0), FREE), Wait::Until(_)));
+        assert!(matches!(frames.wait(ms(0), UNSYNCHRONIZED), Wait::Until(_)));
         assert_eq!(frames.begin(), Ok(xr::Result::FRAME_DISCARDED));
         assert_eq!(frames.may_end(), Ok(()));
         frames.end();

@@ -17,29 +17,29 @@ use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
 use super::actions::{ActionId, Actions, SetId};
-use super::devices::Profile;
 use super::paths::Paths;
 use super::pose::Pose;
-use super::profiles::Reading;
+use super::profiles::BoundSource;
+use super::profiles_1_0::Profile;
 
 /// Hysteresis of a float component that is bound to a boolean action (guess: as in most runtimes).
-const PULLED: f32 = 0.7;
-const LET_GO: f32 = 0.6;
+const PRESS_THRESHOLD: f32 = 0.7;
+const RELEASE_THRESHOLD: f32 = 0.6;
 
 /// Maximum number of component states of a device: more than any profile has.
-const MOST_PLACES: usize = 256;
+const MAX_COMPONENTS: usize = 256;
 
 /// State of a component.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Value {
     Bool(bool),
-    Number(f32),
-    Pair([f32; 2]),
+    Float(f32),
+    Vector2f([f32; 2]),
 }
 
 /// An input device at a top level user path.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct Device {
     /// Path of its interaction profile.
     profile: String,
     is_active: bool,
@@ -55,7 +55,7 @@ struct Binding {
     user: &'static str,
     /// Path as suggested.
     path: xr::Path,
-    reading: Reading,
+    source: BoundSource,
 }
 
 /// An action set to synchronise, optionally for one subaction path only.
@@ -67,10 +67,10 @@ pub(crate) struct ActiveSet {
 
 /// The source of a pose action. It stays selected, connected or not, until another device replaces it.
 #[derive(Clone, PartialEq, Debug)]
-struct Chosen {
+struct SelectedSource {
     user: &'static str,
     profile: String,
-    place: String,
+    component: String,
 }
 
 /// State of an action.
@@ -84,54 +84,54 @@ pub(crate) struct State {
 /// The input of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
-    held: BTreeMap<String, Held>,
+    devices: BTreeMap<String, Device>,
     bindings: Vec<Binding>,
     /// States of active actions, by subaction path or `XR_NULL_PATH`.
     states: HashMap<(ActionId, xr::Path), State>,
     /// Sources of active pose and haptic actions.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
     /// The source of pose actions that are bound to several devices: the first, which stays selected.
-    chosen: HashMap<ActionId, Chosen>,
+    selected: HashMap<ActionId, SelectedSource>,
     /// The interaction profiles in effect since the last `xrSyncActions`.
     profiles: BTreeMap<&'static str, String>,
 }
 
 impl Input {
     /// Connects, replaces or disconnects a device.
-    pub(crate) fn holds(&mut self, user: &str, profile: &str, is_active: bool) {
-        let held = self.held.entry(user.to_owned()).or_default();
-        if held.profile != profile {
-            *held = Held::default();
-            profile.clone_into(&mut held.profile);
+    pub(crate) fn set_device(&mut self, user: &str, profile: &str, is_active: bool) {
+        let device = self.devices.entry(user.to_owned()).or_default();
+        if device.profile != profile {
+            *device = Device::default();
+            profile.clone_into(&mut device.profile);
         }
-        held.is_active = is_active;
+        device.is_active = is_active;
     }
 
     /// Sets the state of a component, effective at the next `xrSyncActions`.
-    pub(crate) fn says(&mut self, user: &str, place: &str, value: Value) {
-        let held = self.held.entry(user.to_owned()).or_default();
-        if held.values.len() < MOST_PLACES || held.values.contains_key(place) {
-            held.values.insert(place.to_owned(), value);
+    pub(crate) fn set_value(&mut self, user: &str, component: &str, value: Value) {
+        let device = self.devices.entry(user.to_owned()).or_default();
+        if device.values.len() < MAX_COMPONENTS || device.values.contains_key(component) {
+            device.values.insert(component.to_owned(), value);
         }
     }
 
     /// Sets the pose of a component, in the player's space.
-    pub(crate) fn lies(&mut self, user: &str, place: &str, pose: Option<Pose>) {
-        let held = self.held.entry(user.to_owned()).or_default();
+    pub(crate) fn set_pose(&mut self, user: &str, component: &str, pose: Option<Pose>) {
+        let device = self.devices.entry(user.to_owned()).or_default();
         match pose {
-            None => drop(held.poses.remove(place)),
-            Some(pose) if held.poses.len() < MOST_PLACES => {
-                held.poses.insert(place.to_owned(), pose);
+            None => drop(device.poses.remove(component)),
+            Some(pose) if device.poses.len() < MAX_COMPONENTS => {
+                device.poses.insert(component.to_owned(), pose);
             }
             Some(_) => {}
         }
     }
 
     /// Sets the pose of a component unless it has one.
-    pub(crate) fn lies_at_first(&mut self, user: &str, place: &str, pose: Pose) {
-        let known = |held: &Held| held.poses.contains_key(place);
-        if !self.held.get(user).is_some_and(known) {
-            self.lies(user, place, Some(pose));
+    pub(crate) fn set_default_pose(&mut self, user: &str, component: &str, pose: Pose) {
+        let known = |device: &Device| device.poses.contains_key(component);
+        if !self.devices.get(user).is_some_and(known) {
+            self.set_pose(user, component, Some(pose));
         }
     }
 
@@ -145,27 +145,29 @@ impl Input {
     ) -> bool {
         let before = self.profiles.clone();
         self.bind(attached, actions, paths);
-        let counting = self.counting(active, actions, paths);
+        let effective_bindings = self.effective_bindings(active, actions, paths);
         let mut states = HashMap::new();
         let mut poses = HashMap::new();
-        for binding in &counting {
+        for binding in &effective_bindings {
             let action = binding.action;
             let user = paths.number(binding.user).unwrap_or(xr::Path::NULL);
             for key in [(action, user), (action, xr::Path::NULL)] {
-                match &binding.reading {
-                    Reading::Pose(place) if key.1 == xr::Path::NULL => {
-                        if self.stays_with(action, binding.user, place) {
-                            poses.insert(key, (binding.user, place.clone()));
+                match &binding.source {
+                    BoundSource::Pose(component) if key.1 == xr::Path::NULL => {
+                        if self.is_selected_source(action, binding.user, component) {
+                            poses.insert(key, (binding.user, component.clone()));
                         }
                     }
-                    Reading::Pose(place) | Reading::Haptic(place) => {
-                        poses.entry(key).or_insert((binding.user, place.clone()));
+                    BoundSource::Pose(component) | BoundSource::Haptic(component) => {
+                        poses
+                            .entry(key)
+                            .or_insert((binding.user, component.clone()));
                     }
-                    reading => {
-                        let was = self.states.get(&key).map(|state| state.value);
-                        if let Some(value) = self.read(binding.user, reading, was) {
+                    source => {
+                        let previous = self.states.get(&key).map(|state| state.value);
+                        if let Some(value) = self.read(binding.user, source, previous) {
                             let known = states.entry(key).or_insert(value);
-                            *known = joined(*known, value);
+                            *known = combined(*known, value);
                         }
                     }
                 }
@@ -174,7 +176,7 @@ impl Input {
         let old = std::mem::take(&mut self.states);
         self.states = states
             .into_iter()
-            .map(|(key, value)| (key, since(old.get(&key), value, now)))
+            .map(|(key, value)| (key, with_change(old.get(&key), value, now)))
             .collect();
         self.poses = poses;
         before != self.profiles
@@ -182,48 +184,55 @@ impl Input {
 
     /// Whether this is the selected source of a pose action that is queried without a subaction path: the
     /// first of its bindings, which stays selected.
-    fn stays_with(&mut self, action: ActionId, user: &'static str, place: &str) -> bool {
+    fn is_selected_source(
+        &mut self,
+        action: ActionId,
+        user: &'static str,
+        component: &str,
+    ) -> bool {
         let profile = |user: &str| {
-            let held = self.held.get(user).filter(|held| held.is_active);
-            held.map(|held| held.profile.clone())
+            let device = self.devices.get(user).filter(|device| device.is_active);
+            device.map(|device| device.profile.clone())
         };
-        let is_there =
-            |chosen: &Chosen| profile(chosen.user).is_none_or(|its| its == chosen.profile);
-        if !self.chosen.get(&action).is_some_and(is_there) {
-            let chosen = Chosen {
+        let is_there = |selected: &SelectedSource| {
+            profile(selected.user).is_none_or(|current| current == selected.profile)
+        };
+        if !self.selected.get(&action).is_some_and(is_there) {
+            let selected = SelectedSource {
                 user,
                 profile: profile(user).unwrap_or_default(),
-                place: place.to_owned(),
+                component: component.to_owned(),
             };
-            self.chosen.insert(action, chosen);
+            self.selected.insert(action, selected);
         }
-        let chosen = self.chosen.get(&action);
-        chosen.is_some_and(|chosen| chosen.user == user && chosen.place == place)
+        let selected = self.selected.get(&action);
+        selected.is_some_and(|selected| selected.user == user && selected.component == component)
     }
 
     /// Collects the bindings suggested for the active devices.
     fn bind(&mut self, attached: &[SetId], actions: &Actions, paths: &Paths) {
         self.bindings.clear();
         self.profiles.clear();
-        for (user, held) in self.held.iter().filter(|(_, held)| held.is_active) {
-            let Some(profile) = Profile::find(&held.profile) else {
+        for (user, device) in self.devices.iter().filter(|(_, device)| device.is_active) {
+            let Some(profile) = Profile::find(&device.profile) else {
                 continue;
             };
-            for (action, path) in actions.suggested(&held.profile, paths) {
+            for (action, path) in actions.suggested(&device.profile, paths) {
                 let Ok(text) = paths.text(path) else { continue };
-                let Some((its, kind)) = profile.user_of(text).zip(actions.kind(action)) else {
+                let Some((user_path, kind)) = profile.user_of(text).zip(actions.kind(action))
+                else {
                     continue;
                 };
-                if its != user || !attached.contains(&action.0) {
+                if user_path != user || !attached.contains(&action.0) {
                     continue;
                 }
-                self.profiles.insert(its, held.profile.clone());
-                if let Some(reading) = profile.reading(text, kind) {
+                self.profiles.insert(user_path, device.profile.clone());
+                if let Some(source) = profile.source(text, kind) {
                     self.bindings.push(Binding {
                         action,
-                        user: its,
+                        user: user_path,
                         path,
-                        reading,
+                        source,
                     });
                 }
             }
@@ -231,31 +240,40 @@ impl Input {
     }
 
     /// The bindings of active sets, except those suppressed by a set of higher priority.
-    fn counting(&self, active: &[ActiveSet], actions: &Actions, paths: &Paths) -> Vec<Binding> {
+    fn effective_bindings(
+        &self,
+        active: &[ActiveSet],
+        actions: &Actions,
+        paths: &Paths,
+    ) -> Vec<Binding> {
         let is_active = |binding: &&Binding| {
             active.iter().any(|set| {
                 let everywhere = set.user == xr::Path::NULL;
                 let here = || paths.text(set.user) == Ok(binding.user);
                 set.set == binding.action.0
                     && (everywhere || here())
-                    && actions.asks_for(binding.action, binding.user, paths)
+                    && actions.accepts(binding.action, binding.user, paths)
             })
         };
         let all: Vec<&Binding> = self.bindings.iter().filter(is_active).collect();
         let mut highest: HashMap<(&str, &str), u32> = HashMap::new();
         for binding in &all {
             let priority = actions.priority(binding.action.0);
-            for place in binding.reading.places() {
-                let known = highest.entry((binding.user, thing(place))).or_default();
+            for component in binding.source.components() {
+                let known = highest
+                    .entry((binding.user, identifier(component)))
+                    .or_default();
                 *known = priority.max(*known);
             }
         }
         let counts = |binding: &&&Binding| {
             let priority = actions.priority(binding.action.0);
-            let mut places = binding.reading.places().into_iter();
+            let mut components = binding.source.components().into_iter();
             // Poses are shared between sets: reading one suppresses no other binding.
-            matches!(binding.reading, Reading::Pose(_))
-                || places.all(|place| highest.get(&(binding.user, thing(place))) == Some(&priority))
+            matches!(binding.source, BoundSource::Pose(_))
+                || components.all(|component| {
+                    highest.get(&(binding.user, identifier(component))) == Some(&priority)
+                })
         };
         all.iter()
             .filter(counts)
@@ -264,32 +282,34 @@ impl Input {
     }
 
     /// Reads the state of a component; zero before the device's first report.
-    fn read(&self, user: &str, reading: &Reading, was: Option<Value>) -> Option<Value> {
-        let held = self.held.get(user)?;
-        let number = |place: &String| match held.values.get(place) {
-            Some(Value::Number(number)) => *number,
+    fn read(&self, user: &str, source: &BoundSource, previous: Option<Value>) -> Option<Value> {
+        let device = self.devices.get(user)?;
+        let number = |component: &String| match device.values.get(component) {
+            Some(Value::Float(number)) => *number,
             Some(Value::Bool(true)) => 1.0,
             _ => 0.0,
         };
-        match reading {
-            Reading::Bool(place) => Some(Value::Bool(match held.values.get(place) {
+        match source {
+            BoundSource::Bool(component) => Some(Value::Bool(match device.values.get(component) {
                 Some(Value::Bool(pressed)) => *pressed,
-                Some(Value::Number(number)) => {
-                    let least = if was == Some(Value::Bool(true)) {
-                        LET_GO
+                Some(Value::Float(number)) => {
+                    let least = if previous == Some(Value::Bool(true)) {
+                        RELEASE_THRESHOLD
                     } else {
-                        PULLED
+                        PRESS_THRESHOLD
                     };
                     *number >= least
                 }
                 _ => false,
             })),
-            Reading::Number(place) => Some(Value::Number(number(place))),
-            Reading::Pair(whole, [x, y]) => Some(Value::Pair(match held.values.get(whole) {
-                Some(Value::Pair(pair)) => *pair,
-                _ => [number(x), number(y)],
-            })),
-            Reading::Pose(_) | Reading::Haptic(_) => None,
+            BoundSource::Float(component) => Some(Value::Float(number(component))),
+            BoundSource::Vector2f(whole, [x, y]) => {
+                Some(Value::Vector2f(match device.values.get(whole) {
+                    Some(Value::Vector2f(pair)) => *pair,
+                    _ => [number(x), number(y)],
+                }))
+            }
+            BoundSource::Pose(_) | BoundSource::Haptic(_) => None,
         }
     }
 
@@ -299,16 +319,20 @@ impl Input {
     }
 
     /// The top level user path and component of a pose or haptic action; `None`: it is inactive.
-    pub(crate) fn place(&self, action: ActionId, user: xr::Path) -> Option<(&'static str, &str)> {
-        let (user, place) = self.poses.get(&(action, user))?;
-        Some((*user, place.as_str()))
+    pub(crate) fn pose_source(
+        &self,
+        action: ActionId,
+        user: xr::Path,
+    ) -> Option<(&'static str, &str)> {
+        let (user, component) = self.poses.get(&(action, user))?;
+        Some((*user, component.as_str()))
     }
 
     /// The pose of that component.
     pub(crate) fn pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
-        let (user, place) = self.place(action, user)?;
-        let held = self.held.get(user).filter(|held| held.is_active)?;
-        held.poses.get(place).copied()
+        let (user, component) = self.pose_source(action, user)?;
+        let device = self.devices.get(user).filter(|device| device.is_active)?;
+        device.poses.get(component).copied()
     }
 
     /// The paths of the sources that an action is bound to.
@@ -321,17 +345,17 @@ impl Input {
     }
 
     /// The top level user paths at which a haptic action is bound; with `XR_NULL_PATH`, all of them.
-    pub(crate) fn vibrating(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
+    pub(crate) fn haptic_users(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
         let own = |binding: &&Binding| {
-            binding.action == action && matches!(binding.reading, Reading::Haptic(_))
+            binding.action == action && matches!(binding.source, BoundSource::Haptic(_))
         };
-        let here = self.place(action, user).map(|(user, _)| user);
-        let mut places: Vec<_> = (self.bindings.iter().filter(own))
+        let here = self.pose_source(action, user).map(|(user, _)| user);
+        let mut users: Vec<_> = (self.bindings.iter().filter(own))
             .map(|binding| binding.user)
-            .filter(|place| here.is_some() && (user == xr::Path::NULL || here == Some(*place)))
+            .filter(|bound| here.is_some() && (user == xr::Path::NULL || here == Some(*bound)))
             .collect();
-        places.dedup();
-        places
+        users.dedup();
+        users
     }
 
     /// The interaction profile in effect at a top level user path.
@@ -341,27 +365,27 @@ impl Input {
 }
 
 /// The identifier of a component: `/input/trigger` of its value and of its touch.
-fn thing(place: &str) -> &str {
-    let mut ends = place.match_indices('/').map(|(at, _)| at);
+fn identifier(component: &str) -> &str {
+    let mut ends = component.match_indices('/').map(|(at, _)| at);
     // "/input/trigger/value": up to the third slash.
-    ends.nth(2).map_or(place, |end| &place[..end])
+    ends.nth(2).map_or(component, |end| &component[..end])
 }
 
 /// Combines the states of two sources of an action.
-fn joined(a: Value, b: Value) -> Value {
+fn combined(a: Value, b: Value) -> Value {
     let length = |[x, y]: [f32; 2]| x * x + y * y;
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Value::Bool(a || b),
-        (Value::Number(a), Value::Number(b)) => {
-            Value::Number(if b.abs() > a.abs() { b } else { a })
+        (Value::Float(a), Value::Float(b)) => Value::Float(if b.abs() > a.abs() { b } else { a }),
+        (Value::Vector2f(a), Value::Vector2f(b)) => {
+            Value::Vector2f(if length(b) > length(a) { b } else { a })
         }
-        (Value::Pair(a), Value::Pair(b)) => Value::Pair(if length(b) > length(a) { b } else { a }),
         // The sources of an action have the same type.
         _ => a,
     }
 }
 
-fn since(old: Option<&State>, value: Value, now: Instant) -> State {
+fn with_change(old: Option<&State>, value: Value, now: Instant) -> State {
     match old {
         Some(old) if old.value == value => State {
             has_changed: false,
@@ -375,8 +399,8 @@ fn since(old: Option<&State>, value: Value, now: Instant) -> State {
         None => {
             let rest = match value {
                 Value::Bool(_) => Value::Bool(false),
-                Value::Number(_) => Value::Number(0.0),
-                Value::Pair(_) => Value::Pair([0.0; 2]),
+                Value::Float(_) => Value::Float(0.0),
+                Value::Vector2f(_) => Value::Vector2f([0.0; 2]),
             };
             State {
                 value,
@@ -389,7 +413,7 @@ fn since(old: Option<&State>, value: Value, now: Instant) -> State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::actions::NewAction;
+    use super::super::actions::ActionInfo;
     use super::*;
 
     const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
@@ -421,12 +445,12 @@ mod tests {
         }
 
         fn action(&mut self, set: SetId, name: &str, kind: xr::ActionType) -> ActionId {
-            let users = [LEFT, RIGHT].map(|user| self.path(user)).to_vec();
-            let new = NewAction {
+            let subaction_paths = [LEFT, RIGHT].map(|user| self.path(user)).to_vec();
+            let new = ActionInfo {
                 name: name.to_owned(),
                 localized: name.to_owned(),
                 kind,
-                users,
+                subaction_paths,
             };
             self.actions.create(set, new, &self.paths).unwrap()
         }
@@ -473,35 +497,35 @@ mod tests {
         game.suggest(TOUCH, &[(grab, left.as_str()), (grab, right.as_str())]);
         assert!(!game.sync(&[set]));
         assert_eq!(game.state(grab, None), None);
-        game.input.holds(LEFT, TOUCH, true);
+        game.input.set_device(LEFT, TOUCH, true);
         assert!(game.sync(&[set]), "the device is new");
         assert_eq!(game.input.profile(LEFT), Some(TOUCH));
         assert_eq!(
             game.state(grab, Some(LEFT)),
-            Some((Value::Number(0.0), false, 2))
+            Some((Value::Float(0.0), false, 2))
         );
         assert_eq!(game.state(grab, Some(RIGHT)), None);
         game.input
-            .says(LEFT, "/input/trigger/value", Value::Number(0.5));
+            .set_value(LEFT, "/input/trigger/value", Value::Float(0.5));
         assert_eq!(
             game.state(grab, None),
-            Some((Value::Number(0.0), false, 2)),
+            Some((Value::Float(0.0), false, 2)),
             "unchanged before the next sync"
         );
         assert!(!game.sync(&[set]));
-        assert_eq!(game.state(grab, None), Some((Value::Number(0.5), true, 3)));
+        assert_eq!(game.state(grab, None), Some((Value::Float(0.5), true, 3)));
         assert!(!game.sync(&[set]));
-        assert_eq!(game.state(grab, None), Some((Value::Number(0.5), false, 3)));
+        assert_eq!(game.state(grab, None), Some((Value::Float(0.5), false, 3)));
         // The larger of two values counts.
-        game.input.holds(RIGHT, TOUCH, true);
+        game.input.set_device(RIGHT, TOUCH, true);
         game.input
-            .says(RIGHT, "/input/trigger/value", Value::Number(0.8));
+            .set_value(RIGHT, "/input/trigger/value", Value::Float(0.8));
         assert!(game.sync(&[set]));
-        assert_eq!(game.state(grab, None), Some((Value::Number(0.8), true, 5)));
+        assert_eq!(game.state(grab, None), Some((Value::Float(0.8), true, 5)));
         // Without focus, or without an active set, no action is active.
         assert!(!game.sync(&[]));
         assert_eq!(game.state(grab, None), None);
-        game.input.holds(LEFT, TOUCH, false);
+        game.input.set_device(LEFT, TOUCH, false);
         assert!(game.sync(&[set]));
         assert_eq!(game.state(grab, Some(LEFT)), None);
         assert_eq!(game.input.sources(grab).len(), 1);
@@ -513,10 +537,10 @@ mod tests {
         let set = game.set("game", 0);
         let fire = game.action(set, "fire", xr::ActionType::BOOLEAN_INPUT);
         game.suggest(TOUCH, &[(fire, "/user/hand/left/input/trigger")]);
-        game.input.holds(LEFT, TOUCH, true);
+        game.input.set_device(LEFT, TOUCH, true);
         for (pulled, pressed) in [(0.65, false), (0.75, true), (0.65, true), (0.5, false)] {
             game.input
-                .says(LEFT, "/input/trigger/value", Value::Number(pulled));
+                .set_value(LEFT, "/input/trigger/value", Value::Float(pulled));
             game.sync(&[set]);
             let value = game.state(fire, Some(LEFT)).map(|(value, ..)| value);
             assert_eq!(value, Some(Value::Bool(pressed)), "{pulled}");
@@ -539,15 +563,15 @@ mod tests {
                 (hand, "/user/hand/left/input/grip/pose"),
             ],
         );
-        game.input.holds(LEFT, SIMPLE, true);
+        game.input.set_device(LEFT, SIMPLE, true);
         game.input
-            .says(LEFT, "/input/select/click", Value::Bool(true));
+            .set_value(LEFT, "/input/select/click", Value::Bool(true));
         game.sync(&[walk]);
         assert!(game.state(jump, None).is_some() && game.state(choose, None).is_none());
         game.sync(&[walk, menu]);
         assert!(game.state(jump, None).is_none() && game.state(choose, None).is_some());
         assert!(
-            game.input.place(hand, xr::Path::NULL).is_some(),
+            game.input.pose_source(hand, xr::Path::NULL).is_some(),
             "a pose is shared"
         );
     }
@@ -563,29 +587,29 @@ mod tests {
         ];
         game.suggest(SIMPLE, &grips);
         game.suggest(TOUCH, &grips[1..]);
-        let places = [(LEFT, -1.0), (RIGHT, 1.0)].map(|(user, x)| {
+        let poses = [(LEFT, -1.0), (RIGHT, 1.0)].map(|(user, x)| {
             let pose = Pose::moved([x, 0.0, 0.0]);
-            game.input.holds(user, SIMPLE, true);
-            game.input.lies(user, "/input/grip/pose", Some(pose));
+            game.input.set_device(user, SIMPLE, true);
+            game.input.set_pose(user, "/input/grip/pose", Some(pose));
             pose
         });
         let whole = xr::Path::NULL;
         game.sync(&[set]);
-        assert_eq!(game.input.pose(hand, whole), Some(places[0]));
-        game.input.holds(LEFT, SIMPLE, false);
+        assert_eq!(game.input.pose(hand, whole), Some(poses[0]));
+        game.input.set_device(LEFT, SIMPLE, false);
         for _ in 0..2 {
             assert_eq!(game.input.pose(hand, whole), None, "not the other hand");
             let right = game.path(RIGHT);
-            assert_eq!(game.input.pose(hand, right), Some(places[1]));
+            assert_eq!(game.input.pose(hand, right), Some(poses[1]));
             game.sync(&[set]);
         }
-        game.input.holds(LEFT, SIMPLE, true);
+        game.input.set_device(LEFT, SIMPLE, true);
         game.sync(&[set]);
-        assert_eq!(game.input.pose(hand, whole), Some(places[0]));
+        assert_eq!(game.input.pose(hand, whole), Some(poses[0]));
         // Another device at the same path, without suggested bindings.
-        game.input.holds(LEFT, TOUCH, true);
+        game.input.set_device(LEFT, TOUCH, true);
         game.sync(&[set]);
-        assert_eq!(game.input.pose(hand, whole), Some(places[1]));
+        assert_eq!(game.input.pose(hand, whole), Some(poses[1]));
     }
 
     #[test]
@@ -601,33 +625,33 @@ mod tests {
                 (hand, "/user/hand/right/input/aim"),
             ],
         );
-        game.input.holds(RIGHT, TOUCH, true);
+        game.input.set_device(RIGHT, TOUCH, true);
         game.input
-            .says(RIGHT, "/input/thumbstick/y", Value::Number(-1.0));
+            .set_value(RIGHT, "/input/thumbstick/y", Value::Float(-1.0));
         let ahead = Pose::moved([0.0, 0.0, -1.0]);
-        game.input.lies(RIGHT, "/input/aim/pose", Some(ahead));
+        game.input.set_pose(RIGHT, "/input/aim/pose", Some(ahead));
         game.sync(&[set]);
         assert_eq!(
             game.state(walk, None),
-            Some((Value::Pair([0.0, -1.0]), true, 1))
+            Some((Value::Vector2f([0.0, -1.0]), true, 1))
         );
         let right = game.path(RIGHT);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
         assert_eq!(game.input.pose(hand, xr::Path::NULL), Some(ahead));
         let elsewhere = Pose::moved([0.0, 1.0, 0.0]);
         game.input
-            .lies_at_first(RIGHT, "/input/aim/pose", elsewhere);
+            .set_default_pose(RIGHT, "/input/aim/pose", elsewhere);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
-        game.input.holds(RIGHT, TOUCH, false);
+        game.input.set_device(RIGHT, TOUCH, false);
         assert_eq!(game.input.pose(hand, right), None, "disconnected");
-        game.input.holds(RIGHT, TOUCH, true);
+        game.input.set_device(RIGHT, TOUCH, true);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
-        game.input.lies(RIGHT, "/input/aim/pose", None);
+        game.input.set_pose(RIGHT, "/input/aim/pose", None);
         assert_eq!(
             game.input.pose(hand, right),
             None,
             "no pose, but the action is active"
         );
-        assert!(game.input.place(hand, right).is_some());
+        assert!(game.input.pose_source(hand, right).is_some());
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
 /// Maximum number of paths of an instance (guess: profiles have some hundreds).
-const MOST: usize = 1 << 14;
+const MAX_PATHS: usize = 1 << 14;
 
 /// The paths of an instance.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Paths {
         if let Some(number) = self.numbers.get(text) {
             return Ok(xr::Path::from_raw(*number));
         }
-        if self.texts.len() >= MOST {
+        if self.texts.len() >= MAX_PATHS {
             return Err(xr::Result::ERROR_PATH_COUNT_EXCEEDED);
         }
         self.texts.push(text.to_owned());
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn paths_are_bounded() {
         let mut paths = Paths::default();
-        for count in 0..MOST {
+        for count in 0..MAX_PATHS {
             paths.number(&format!("/p{count}")).unwrap();
         }
         let exceeded = Err(xr::Result::ERROR_PATH_COUNT_EXCEEDED);

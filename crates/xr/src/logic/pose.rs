@@ -4,7 +4,7 @@ use openuvr_proto::pose;
 pub(crate) use openuvr_proto::rotation::{Rotation, Vector};
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
 /// Tolerance of a quaternion's length (OpenXR 1.0, section 2.16).
 const TOLERANCE: f32 = 0.01;
@@ -12,21 +12,21 @@ const TOLERANCE: f32 = 0.01;
 /// A pose in a parent space: rotation, then translation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Pose {
-    pub(crate) turned: Rotation,
+    pub(crate) orientation: Rotation,
     pub(crate) at: Vector,
 }
 
 impl Pose {
     /// The identity.
-    pub(crate) const SAME: Pose = Pose {
-        turned: Rotation::NONE,
+    pub(crate) const IDENTITY: Pose = Pose {
+        orientation: Rotation::NONE,
         at: [0.0; 3],
     };
 
     /// A pure translation.
     pub(crate) const fn moved(at: Vector) -> Pose {
         Pose {
-            turned: Rotation::NONE,
+            orientation: Rotation::NONE,
             at,
         }
     }
@@ -37,8 +37,8 @@ impl Pose {
     /// The values are not a valid pose.
     pub(crate) fn read(pose: &xr::Posef) -> Outcome<Pose> {
         let (o, p) = (pose.orientation, pose.position);
-        let (turned, at) = ([o.x, o.y, o.z, o.w], [p.x, p.y, p.z]);
-        let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
+        let (orientation, at) = ([o.x, o.y, o.z, o.w], [p.x, p.y, p.z]);
+        let length = orientation.iter().map(|v| v * v).sum::<f32>().sqrt();
         let finite = at.iter().all(|v| v.is_finite());
         // Also false for NaN.
         let unit = (length - 1.0).abs() <= TOLERANCE;
@@ -46,18 +46,18 @@ impl Pose {
             return Err(xr::Result::ERROR_POSE_INVALID);
         }
         Ok(Pose {
-            turned: Rotation(turned.map(|v| v / length)),
+            orientation: Rotation(orientation.map(|v| v / length)),
             at,
         })
     }
 
     /// The wire representation; `None` if a value is out of its range.
     pub(crate) fn to_wire(self) -> Option<pose::Pose> {
-        pose::Pose::new(self.at, self.turned.0).ok()
+        pose::Pose::new(self.at, self.orientation.0).ok()
     }
 
     pub(crate) fn raw(self) -> xr::Posef {
-        let ([x, y, z, w], [px, py, pz]) = (self.turned.0, self.at);
+        let ([x, y, z, w], [px, py, pz]) = (self.orientation.0, self.at);
         xr::Posef {
             orientation: xr::Quaternionf { x, y, z, w },
             position: vector(px, py, pz),
@@ -67,23 +67,23 @@ impl Pose {
     /// Transforms a pose from this space to the parent space.
     pub(crate) fn of(self, inner: Pose) -> Pose {
         Pose {
-            turned: self.turned.after(inner.turned),
+            orientation: self.orientation.after(inner.orientation),
             at: self.point(inner.at),
         }
     }
 
     /// The pose of the parent space in this one.
     pub(crate) fn inverse(self) -> Pose {
-        let turned = self.turned.inverse();
+        let orientation = self.orientation.inverse();
         Pose {
-            turned,
-            at: turned.turn(self.at).map(|v| -v),
+            orientation,
+            at: orientation.turn(self.at).map(|v| -v),
         }
     }
 
     /// Transforms a point from this space to the parent space.
     pub(crate) fn point(self, point: Vector) -> Vector {
-        add(self.turned.turn(point), self.at)
+        add(self.orientation.turn(point), self.at)
     }
 }
 
@@ -114,24 +114,24 @@ pub(super) mod tests {
     #[test]
     fn poses_can_be_combined_and_inverted() {
         let pose = Pose {
-            turned: Rotation::around([0.1, 0.7, -0.3]),
+            orientation: Rotation::around([0.1, 0.7, -0.3]),
             at: [1.0, 2.0, 3.0],
         };
         let other = Pose {
-            turned: Rotation::around([-0.5, 0.2, 0.4]),
+            orientation: Rotation::around([-0.5, 0.2, 0.4]),
             at: [-4.0, 0.5, 0.25],
         };
         let point = [0.3, -0.6, 0.9];
         let joined = pose.of(other).point(point);
         assert!(near(&joined, &pose.point(other.point(point))));
         let back = pose.of(pose.inverse());
-        assert!(near(&back.at, &[0.0; 3]) && near(&back.turned.vector(), &[0.0; 3]));
+        assert!(near(&back.at, &[0.0; 3]) && near(&back.orientation.vector(), &[0.0; 3]));
     }
 
     #[test]
     fn invalid_poses_are_rejected() {
         let read = |x, w| {
-            let mut raw = Pose::SAME.raw();
+            let mut raw = Pose::IDENTITY.raw();
             (raw.position.x, raw.orientation.w) = (x, w);
             Pose::read(&raw)
         };

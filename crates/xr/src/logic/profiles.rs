@@ -3,15 +3,15 @@
 
 use openxr_sys as xr;
 
-use super::devices::{NONE, OLDER, Profile};
-use super::newer_devices::NEWER;
+use super::profiles_1_0::{NONE, PROFILES_1_0, Profile};
+use super::profiles_1_1::PROFILES_1_1;
 
 /// Components of each hand since OpenXR 1.1, in all profiles.
-const OF_HANDS: &[&str] = &["input/grip_surface/pose"];
+const HAND_1_1: &[&str] = &["input/grip_surface/pose"];
 
 /// Additional components of this profile since OpenXR 1.1.
 const TOUCH: &str = "oculus/touch_controller";
-const OF_TOUCH: &[&str] = &[
+const TOUCH_1_1: &[&str] = &[
     "input/grip_surface/pose",
     "input/trigger/proximity",
     "input/thumb_resting_surfaces/proximity",
@@ -20,31 +20,31 @@ const OF_TOUCH: &[&str] = &[
 /// The source that an action is bound to. Components are named without the top level user path:
 /// `/input/trigger/value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Reading {
+pub(crate) enum BoundSource {
     /// A button, or a float component with a threshold.
     Bool(String),
-    Number(String),
+    Float(String),
     /// One component, or one for each axis.
-    Pair(String, [String; 2]),
+    Vector2f(String, [String; 2]),
     Pose(String),
     Haptic(String),
 }
 
-impl Reading {
+impl BoundSource {
     /// The components that the binding claims.
-    pub(crate) fn places(&self) -> Vec<&str> {
+    pub(crate) fn components(&self) -> Vec<&str> {
         match self {
-            Reading::Bool(place)
-            | Reading::Number(place)
-            | Reading::Pair(place, _)
-            | Reading::Pose(place)
-            | Reading::Haptic(place) => vec![place],
+            BoundSource::Bool(component)
+            | BoundSource::Float(component)
+            | BoundSource::Vector2f(component, _)
+            | BoundSource::Pose(component)
+            | BoundSource::Haptic(component) => vec![component],
         }
     }
 }
 
 /// The top level user paths.
-pub(crate) const USERS: [&str; 5] = [
+pub(crate) const USER_PATHS: [&str; 5] = [
     "/user/hand/left",
     "/user/hand/right",
     "/user/head",
@@ -56,21 +56,21 @@ impl Profile {
     /// The profile with this path.
     pub(crate) fn find(path: &str) -> Option<&'static Profile> {
         let name = path.strip_prefix("/interaction_profiles/")?;
-        let mut all = OLDER.iter().chain(&NEWER);
+        let mut all = PROFILES_1_0.iter().chain(&PROFILES_1_1);
         all.find(|profile| profile.name == name)
     }
 
     /// Whether it requires OpenXR 1.1.
-    pub(crate) fn is_newer(&self) -> bool {
-        NEWER.iter().any(|profile| profile.name == self.name)
+    pub(crate) fn requires_1_1(&self) -> bool {
+        PROFILES_1_1.iter().any(|profile| profile.name == self.name)
     }
 
     /// The components that OpenXR 1.1 added to a hand.
     fn added(&self, user: &str) -> &'static [&'static str] {
         match (user.starts_with("/user/hand/"), self.name) {
             (false, _) => NONE,
-            (true, TOUCH) => OF_TOUCH,
-            (true, _) => OF_HANDS,
+            (true, TOUCH) => TOUCH_1_1,
+            (true, _) => HAND_1_1,
         }
     }
 
@@ -80,7 +80,7 @@ impl Profile {
             let rest = path.strip_prefix(**user);
             rest.is_some_and(|rest| rest.starts_with('/'))
         };
-        self.users.iter().find(begins).copied()
+        self.user_paths.iter().find(begins).copied()
     }
 
     /// The components at a top level user path, such as `input/trigger/value`.
@@ -110,11 +110,11 @@ impl Profile {
     }
 
     /// The source for an action of this type; `None` if the types don't match.
-    pub(crate) fn reading(&self, path: &str, kind: xr::ActionType) -> Option<Reading> {
+    pub(crate) fn source(&self, path: &str, kind: xr::ActionType) -> Option<BoundSource> {
         let user = self.user_of(path)?;
         let rest = &path[user.len() + 1..];
-        let has = |place: &str| self.components(user).any(|c| c == place);
-        let there = |ends: &[&str]| {
+        let has = |component: &str| self.components(user).any(|c| c == component);
+        let find = |ends: &[&str]| {
             let exact = self.components(user).find(|c| *c == rest);
             let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
             // A thumbstick without a component is a vector, not a float.
@@ -130,7 +130,7 @@ impl Profile {
             Some(format!("/{found}"))
         };
         match kind {
-            xr::ActionType::BOOLEAN_INPUT => there(&[
+            xr::ActionType::BOOLEAN_INPUT => find(&[
                 "/click",
                 "/value",
                 "/force",
@@ -139,8 +139,8 @@ impl Profile {
                 "/x",
                 "/y",
             ])
-            .map(Reading::Bool),
-            xr::ActionType::FLOAT_INPUT => there(&[
+            .map(BoundSource::Bool),
+            xr::ActionType::FLOAT_INPUT => find(&[
                 "/value",
                 "/force",
                 "/x",
@@ -149,19 +149,20 @@ impl Profile {
                 "/touch",
                 "/proximity",
             ])
-            .map(Reading::Number),
+            .map(BoundSource::Float),
             xr::ActionType::VECTOR2F_INPUT => {
                 let axes = [format!("{rest}/x"), format!("{rest}/y")];
                 // One profile of OpenXR 1.1 has a thumbstick without axis components.
                 let whole = rest.starts_with("input/") && rest.split('/').count() == 2;
-                (whole && has(rest) || axes.iter().all(|axis| has(axis)))
-                    .then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
+                (whole && has(rest) || axes.iter().all(|axis| has(axis))).then(|| {
+                    BoundSource::Vector2f(format!("/{rest}"), axes.map(|axis| format!("/{axis}")))
+                })
             }
-            xr::ActionType::POSE_INPUT => there(&["/pose"]).map(Reading::Pose),
+            xr::ActionType::POSE_INPUT => find(&["/pose"]).map(BoundSource::Pose),
             xr::ActionType::VIBRATION_OUTPUT => {
                 let is_output = rest.starts_with("output/");
                 let found = self.components(user).find(|c| is_output && *c == rest)?;
-                Some(Reading::Haptic(format!("/{found}")))
+                Some(BoundSource::Haptic(format!("/{found}")))
             }
             _ => None,
         }
@@ -202,27 +203,27 @@ mod tests {
     #[test]
     fn sources_match_the_action_type() {
         let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
-        let read = |rest: &str, kind| touch.reading(&format!("/user/hand/left/{rest}"), kind);
-        let text = |place: &str| place.to_owned();
+        let read = |rest: &str, kind| touch.source(&format!("/user/hand/left/{rest}"), kind);
+        let text = |component: &str| component.to_owned();
         let [boolean, float] = [xr::ActionType::BOOLEAN_INPUT, xr::ActionType::FLOAT_INPUT];
-        let pulled = Some(Reading::Bool(text("/input/trigger/value")));
+        let pulled = Some(BoundSource::Bool(text("/input/trigger/value")));
         assert_eq!(read("input/trigger", boolean), pulled);
         assert_eq!(read("input/trigger/value", boolean), pulled);
-        let touched = Some(Reading::Bool(text("/input/trigger/touch")));
+        let touched = Some(BoundSource::Bool(text("/input/trigger/touch")));
         assert_eq!(read("input/trigger/touch", boolean), touched);
-        let number = Some(Reading::Number(text("/input/trigger/value")));
+        let number = Some(BoundSource::Float(text("/input/trigger/value")));
         assert_eq!(read("input/trigger", float), number);
         let axes = [text("/input/thumbstick/x"), text("/input/thumbstick/y")];
-        let pair = Some(Reading::Pair(text("/input/thumbstick"), axes));
+        let pair = Some(BoundSource::Vector2f(text("/input/thumbstick"), axes));
         let vector = xr::ActionType::VECTOR2F_INPUT;
         assert_eq!(read("input/thumbstick", vector), pair);
         assert_eq!(read("input/trigger", vector), None);
         assert_eq!(read("input/x/click", vector), None);
         assert_eq!(read("input/thumbstick", float), None);
         assert_eq!(read("input/thumbstick", boolean), None);
-        let aside = Some(Reading::Bool(text("/input/thumbstick/x")));
+        let aside = Some(BoundSource::Bool(text("/input/thumbstick/x")));
         assert_eq!(read("input/thumbstick/x", boolean), aside);
-        let haptic = Some(Reading::Haptic(text("/output/haptic")));
+        let haptic = Some(BoundSource::Haptic(text("/output/haptic")));
         let vibration = xr::ActionType::VIBRATION_OUTPUT;
         assert_eq!(read("output/haptic", vibration), haptic);
         assert_eq!(read("output/haptic", xr::ActionType::POSE_INPUT), None);
@@ -241,16 +242,19 @@ mod tests {
             );
         }
         assert!(!find("htc/vive_pro").has("/user/head/input/grip_surface/pose", true));
-        assert!(find("htc/vive_focus3_controller").is_newer() && !touch.is_newer());
+        assert!(find("htc/vive_focus3_controller").requires_1_1() && !touch.requires_1_1());
         let stick = "/user/hand/left/input/thumbstick";
-        let reading =
-            find("bytedance/pico_g3_controller").reading(stick, xr::ActionType::VECTOR2F_INPUT);
-        assert!(matches!(reading, Some(Reading::Pair(..))), "{reading:?}");
+        let source =
+            find("bytedance/pico_g3_controller").source(stick, xr::ActionType::VECTOR2F_INPUT);
+        assert!(
+            matches!(source, Some(BoundSource::Vector2f(..))),
+            "{source:?}"
+        );
     }
 
     #[test]
     fn profiles_are_found_by_their_path() {
-        for profile in OLDER.iter().chain(&NEWER) {
+        for profile in PROFILES_1_0.iter().chain(&PROFILES_1_1) {
             let path = format!("/interaction_profiles/{}", profile.name);
             assert_eq!(Profile::find(&path).map(|p| p.name), Some(profile.name));
         }

@@ -5,7 +5,7 @@ use openuvr_proto::units::Size;
 use super::composition::{Eye, Surface};
 
 /// The layers of one eye, with images in the caller's representation.
-pub(crate) struct Seen<I> {
+pub(crate) struct EyeScene<I> {
     pub(crate) eye: Eye,
     /// From back to front.
     pub(crate) surfaces: Vec<Surface<I>>,
@@ -15,7 +15,7 @@ pub(crate) struct Seen<I> {
 pub(crate) struct Scene<I> {
     /// Resolution of one eye.
     pub(crate) size: Size,
-    pub(crate) eyes: Vec<Seen<I>>,
+    pub(crate) eyes: Vec<EyeScene<I>>,
 }
 
 impl<I> Scene<I> {
@@ -25,7 +25,7 @@ impl<I> Scene<I> {
     }
 
     /// Size of the whole picture.
-    pub(crate) fn whole(&self) -> Size {
+    pub(crate) fn total_size(&self) -> Size {
         Size::new(self.left_of(self.eyes.len()), self.size.height)
     }
 
@@ -34,19 +34,19 @@ impl<I> Scene<I> {
         let surface = |surface: Surface<I>| {
             Some(Surface {
                 image: other(surface.image)?,
-                part: surface.part,
+                rect: surface.rect,
                 blend: surface.blend,
                 shape: surface.shape,
             })
         };
-        let seen = |seen: Seen<I>| {
-            let surfaces: Option<Vec<_>> = seen.surfaces.into_iter().map(&surface).collect();
-            Some(Seen {
-                eye: seen.eye,
+        let eye_scene = |scene: EyeScene<I>| {
+            let surfaces: Option<Vec<_>> = scene.surfaces.into_iter().map(&surface).collect();
+            Some(EyeScene {
+                eye: scene.eye,
                 surfaces: surfaces?,
             })
         };
-        let eyes: Option<Vec<_>> = self.eyes.into_iter().map(seen).collect();
+        let eyes: Option<Vec<_>> = self.eyes.into_iter().map(eye_scene).collect();
         Some(Scene {
             size: self.size,
             eyes: eyes?,

@@ -6,9 +6,9 @@
 use openxr_sys as xr;
 
 use super::actions::ActionId;
-use super::head::Head;
+use super::head::HeadState;
 use super::pose::{Pose, Vector, add, cross};
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
 /// Height of the origin of `LOCAL` above the floor, in metres (guess: the eyes of a standing person).
 pub(crate) const EYE_HEIGHT: f32 = 1.6;
@@ -23,24 +23,24 @@ pub(crate) enum Origin {
     /// The head.
     View,
     /// The pose of an action, for a subaction path.
-    Held(ActionId, xr::Path),
+    Action(ActionId, xr::Path),
 }
 
 /// Poses of the player at a time.
-pub(crate) trait Whereabouts {
-    fn head(&self) -> &Head;
+pub(crate) trait PoseProvider {
+    fn head(&self) -> &HeadState;
 
     /// The pose of an action's device.
-    fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose>;
+    fn action_pose(&self, action: ActionId, user: xr::Path) -> Option<Pose>;
 }
 
 /// A player without devices.
-impl Whereabouts for Head {
-    fn head(&self) -> &Head {
+impl PoseProvider for HeadState {
+    fn head(&self) -> &HeadState {
         self
     }
 
-    fn held(&self, _: ActionId, _: xr::Path) -> Option<Pose> {
+    fn action_pose(&self, _: ActionId, _: xr::Path) -> Option<Pose> {
         None
     }
 }
@@ -80,7 +80,7 @@ pub(crate) struct Location {
 
 impl Space {
     /// Locates the space in the player's space; `None` if it has no pose.
-    pub(crate) fn in_local(&self, player: &impl Whereabouts) -> Option<Location> {
+    pub(crate) fn in_local(&self, player: &impl PoseProvider) -> Option<Location> {
         let head = player.head();
         let still = |pose| Location {
             pose,
@@ -93,7 +93,7 @@ impl Space {
             Origin::Floor => Some(still(Pose::moved([0.0, -EYE_HEIGHT, 0.0]).of(self.offset))),
             Origin::View => {
                 // An offset from a rotating head adds velocity.
-                let arm = head.pose.turned.turn(self.offset.at);
+                let arm = head.pose.orientation.turn(self.offset.at);
                 let swing = head.angular.map(|angular| cross(angular, arm));
                 let linear = head.linear.map(|v| add(v, swing.unwrap_or_default()));
                 Some(Location {
@@ -103,8 +103,8 @@ impl Space {
                     angular: head.angular,
                 })
             }
-            Origin::Held(action, user) => Some(Location {
-                pose: player.held(action, user)?.of(self.offset),
+            Origin::Action(action, user) => Some(Location {
+                pose: player.action_pose(action, user)?.of(self.offset),
                 tracked: true,
                 linear: None,
                 angular: None,
@@ -113,25 +113,25 @@ impl Space {
     }
 
     /// Locates the space in `base`; `None` if one of them has no pose.
-    pub(crate) fn located(&self, base: &Space, player: &impl Whereabouts) -> Option<Location> {
-        let (ours, theirs) = (self.in_local(player)?, base.in_local(player)?);
+    pub(crate) fn locate_in(&self, base: &Space, player: &impl PoseProvider) -> Option<Location> {
+        let (own, base_location) = (self.in_local(player)?, base.in_local(player)?);
         let same = self.origin == base.origin;
-        let back = theirs.pose.inverse();
+        let back = base_location.pose.inverse();
         // Velocities are those in the player's space, rotated into the base: exact for a base that does not
         // move. Spaces of the same origin do not move relative to each other.
         let seen = |velocity: Option<Vector>| match same {
             true => Some([0.0; 3]),
-            false => velocity.map(|velocity| back.turned.turn(velocity)),
+            false => velocity.map(|velocity| back.orientation.turn(velocity)),
         };
         let base_stands = matches!(base.origin, Origin::Local | Origin::Floor);
         Some(Location {
             pose: match same {
                 true => base.offset.inverse().of(self.offset),
-                false => back.of(ours.pose),
+                false => back.of(own.pose),
             },
-            tracked: same || (ours.tracked && theirs.tracked),
-            linear: seen(ours.linear).filter(|_| same || base_stands),
-            angular: seen(ours.angular).filter(|_| same || base_stands),
+            tracked: same || (own.tracked && base_location.tracked),
+            linear: seen(own.linear).filter(|_| same || base_stands),
+            angular: seen(own.angular).filter(|_| same || base_stands),
         })
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     use super::super::pose::tests::near;
     use super::*;
 
-    const HEAD: Head = Head {
+    const HEAD: HeadState = HeadState {
         pose: Pose::moved([1.0, 0.0, 0.0]),
         linear: Some([0.0, 0.0, 1.0]),
         angular: Some([0.0, 2.0, 0.0]),
@@ -164,7 +164,7 @@ mod tests {
             space(Origin::Floor, [0.0; 3]),
             space(Origin::Local, [0.0; 3]),
         );
-        let located = local.located(&stage, &HEAD).unwrap();
+        let located = local.locate_in(&stage, &HEAD).unwrap();
         assert!(near(&located.pose.at, &[0.0, EYE_HEIGHT, 0.0]));
         assert_eq!(located.linear, Some([0.0; 3]));
     }
@@ -172,15 +172,15 @@ mod tests {
     #[test]
     fn an_offset_from_a_rotating_head_has_velocity() {
         let nose = space(Origin::View, [0.0, 0.0, -1.0]);
-        let turned = Head {
+        let rotated = HeadState {
             pose: Pose {
-                turned: Rotation::around([0.0, FRAC_PI_2, 0.0]),
+                orientation: Rotation::around([0.0, FRAC_PI_2, 0.0]),
                 ..HEAD.pose
             },
             ..HEAD
         };
         let local = space(Origin::Local, [0.0; 3]);
-        let located = nose.located(&local, &turned).unwrap();
+        let located = nose.locate_in(&local, &rotated).unwrap();
         assert!(
             near(&located.pose.at, &[0.0, 0.0, 0.0]),
             "one metre to the left"
@@ -191,15 +191,15 @@ mod tests {
 
     #[test]
     fn spaces_of_the_same_origin_are_always_tracked() {
-        let lost = Head {
+        let lost = HeadState {
             tracked: false,
             linear: None,
             ..HEAD
         };
         let [a, b] = [[0.5, 0.0, 0.0], [0.25, 0.0, 0.0]].map(|at| space(Origin::View, at));
-        let located = a.located(&b, &lost).unwrap();
+        let located = a.locate_in(&b, &lost).unwrap();
         assert!(near(&located.pose.at, &[0.25, 0.0, 0.0]) && located.tracked);
         let local = space(Origin::Local, [0.0; 3]);
-        assert!(!a.located(&local, &lost).unwrap().tracked);
+        assert!(!a.locate_in(&local, &lost).unwrap().tracked);
     }
 }

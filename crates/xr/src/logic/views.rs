@@ -10,27 +10,27 @@ use super::composition::Eye;
 use super::pose::Pose;
 
 /// Default interpupillary distance in metres (the mean of adults, and the default of most headsets).
-const BETWEEN_EYES: f32 = 0.063;
+const DEFAULT_IPD: f32 = 0.063;
 
 /// Default field of view to each side, in radians: 90° in all, about that of most headsets.
-const SIDE: f32 = FRAC_PI_4;
+const DEFAULT_HALF_FOV: f32 = FRAC_PI_4;
 
 /// Maximum number of layers of a frame; the specification requires at least 16.
-pub(crate) const MOST_LAYERS: u32 = 16;
+pub(crate) const MAX_LAYERS: u32 = 16;
 
 /// Field of view of each eye and interpupillary distance of a display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Headset {
     fov: [xr::Fovf; 2],
-    between: f32,
+    ipd: f32,
 }
 
 impl Headset {
     pub(crate) fn of(eyes: Option<Eyes>) -> Headset {
         let Some(eyes) = eyes else {
             return Headset {
-                fov: [fov(); 2],
-                between: BETWEEN_EYES,
+                fov: [default_fov(); 2],
+                ipd: DEFAULT_IPD,
             };
         };
         let raw = |fov: FieldOfView| {
@@ -44,7 +44,7 @@ impl Headset {
         };
         Headset {
             fov: eyes.fov.map(raw),
-            between: eyes.between,
+            ipd: eyes.between,
         }
     }
 
@@ -53,7 +53,7 @@ impl Headset {
     pub(crate) fn eyes(&self, head: Pose, count: usize) -> Vec<Eye> {
         let [left, right] = self.fov;
         let eye = |side: f32, fov| Eye {
-            pose: head.of(Pose::moved([side * self.between, 0.0, 0.0])),
+            pose: head.of(Pose::moved([side * self.ipd, 0.0, 0.0])),
             fov,
         };
         match count {
@@ -72,12 +72,12 @@ impl Headset {
 }
 
 /// Default field of view.
-pub(crate) fn fov() -> xr::Fovf {
+pub(crate) fn default_fov() -> xr::Fovf {
     xr::Fovf {
-        angle_left: -SIDE,
-        angle_right: SIDE,
-        angle_up: SIDE,
-        angle_down: -SIDE,
+        angle_left: -DEFAULT_HALF_FOV,
+        angle_right: DEFAULT_HALF_FOV,
+        angle_up: DEFAULT_HALF_FOV,
+        angle_down: -DEFAULT_HALF_FOV,
     }
 }
 
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn the_clients_eye_parameters_are_used() {
-        let usual = Headset::of(None).eyes(Pose::SAME, 2);
+        let usual = Headset::of(None).eyes(Pose::IDENTITY, 2);
         assert!(near(&usual[0].pose.at, &[-0.0315, 0.0, 0.0]));
-        assert_eq!(usual[1].fov, fov());
+        assert_eq!(usual[1].fov, default_fov());
         let left = FieldOfView::new(-0.9, 0.7, 0.6, -0.8).unwrap();
         let right = FieldOfView::new(-0.7, 0.9, 0.5, -0.85).unwrap();
         let headset = Headset::of(Some(Eyes {
@@ -103,7 +103,7 @@ mod tests {
             (eyes[0].fov.angle_left, eyes[1].fov.angle_down),
             (-0.9, -0.85)
         );
-        let one = headset.eyes(Pose::SAME, 1)[0].fov;
+        let one = headset.eyes(Pose::IDENTITY, 1)[0].fov;
         let all = [
             one.angle_left,
             one.angle_right,

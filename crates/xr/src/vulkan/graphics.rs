@@ -10,18 +10,18 @@ use openuvr_media::capture::vulkan::{Copy, Part, Pixels, Ring, Wait};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openxr_sys as xr;
 
-use super::choice::{Choice, Foreign, handle};
 use super::compose::Composer;
 use super::device::Device;
-use super::images::{COLOURS, DEPTHS, Pictures, Wish};
+use super::device_selection::{DeviceSelection, ForeignHandle, handle};
+use super::images::{COLOURS, DEPTHS, ImageInfo, SwapchainImages};
 use super::memory::Owned;
 use super::scene::Image;
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 use crate::logic::scene::Scene;
-use crate::stream::Wanted;
+use crate::stream::FrameSink;
 
 /// Maximum number of swapchains of a session (guess: engines have some dozens).
-const MOST_SWAPCHAINS: u32 = 1024;
+const MAX_SWAPCHAINS: u32 = 1024;
 
 /// The device of a session.
 pub(crate) struct Graphics {
@@ -43,16 +43,22 @@ impl Graphics {
     /// The binding's handles are valid until [`Graphics::close`].
     pub(crate) unsafe fn new(
         binding: &xr::GraphicsBindingVulkanKHR,
-        choice: &Choice,
+        selection: &DeviceSelection,
     ) -> Outcome<Graphics> {
         let wrong = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
-        let said = (Foreign(binding.instance), Foreign(binding.physical_device));
-        if binding.instance.is_null() || binding.device.is_null() || choice.chosen != Some(said) {
+        let passed = (
+            ForeignHandle(binding.instance),
+            ForeignHandle(binding.physical_device),
+        );
+        if binding.instance.is_null()
+            || binding.device.is_null()
+            || selection.selected != Some(passed)
+        {
             return Err(wrong);
         }
         // SAFETY: the caller's duty; the physical device is the selected one.
         unsafe {
-            let instance = choice.instance(binding.instance)?;
+            let instance = selection.instance(binding.instance)?;
             let physical: vk::PhysicalDevice = handle(binding.physical_device);
             let families = instance.get_physical_device_queue_family_properties(physical);
             let family = families.get(binding.queue_family_index as usize);
@@ -121,8 +127,8 @@ impl Graphics {
     ///
     /// # Errors
     /// The error code that the specification defines.
-    pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
-        let info = wish.info();
+    pub(crate) fn make(&self, parameters: &ImageInfo) -> Outcome<SwapchainImages> {
+        let info = parameters.create_info();
         if !self.formats().contains(&info.format.as_raw().into()) {
             return Err(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
         }
@@ -150,40 +156,40 @@ impl Graphics {
         if !limits.sample_counts.contains(info.samples) {
             return Err(xr::Result::ERROR_FEATURE_UNSUPPORTED);
         }
-        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MOST_SWAPCHAINS {
+        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MAX_SWAPCHAINS {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
-        let mut pictures = Pictures::new(*wish, Vec::new());
+        let mut swapchain_images = SwapchainImages::new(*parameters, Vec::new());
         // SAFETY: the device outlives the session, and supports such images.
         let made = unsafe {
-            (0..wish.all.count()).try_for_each(|_| {
+            (0..parameters.common.count()).try_for_each(|_| {
                 let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
-                pictures.images.push(image);
+                swapchain_images.images.push(image);
                 Ok(())
             })
         };
         if let Err(why) = made {
-            self.forget(&pictures);
+            self.forget(&swapchain_images);
             return Err(match why {
                 vk::Result::ERROR_DEVICE_LOST => xr::Result::ERROR_RUNTIME_FAILURE,
                 _ => xr::Result::ERROR_OUT_OF_MEMORY,
             });
         }
-        Ok(pictures)
+        Ok(swapchain_images)
     }
 
     /// Called before an image is acquired: the first call initialises the layout of all images.
     ///
     /// # Errors
     /// The device is lost, or out of memory for a command.
-    pub(crate) fn acquired(&self, pictures: &Pictures) -> Outcome<()> {
-        let closed = self.open();
-        if *closed || pictures.was_laid_out() {
+    pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
+        let closed = self.closed();
+        if *closed || swapchain_images.was_initialised() {
             return Ok(());
         }
         // SAFETY: the images are new, and `xrAcquireSwapchainImage` may use the queue.
-        let done = unsafe { self.lay_out(pictures) };
+        let done = unsafe { self.initialise_layout(swapchain_images) };
         done.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
 
@@ -191,18 +197,21 @@ impl Graphics {
     ///
     /// # Safety
     /// The images are new, and this thread may use the queue.
-    unsafe fn lay_out(&self, pictures: &Pictures) -> Result<(), vk::Result> {
+    unsafe fn initialise_layout(
+        &self,
+        swapchain_images: &SwapchainImages,
+    ) -> Result<(), vk::Result> {
         let device = &self.device;
         let functions = &device.functions;
-        let barriers: Vec<_> = (pictures.images.iter())
+        let barriers: Vec<_> = (swapchain_images.images.iter())
             .map(|own| {
                 vk::ImageMemoryBarrier::default()
-                    .new_layout(pictures.layout())
+                    .new_layout(swapchain_images.layout())
                     .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
                     .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
                     .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)
                     .image(own.image)
-                    .subresource_range(pictures.range())
+                    .subresource_range(swapchain_images.range())
             })
             .collect();
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(device.family);
@@ -239,14 +248,14 @@ impl Graphics {
     }
 
     /// Locks the flag that the session has ended; the device stays usable while the lock is held.
-    fn open(&self) -> MutexGuard<'_, bool> {
+    fn closed(&self) -> MutexGuard<'_, bool> {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Destroys the images of a swapchain.
-    pub(crate) fn forget(&self, pictures: &Pictures) {
-        let closed = self.open();
-        pictures.goes();
+    pub(crate) fn forget(&self, swapchain_images: &SwapchainImages) {
+        let closed = self.closed();
+        swapchain_images.mark_destroyed();
         if *closed {
             return;
         }
@@ -256,17 +265,17 @@ impl Graphics {
         // not use the images any more.
         unsafe {
             if let Some(composer) = &mut *composer {
-                composer.settle(&self.device.functions);
+                composer.wait_idle(&self.device.functions);
             }
-            for (_, readable) in pictures
-                .seen
+            for (_, readable) in swapchain_images
+                .views
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .drain(..)
             {
                 readable.destroy(&self.device.functions);
             }
-            for image in &pictures.images {
+            for image in &swapchain_images.images {
                 image.destroy(&self.device.functions);
             }
         }
@@ -280,15 +289,15 @@ impl Graphics {
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
-        to: Wanted,
+        to: FrameSink,
         drawn: Drawn,
     ) -> Result<(), String> {
-        let closed = self.open();
-        if *closed || !scene.is_there() || !self.ring.idle() {
+        let closed = self.closed();
+        if *closed || !scene.is_complete() || !self.ring.idle() {
             return Ok(());
         }
         let failed = |e: vk::Result| format!("cannot read the picture back: {e}");
-        let (pixels, parts) = match scene.parts() {
+        let (pixels, parts) = match scene.copies() {
             Some(copied) => copied,
             // SAFETY: `xrEndFrame` may use the queue, and the images are released.
             None => unsafe { self.compose(scene).map_err(failed)? },
@@ -297,7 +306,7 @@ impl Graphics {
             queue: self.device.queue,
             family: self.device.family,
             parts: &parts,
-            size: scene.whole(),
+            size: scene.total_size(),
             pixels,
             after: &[],
             done: None,
@@ -317,14 +326,14 @@ impl Graphics {
         let mut composer = self.composer();
         // SAFETY: the caller's duty; a composer of another size is idle before it is destroyed.
         unsafe {
-            if let Some(mut old) = composer.take_if(|c| c.size != scene.whole()) {
+            if let Some(mut old) = composer.take_if(|c| c.size != scene.total_size()) {
                 self.ring.settle();
-                old.settle(&self.device.functions);
+                old.wait_idle(&self.device.functions);
                 old.destroy(&self.device.functions);
             }
             let composer = match &mut *composer {
                 Some(composer) => composer,
-                none => none.insert(Composer::new(&self.device, scene.whole())?),
+                none => none.insert(Composer::new(&self.device, scene.total_size())?),
             };
             composer.compose(&self.device, scene)
         }
@@ -332,14 +341,14 @@ impl Graphics {
 
     /// Frees the session's resources except swapchain images. The device is not used afterwards.
     pub(crate) fn close(&self) {
-        let mut closed = self.open();
+        let mut closed = self.closed();
         if std::mem::replace(&mut *closed, true) {
             return;
         }
         // SAFETY: the device is alive: the application must destroy the session before it.
         unsafe {
             if let Some(mut composer) = self.composer().take() {
-                composer.settle(&self.device.functions);
+                composer.wait_idle(&self.device.functions);
                 composer.destroy(&self.device.functions);
             }
             self.ring.close();

@@ -10,29 +10,29 @@ use openuvr_proto::pose::Posed;
 use openuvr_proto::time::Instant;
 
 /// Number of samples considered: 1.5 s at 90 Hz, as for the display latency.
-const KEPT: usize = 135;
+const WINDOW: usize = 135;
 
 /// With fewer samples no schedule is sent (guess).
-const ENOUGH: usize = 15;
+const MIN_SAMPLES: usize = 15;
 
 /// Upper limit of a sample: a longer one is a clock step, or an application that does other work first.
-const LONGEST: Duration = Duration::from_millis(250);
+const MAX_SPAN: Duration = Duration::from_millis(250);
 
 /// A sliding window of durations.
 #[derive(Debug, Default)]
-struct Newest(VecDeque<Duration>);
+struct SampleWindow(VecDeque<Duration>);
 
-impl Newest {
-    fn saw(&mut self, span: Duration) {
-        if self.0.len() == KEPT {
+impl SampleWindow {
+    fn record(&mut self, span: Duration) {
+        if self.0.len() == WINDOW {
             self.0.pop_front();
         }
-        self.0.push_back(span.min(LONGEST));
+        self.0.push_back(span.min(MAX_SPAN));
     }
 
     /// The given percentile; `None` with too few samples.
-    fn percent(&self, percent: usize) -> Option<Duration> {
-        if self.0.len() < ENOUGH {
+    fn percentile(&self, percent: usize) -> Option<Duration> {
+        if self.0.len() < MIN_SAMPLES {
             return None;
         }
         let mut sorted: Vec<Duration> = self.0.iter().copied().collect();
@@ -44,54 +44,54 @@ impl Newest {
 
 /// The measured times.
 #[derive(Debug, Default)]
-pub(crate) struct PoseTimes {
+pub(crate) struct PoseTiming {
     /// From a slot's start to the first `xrLocateViews`.
-    taken: Newest,
+    located: SampleWindow,
     /// From the sampling of a pose to its arrival.
-    under_way: Newest,
+    transit: SampleWindow,
     /// The newest slot, and whether its frame has located its views.
     slot: Option<(Instant, bool)>,
     newest: Option<(SubscriberId, PoseId)>,
 }
 
-impl PoseTimes {
+impl PoseTiming {
     /// A frame's slot has started.
-    pub(crate) fn slot(&mut self, at: Instant) {
+    pub(crate) fn on_slot(&mut self, at: Instant) {
         self.slot = Some((at, false));
     }
 
     /// The application locates views.
-    pub(crate) fn taken(&mut self, now: Instant) {
-        if let Some((slot, taken)) = &mut self.slot
-            && !std::mem::replace(taken, true)
+    pub(crate) fn on_located(&mut self, now: Instant) {
+        if let Some((slot, located)) = &mut self.slot
+            && !std::mem::replace(located, true)
         {
-            self.taken.saw(now.since(*slot));
+            self.located.record(now.since(*slot));
         }
     }
 
     /// A pose has arrived; a duplicate changes nothing.
-    pub(crate) fn heard(&mut self, posed: &Posed) {
+    pub(crate) fn on_pose(&mut self, posed: &Posed) {
         let Some(sampled) = posed.sampled_here else {
             return;
         };
         let before = self.newest.replace((posed.subscriber, posed.id));
         if before.is_some_and(|(subscriber, _)| subscriber != posed.subscriber) {
-            self.under_way = Newest::default();
+            self.transit = SampleWindow::default();
         }
         if before != self.newest {
-            self.under_way.saw(posed.received.since(sampled.at));
+            self.transit.record(posed.received.since(sampled.at));
         }
     }
 
     /// The times at which poses should be sampled, for slots a `period` apart: ahead of most frames'
     /// `xrLocateViews` by the 99th percentile of the transit time. `None` with too few samples.
-    pub(crate) fn wanted(&self, period: Duration) -> Option<Refresh<Instant>> {
+    pub(crate) fn schedule(&self, period: Duration) -> Option<Refresh<Instant>> {
         let (slot, _) = self.slot?;
         // The 10th percentile: earlier frames use the pose of the period before.
-        let taken = slot + self.taken.percent(10)?;
-        let under_way = i64::try_from(self.under_way.percent(99)?.as_nanos()).ok()?;
+        let located = slot + self.located.percentile(10)?;
+        let transit = i64::try_from(self.transit.percentile(99)?.as_nanos()).ok()?;
         Some(Refresh {
-            phase: Instant(taken.0.saturating_sub(under_way)),
+            phase: Instant(located.0.saturating_sub(transit)),
             period,
         })
     }
@@ -125,20 +125,20 @@ mod tests {
 
     #[test]
     fn poses_are_sampled_ahead_by_their_transit_time() {
-        let mut times = PoseTimes::default();
+        let mut timing = PoseTiming::default();
         let period = Duration::from_millis(10);
         for (id, slot) in (0..).zip((0..1000).step_by(10)) {
-            assert_eq!(times.wanted(period).is_some(), id > 14, "{id}");
-            times.slot(ms(slot));
+            assert_eq!(timing.schedule(period).is_some(), id > 14, "{id}");
+            timing.on_slot(ms(slot));
             // Some frames locate views late, and some poses arrive late.
             let late = if id % 7 == 3 { 4 } else { 0 };
-            times.heard(&posed(id, slot - 3, slot + late - 2));
-            times.heard(&posed(id, slot - 3, slot + late - 2));
-            times.taken(ms(slot + 2 + late));
-            times.taken(ms(slot + 9));
+            timing.on_pose(&posed(id, slot - 3, slot + late - 2));
+            timing.on_pose(&posed(id, slot - 3, slot + late - 2));
+            timing.on_located(ms(slot + 2 + late));
+            timing.on_located(ms(slot + 9));
         }
         // Slot at 990 ms, located 2 ms later, transit time at most 5 ms.
-        let wanted = times.wanted(period).unwrap();
-        assert_eq!((wanted.phase, wanted.period), (ms(987), period));
+        let schedule = timing.schedule(period).unwrap();
+        assert_eq!((schedule.phase, schedule.period), (ms(987), period));
     }
 }

@@ -7,28 +7,28 @@ use ash::vk::Handle;
 use openxr_sys as xr;
 use openxr_sys::platform::{VkGetInstanceProcAddr, VkInstance, VkPhysicalDevice};
 
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
 /// The Vulkan loader, for applications that do not pass their `vkGetInstanceProcAddr`.
 const LIBRARY: &str = "libvulkan.so.1";
 
 /// A Vulkan handle of the application, as an opaque value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Foreign(pub(crate) *const c_void);
+pub(crate) struct ForeignHandle(pub(crate) *const c_void);
 
 // SAFETY: the value is opaque here, and Vulkan handles may be used from any thread.
-unsafe impl Send for Foreign {}
+unsafe impl Send for ForeignHandle {}
 
 /// Vulkan state of an instance before a session exists.
 #[derive(Default)]
-pub(crate) struct Choice {
+pub(crate) struct DeviceSelection {
     /// `xrGetVulkanGraphicsRequirements` was called.
-    pub(crate) asked: bool,
+    pub(crate) requirements_queried: bool,
     /// The application's `vkGetInstanceProcAddr`, if it has passed one.
     pub(crate) get_proc: Option<VkGetInstanceProcAddr>,
     /// The Vulkan instance and the selected device.
-    pub(crate) chosen: Option<(Foreign, Foreign)>,
+    pub(crate) selected: Option<(ForeignHandle, ForeignHandle)>,
 }
 
 /// A handle in the representation of OpenXR.
@@ -45,12 +45,12 @@ pub(crate) fn handle<H: Handle>(pointer: *const c_void) -> H {
     H::from_raw(pointer.addr() as u64)
 }
 
-impl Choice {
+impl DeviceSelection {
     /// Selects a device of a Vulkan instance; prefers a discrete GPU, then an integrated one.
     ///
     /// # Safety
     /// `instance` is null or the application's.
-    pub(crate) unsafe fn choose(&mut self, instance: VkInstance) -> Outcome<VkPhysicalDevice> {
+    pub(crate) unsafe fn select(&mut self, instance: VkInstance) -> Outcome<VkPhysicalDevice> {
         if instance.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
@@ -71,11 +71,11 @@ impl Choice {
             all.into_iter().min_by_key(kind)
         };
         let device = all.ok_or_else(|| {
-            let words = c"no Vulkan device found: is a driver installed?";
-            because(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, words)
+            let message = c"no Vulkan device found: is a driver installed?";
+            with_message(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, message)
         })?;
         let device = pointer(device);
-        self.chosen = Some((Foreign(instance), Foreign(device)));
+        self.selected = Some((ForeignHandle(instance), ForeignHandle(device)));
         Ok(device)
     }
 
@@ -105,8 +105,8 @@ fn library() -> Outcome<VkGetInstanceProcAddr> {
     unsafe {
         let library = libloading::Library::new(LIBRARY);
         let library = library.map_err(|_| {
-            let words = c"cannot load libvulkan.so.1: is Vulkan installed?";
-            because(xr::Result::ERROR_RUNTIME_FAILURE, words)
+            let message = c"cannot load libvulkan.so.1: is Vulkan installed?";
+            with_message(xr::Result::ERROR_RUNTIME_FAILURE, message)
         })?;
         let get_proc = library.get::<VkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
         let get_proc = get_proc.map(|get_proc| *get_proc);

@@ -10,7 +10,7 @@
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
 /// Session state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -43,41 +43,41 @@ impl State {
 pub(crate) enum Audience {
     /// No client.
     #[default]
-    Nobody,
+    None,
     /// Observers only.
-    Watches,
+    Observers,
     /// A player.
-    Plays,
+    Player,
 }
 
 /// A session's state and the conditions of its transitions.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Lifecycle {
     state: State,
     running: bool,
-    exits: bool,
+    exit_requested: bool,
     synchronized: bool,
     audience: Audience,
     /// State changes that were not reported to the application yet.
-    news: Vec<State>,
+    changes: Vec<State>,
 }
 
-impl Life {
+impl Lifecycle {
     /// A new session, ready to begin.
-    pub(crate) fn new() -> Life {
-        Life {
+    pub(crate) fn new() -> Lifecycle {
+        Lifecycle {
             state: State::Ready,
             running: false,
-            exits: false,
+            exit_requested: false,
             synchronized: false,
-            audience: Audience::Nobody,
-            news: vec![State::Idle, State::Ready],
+            audience: Audience::None,
+            changes: vec![State::Idle, State::Ready],
         }
     }
 
     /// Takes the state changes since the last call.
-    pub(crate) fn news(&mut self) -> Vec<State> {
-        std::mem::take(&mut self.news)
+    pub(crate) fn take_changes(&mut self) -> Vec<State> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Whether it was begun and not ended.
@@ -114,7 +114,7 @@ impl Life {
     }
 
     /// Sets the audience.
-    pub(crate) fn watched(&mut self, audience: Audience) {
+    pub(crate) fn set_audience(&mut self, audience: Audience) {
         self.audience = audience;
         self.advance();
     }
@@ -124,7 +124,7 @@ impl Life {
         if !self.running {
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
         }
-        self.exits = true;
+        self.exit_requested = true;
         self.advance();
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Life {
 
     fn enter(&mut self, state: State) {
         self.state = state;
-        self.news.push(state);
+        self.changes.push(state);
     }
 
     /// Makes all transitions that are due, one by one.
@@ -162,18 +162,24 @@ impl Life {
             return None;
         }
         let wanted = match self.audience {
-            _ if self.exits => State::Stopping,
-            Audience::Nobody => State::Synchronized,
-            Audience::Watches => State::Visible,
-            Audience::Plays => State::Focused,
+            _ if self.exit_requested => State::Stopping,
+            Audience::None => State::Synchronized,
+            Audience::Observers => State::Visible,
+            Audience::Player => State::Focused,
         };
         match self.state {
-            State::Ready => (self.synchronized || self.exits).then_some(State::Synchronized),
-            State::Synchronized if self.exits => Some(State::Stopping),
+            State::Ready => {
+                (self.synchronized || self.exit_requested).then_some(State::Synchronized)
+            }
+            State::Synchronized if self.exit_requested => Some(State::Stopping),
             State::Synchronized => (wanted > State::Synchronized).then_some(State::Visible),
-            State::Visible if self.exits || wanted < State::Visible => Some(State::Synchronized),
+            State::Visible if self.exit_requested || wanted < State::Visible => {
+                Some(State::Synchronized)
+            }
             State::Visible => (wanted > State::Visible).then_some(State::Focused),
-            State::Focused => (self.exits || wanted < State::Focused).then_some(State::Visible),
+            State::Focused => {
+                (self.exit_requested || wanted < State::Focused).then_some(State::Visible)
+            }
             State::Idle | State::Stopping | State::Exiting => None,
         }
     }
@@ -184,60 +190,63 @@ mod tests {
     use super::State::*;
     use super::*;
 
-    fn begun() -> Life {
-        let mut life = Life::new();
-        assert_eq!(life.news(), [Idle, Ready]);
-        life.begin().unwrap();
-        life
+    fn begun() -> Lifecycle {
+        let mut lifecycle = Lifecycle::new();
+        assert_eq!(lifecycle.take_changes(), [Idle, Ready]);
+        lifecycle.begin().unwrap();
+        lifecycle
     }
 
     #[test]
     fn states_follow_the_specified_order() {
-        let mut life = begun();
-        life.watched(Audience::Plays);
-        assert_eq!(life.news(), [], "not synchronized yet");
-        life.synchronize();
-        assert_eq!(life.news(), [Synchronized, Visible, Focused]);
-        life.synchronize();
-        assert_eq!(life.news(), []);
-        life.request_exit().unwrap();
-        assert_eq!(life.news(), [Visible, Synchronized, Stopping]);
-        life.watched(Audience::Nobody);
-        assert_eq!(life.news(), []);
-        life.end().unwrap();
-        assert_eq!(life.news(), [Idle, Exiting]);
-        assert!(!life.is_running());
+        let mut lifecycle = begun();
+        lifecycle.set_audience(Audience::Player);
+        assert_eq!(lifecycle.take_changes(), [], "not synchronized yet");
+        lifecycle.synchronize();
+        assert_eq!(lifecycle.take_changes(), [Synchronized, Visible, Focused]);
+        lifecycle.synchronize();
+        assert_eq!(lifecycle.take_changes(), []);
+        lifecycle.request_exit().unwrap();
+        assert_eq!(lifecycle.take_changes(), [Visible, Synchronized, Stopping]);
+        lifecycle.set_audience(Audience::None);
+        assert_eq!(lifecycle.take_changes(), []);
+        lifecycle.end().unwrap();
+        assert_eq!(lifecycle.take_changes(), [Idle, Exiting]);
+        assert!(!lifecycle.is_running());
     }
 
     #[test]
     fn the_audience_controls_visibility_and_focus() {
-        let mut life = begun();
-        life.synchronize();
-        assert_eq!(life.news(), [Synchronized]);
-        assert!(!life.is_visible());
-        life.watched(Audience::Watches);
-        assert_eq!(life.news(), [Visible]);
-        life.watched(Audience::Plays);
-        assert_eq!(life.news(), [Focused]);
-        assert!(life.is_visible() && life.is_focused());
-        life.watched(Audience::Nobody);
-        assert_eq!(life.news(), [Visible, Synchronized]);
-        life.watched(Audience::Plays);
-        assert_eq!(life.news(), [Visible, Focused]);
+        let mut lifecycle = begun();
+        lifecycle.synchronize();
+        assert_eq!(lifecycle.take_changes(), [Synchronized]);
+        assert!(!lifecycle.is_visible());
+        lifecycle.set_audience(Audience::Observers);
+        assert_eq!(lifecycle.take_changes(), [Visible]);
+        lifecycle.set_audience(Audience::Player);
+        assert_eq!(lifecycle.take_changes(), [Focused]);
+        assert!(lifecycle.is_visible() && lifecycle.is_focused());
+        lifecycle.set_audience(Audience::None);
+        assert_eq!(lifecycle.take_changes(), [Visible, Synchronized]);
+        lifecycle.set_audience(Audience::Player);
+        assert_eq!(lifecycle.take_changes(), [Visible, Focused]);
     }
 
     #[test]
     fn calls_out_of_order_are_rejected() {
-        let mut life = Life::new();
+        let mut lifecycle = Lifecycle::new();
         let not_running = Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
-        assert_eq!(life.end(), not_running);
-        assert_eq!(life.request_exit(), not_running);
-        life.begin().unwrap();
-        assert_eq!(life.begin(), Err(xr::Result::ERROR_SESSION_RUNNING));
-        assert_eq!(life.end(), Err(xr::Result::ERROR_SESSION_NOT_STOPPING));
-        life.request_exit().unwrap();
-        assert_eq!(life.news(), [Idle, Ready, Synchronized, Stopping]);
-        life.end().unwrap();
-        assert_eq!(life.begin(), Err(xr::Result::ERROR_SESSION_NOT_READY));
+        assert_eq!(lifecycle.end(), not_running);
+        assert_eq!(lifecycle.request_exit(), not_running);
+        lifecycle.begin().unwrap();
+        assert_eq!(lifecycle.begin(), Err(xr::Result::ERROR_SESSION_RUNNING));
+        assert_eq!(lifecycle.end(), Err(xr::Result::ERROR_SESSION_NOT_STOPPING));
+        lifecycle.request_exit().unwrap();
+        assert_eq!(
+            lifecycle.take_changes(),
+            [Idle, Ready, Synchronized, Stopping]
+        );
+        lifecycle.end().unwrap();
+        assert_eq!(lifecycle.begin(), Err(xr::Result::ERROR_SESSION_NOT_READY));
     }
 }

@@ -7,7 +7,7 @@ use openxr_sys as xr;
 
 /// Maximum number of names, and of labels of a session (guess: stops an application that never ends a region
 /// before memory runs out).
-const MOST: usize = 4096;
+const MAX_ANNOTATIONS: usize = 4096;
 
 /// A session's labels: nested regions, and a label in the innermost.
 #[derive(Default)]
@@ -17,16 +17,16 @@ struct Labels {
 }
 
 /// All annotations.
-pub(crate) struct Notes {
+pub(crate) struct Annotations {
     /// By object type and handle.
     names: BTreeMap<(i32, u64), CString>,
     /// By session.
     labels: BTreeMap<u64, Labels>,
 }
 
-impl Notes {
-    pub(super) const fn new() -> Notes {
-        Notes {
+impl Annotations {
+    pub(super) const fn new() -> Annotations {
+        Annotations {
             names: BTreeMap::new(),
             labels: BTreeMap::new(),
         }
@@ -36,7 +36,7 @@ impl Notes {
     ///
     /// # Errors
     /// The limit is reached.
-    pub(crate) fn call(
+    pub(crate) fn set_name(
         &mut self,
         kind: xr::ObjectType,
         handle: u64,
@@ -47,7 +47,7 @@ impl Notes {
             self.names.remove(&key);
             return Ok(());
         }
-        if self.names.len() >= MOST && !self.names.contains_key(&key) {
+        if self.names.len() >= MAX_ANNOTATIONS && !self.names.contains_key(&key) {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         self.names.insert(key, name);
@@ -63,9 +63,9 @@ impl Notes {
     ///
     /// # Errors
     /// The limit is reached.
-    pub(crate) fn begin(&mut self, session: u64, label: CString) -> Result<(), xr::Result> {
+    pub(crate) fn begin_region(&mut self, session: u64, label: CString) -> Result<(), xr::Result> {
         let labels = self.labels.entry(session).or_default();
-        if labels.regions.len() >= MOST {
+        if labels.regions.len() >= MAX_ANNOTATIONS {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         labels.point = None;
@@ -74,7 +74,7 @@ impl Notes {
     }
 
     /// Ends the innermost region of a session, if there is one.
-    pub(crate) fn end(&mut self, session: u64) {
+    pub(crate) fn end_region(&mut self, session: u64) {
         if let Some(labels) = self.labels.get_mut(&session) {
             labels.point = None;
             labels.regions.pop();
@@ -82,7 +82,7 @@ impl Notes {
     }
 
     /// Sets a session's label in the innermost region.
-    pub(crate) fn insert(&mut self, session: u64, label: CString) {
+    pub(crate) fn insert_label(&mut self, session: u64, label: CString) {
         self.labels.entry(session).or_default().point = Some(label);
     }
 
@@ -108,46 +108,46 @@ mod tests {
 
     #[test]
     fn a_label_ends_with_a_change_of_region() {
-        let mut notes = Notes::new();
+        let mut annotations = Annotations::new();
         let label = |text: &str| CString::new(text).unwrap();
-        let at = |notes: &Notes| {
-            let labels = notes.labels(1).into_iter();
+        let at = |annotations: &Annotations| {
+            let labels = annotations.labels(1).into_iter();
             labels
                 .map(|l| l.into_string().unwrap())
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        notes.insert(1, label("start"));
-        assert_eq!(at(&notes), "start");
-        notes.begin(1, label("game")).unwrap();
-        notes.insert(1, label("wait"));
-        notes.insert(1, label("draw"));
-        assert_eq!(at(&notes), "draw game");
-        notes.begin(1, label("frame")).unwrap();
-        assert_eq!(at(&notes), "frame game");
-        notes.end(1);
-        assert_eq!(at(&notes), "game");
-        notes.end(1);
-        notes.end(1);
-        assert_eq!(at(&notes), "");
+        annotations.insert_label(1, label("start"));
+        assert_eq!(at(&annotations), "start");
+        annotations.begin_region(1, label("game")).unwrap();
+        annotations.insert_label(1, label("wait"));
+        annotations.insert_label(1, label("draw"));
+        assert_eq!(at(&annotations), "draw game");
+        annotations.begin_region(1, label("frame")).unwrap();
+        assert_eq!(at(&annotations), "frame game");
+        annotations.end_region(1);
+        assert_eq!(at(&annotations), "game");
+        annotations.end_region(1);
+        annotations.end_region(1);
+        assert_eq!(at(&annotations), "");
     }
 
     #[test]
     fn a_name_is_removed_on_request_or_with_its_handle() {
-        let mut notes = Notes::new();
+        let mut annotations = Annotations::new();
         let space = xr::ObjectType::SPACE;
         let name = |text: &str| CString::new(text).unwrap();
-        notes.call(space, 7, name("hand")).unwrap();
-        assert_eq!(notes.name(space, 7), Some(name("hand")));
-        assert_eq!(notes.name(xr::ObjectType::ACTION, 7), None);
-        notes.call(space, 7, name("")).unwrap();
-        assert_eq!(notes.name(space, 7), None);
-        notes.call(space, 7, name("hand")).unwrap();
-        notes.forget(space, 7);
-        assert_eq!(notes.name(space, 7), None);
+        annotations.set_name(space, 7, name("hand")).unwrap();
+        assert_eq!(annotations.name(space, 7), Some(name("hand")));
+        assert_eq!(annotations.name(xr::ObjectType::ACTION, 7), None);
+        annotations.set_name(space, 7, name("")).unwrap();
+        assert_eq!(annotations.name(space, 7), None);
+        annotations.set_name(space, 7, name("hand")).unwrap();
+        annotations.forget(space, 7);
+        assert_eq!(annotations.name(space, 7), None);
         for handle in 0..5000 {
-            let _ = notes.call(space, handle, name("x"));
+            let _ = annotations.set_name(space, handle, name("x"));
         }
-        assert_eq!(notes.names.len(), MOST);
+        assert_eq!(annotations.names.len(), MAX_ANNOTATIONS);
     }
 }

@@ -31,47 +31,52 @@ pub(crate) fn hand(path: &str) -> Option<Hand> {
 
 /// The client's newest controller state.
 #[derive(Debug, Default)]
-pub(crate) struct Hands {
+pub(crate) struct Controllers {
     newest: Option<Controlled>,
     /// The client's controllers are active input devices.
-    holds: bool,
+    has_devices: bool,
 }
 
-impl Hands {
+impl Controllers {
     /// Sets the newest state; `None`: no player, or no report from it.
-    pub(crate) fn heard(&mut self, newest: Option<Controlled>) {
+    pub(crate) fn update(&mut self, newest: Option<Controlled>) {
         self.newest = newest;
     }
 
-    /// Updates the input devices at `now`. `knows` returns whether the application has bindings for a
+    /// Updates the input devices at `now`. `has_bindings` returns whether the application has bindings for a
     /// profile.
-    pub(crate) fn tell(&mut self, input: &mut Input, now: Instant, knows: impl Fn(&str) -> bool) {
+    pub(crate) fn apply(
+        &mut self,
+        input: &mut Input,
+        now: Instant,
+        has_bindings: impl Fn(&str) -> bool,
+    ) {
         let newest = self.newest;
-        if newest.is_none() && !self.holds {
+        if newest.is_none() && !self.has_devices {
             // Without controllers of a client, `XR_EXT_conformance_automation` may have set other devices.
             return;
         }
         let fresh = newest.filter(|newest| seconds(newest.received, now) < STALE);
-        let profile = match knows(TOUCH) || !knows(SIMPLE) {
+        let profile = match has_bindings(TOUCH) || !has_bindings(SIMPLE) {
             true => TOUCH,
             false => SIMPLE,
         };
-        self.holds = fresh.is_some();
+        self.has_devices = fresh.is_some();
         for hand in Hand::ALL {
             let state = fresh.and_then(|fresh| fresh.states[hand.index()]);
-            input.holds(user(hand), profile, state.is_some());
+            input.set_device(user(hand), profile, state.is_some());
             if let Some(state) = state {
-                tell_one(input, profile, &state);
+                apply_one(input, profile, &state);
             }
         }
     }
 
     /// The predicted pose of a component (`/input/grip/pose`) at `at`; `None` if unknown, or if no controller
     /// of the client has it.
-    pub(crate) fn lies(&self, user: &str, place: &str, at: Instant) -> Option<Pose> {
-        let newest = self.newest.filter(|_| self.holds)?;
+    pub(crate) fn predict(&self, user: &str, component: &str, at: Instant) -> Option<Pose> {
+        let newest = self.newest.filter(|_| self.has_devices)?;
         let state = newest.states[hand(user)?.index()]?;
-        let pose = match place {
+        let pose = match component {
             "/input/grip/pose" => state.grip?,
             "/input/aim/pose" => state.aim?,
             _ => return None,
@@ -81,22 +86,22 @@ impl Hands {
             .sampled_here
             .map_or(newest.received, |mapped| mapped.at.min(newest.received));
         let later = seconds(sampled, at);
-        let (at, turned) = motion::carried(&pose, &Velocity::of(&pose), later);
-        Some(Pose { turned, at })
+        let (at, orientation) = motion::carried(&pose, &Velocity::of(&pose), later);
+        Some(Pose { orientation, at })
     }
 }
 
-fn tell_one(input: &mut Input, profile: &str, state: &ControllerState) {
+fn apply_one(input: &mut Input, profile: &str, state: &ControllerState) {
     let user = user(state.hand);
     let pressed = |button| state.buttons.contains(button);
     let pulled = |value: u16| f32::from(value) / f32::from(u16::MAX);
     let (trigger, squeeze) = (pulled(state.trigger), pulled(state.squeeze));
-    let mut say = |place: &str, value| input.says(user, place, value);
+    let mut set = |component: &str, value| input.set_value(user, component, value);
     if profile == SIMPLE {
         // Threshold for a click (guess).
         let select = pressed(Buttons::A_X) || trigger >= 0.5;
-        say("/input/select/click", Value::Bool(select));
-        say(
+        set("/input/select/click", Value::Bool(select));
+        set(
             "/input/menu/click",
             Value::Bool(pressed(Buttons::MENU_SYSTEM)),
         );
@@ -117,16 +122,19 @@ fn tell_one(input: &mut Input, profile: &str, state: &ControllerState) {
         ("trigger", "touch", Buttons::TRIGGER_TOUCH),
         ("thumbrest", "touch", Buttons::THUMBREST_TOUCH),
     ];
-    for (thing, what, bit) in bits {
-        say(&format!("/input/{thing}/{what}"), Value::Bool(pressed(bit)));
+    for (identifier, component, bit) in bits {
+        set(
+            &format!("/input/{identifier}/{component}"),
+            Value::Bool(pressed(bit)),
+        );
     }
-    say("/input/trigger/value", Value::Number(trigger));
-    say("/input/squeeze/value", Value::Number(squeeze));
+    set("/input/trigger/value", Value::Float(trigger));
+    set("/input/squeeze/value", Value::Float(squeeze));
     let axis = |value: i16| (f32::from(value) / f32::from(i16::MAX)).max(-1.0);
     let (x, y) = (axis(state.thumbstick.0), axis(state.thumbstick.1));
-    say("/input/thumbstick", Value::Pair([x, y]));
-    say("/input/thumbstick/x", Value::Number(x));
-    say("/input/thumbstick/y", Value::Number(y));
+    set("/input/thumbstick", Value::Vector2f([x, y]));
+    set("/input/thumbstick/x", Value::Float(x));
+    set("/input/thumbstick/y", Value::Float(y));
 }
 
 #[allow(

@@ -3,25 +3,25 @@
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
 /// Maximum width and height of an image, in pixels (guess: twice the resolution of the sharpest headset).
-pub(crate) const LARGEST_IMAGE: u32 = 8192;
+pub(crate) const MAX_IMAGE_SIDE: u32 = 8192;
 
 /// Maximum width and height of one eye's picture: two of 4096x4096 side by side are the maximum picture size
 /// of H.264 (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
-pub(crate) const LARGEST_VIEW: u32 = 4096;
+pub(crate) const MAX_VIEW_SIDE: u32 = 4096;
 
 /// Maximum array size (guess: two eyes, or a stack of pages).
-const MOST_LAYERS: u32 = 256;
+const MAX_ARRAY_SIZE: u32 = 256;
 
 /// One image is shown, one copied, one rendered.
-const IMAGES: u32 = 3;
+const IMAGE_COUNT: u32 = 3;
 
 /// Validated parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct SwapchainInfo {
     pub(crate) size: Size,
     pub(crate) layers: u32,
     pub(crate) mips: u32,
@@ -31,43 +31,50 @@ pub(crate) struct Wish {
     pub(crate) is_static: bool,
 }
 
-impl Wish {
+impl SwapchainInfo {
     /// Validates all parameters except the format.
     ///
     /// # Errors
     /// The error code that the specification defines for the parameter.
-    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
-        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<SwapchainInfo> {
+        let invalid = xr::Result::ERROR_VALIDATION_FAILURE;
         let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
         let sides = [info.width, info.height];
         let positive = [info.sample_count, info.array_size, info.mip_count];
         match info.face_count {
             1 => {}
             // No supported layer shows cube maps.
-            6 => return Err(because(unsupported, c"cube maps are not supported")),
-            _ => return Err(wrong),
+            6 => return Err(with_message(unsupported, c"cube maps are not supported")),
+            _ => return Err(invalid),
         }
-        if sides.iter().any(|side| !(1..=LARGEST_IMAGE).contains(side)) || positive.contains(&0) {
-            return Err(because(
-                wrong,
+        if sides
+            .iter()
+            .any(|side| !(1..=MAX_IMAGE_SIDE).contains(side))
+            || positive.contains(&0)
+        {
+            return Err(with_message(
+                invalid,
                 c"a size is 0, or more than 8192 pixels a side",
             ));
         }
         // Down to a single pixel.
         let halvings = u32::BITS - info.width.max(info.height).leading_zeros();
-        if info.array_size > MOST_LAYERS || info.mip_count > halvings {
-            return Err(because(
-                wrong,
+        if info.array_size > MAX_ARRAY_SIZE || info.mip_count > halvings {
+            return Err(with_message(
+                invalid,
                 c"more than 256 array elements, or more mip levels than fit",
             ));
         }
         let protected = xr::SwapchainCreateFlags::PROTECTED_CONTENT;
         let fixed = xr::SwapchainCreateFlags::STATIC_IMAGE;
         if info.create_flags.intersects(!(fixed | protected)) {
-            return Err(wrong);
+            return Err(invalid);
         }
         if info.create_flags.contains(protected) {
-            return Err(because(unsupported, c"protected content can't be streamed"));
+            return Err(with_message(
+                unsupported,
+                c"protected content can't be streamed",
+            ));
         }
         let is_power = info.sample_count.is_power_of_two() && info.sample_count <= 64;
         if !is_power || (info.sample_count > 1 && info.mip_count > 1) {
@@ -82,9 +89,9 @@ impl Wish {
             | xr::SwapchainUsageFlags::MUTABLE_FORMAT
             | xr::SwapchainUsageFlags::INPUT_ATTACHMENT;
         if info.usage_flags.intersects(!known) {
-            return Err(wrong);
+            return Err(invalid);
         }
-        Ok(Wish {
+        Ok(SwapchainInfo {
             size: Size::new(info.width, info.height),
             layers: info.array_size,
             mips: info.mip_count,
@@ -96,7 +103,7 @@ impl Wish {
 
     /// Number of images.
     pub(crate) fn count(&self) -> u32 {
-        if self.is_static { 1 } else { IMAGES }
+        if self.is_static { 1 } else { IMAGE_COUNT }
     }
 }
 
@@ -120,33 +127,40 @@ mod tests {
             array_size: 2,
             mip_count: 1,
         };
-        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+        let invalid = xr::Result::ERROR_VALIDATION_FAILURE;
         let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
         let cases: [(Change, xr::Result); 12] = [
-            (|i| i.width = 0, wrong),
-            (|i| i.width = 16_384, wrong),
-            (|i| i.height = LARGEST_IMAGE + 1, wrong),
-            (|i| i.array_size = 0, wrong),
-            (|i| i.mip_count = 0, wrong),
-            (|i| i.mip_count = 11, wrong),
-            (|i| i.sample_count = 0, wrong),
+            (|i| i.width = 0, invalid),
+            (|i| i.width = 16_384, invalid),
+            (|i| i.height = MAX_IMAGE_SIDE + 1, invalid),
+            (|i| i.array_size = 0, invalid),
+            (|i| i.mip_count = 0, invalid),
+            (|i| i.mip_count = 11, invalid),
+            (|i| i.sample_count = 0, invalid),
             (|i| i.sample_count = 3, unsupported),
             (|i| i.face_count = 6, unsupported),
-            (|i| i.face_count = 2, wrong),
+            (|i| i.face_count = 2, invalid),
             (
                 |i| i.create_flags = xr::SwapchainCreateFlags::PROTECTED_CONTENT,
                 unsupported,
             ),
             (
                 |i| i.usage_flags = xr::SwapchainUsageFlags::from_raw(1 << 40),
-                wrong,
+                invalid,
             ),
         ];
-        assert_eq!(Wish::read(&usual()).map(|wish| wish.count()), Ok(IMAGES));
+        assert_eq!(
+            SwapchainInfo::read(&usual()).map(|info| info.count()),
+            Ok(IMAGE_COUNT)
+        );
         for (index, (change, result)) in cases.into_iter().enumerate() {
             let mut info = usual();
             change(&mut info);
-            assert_eq!(Wish::read(&info).err(), Some(result), "case {index}");
+            assert_eq!(
+                SwapchainInfo::read(&info).err(),
+                Some(result),
+                "case {index}"
+            );
         }
     }
 }

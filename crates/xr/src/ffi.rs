@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use openxr_sys as xr;
 
-use crate::{debug, refusal};
+use crate::{debug, failure_report};
 
 /// Result of an OpenXR function: a success code or an error code.
 pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
@@ -31,7 +31,7 @@ pub(crate) fn call(name: &CStr, body: impl FnOnce() -> Outcome) -> xr::Result {
         // In a forked child, threads that do not exist there may hold the runtime's locks.
         return xr::Result::ERROR_RUNTIME_FAILURE;
     }
-    debug::begin();
+    debug::start_call();
     let code = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => return code,
         Ok(Err(code)) => code,
@@ -41,8 +41,8 @@ pub(crate) fn call(name: &CStr, body: impl FnOnce() -> Outcome) -> xr::Result {
             xr::Result::ERROR_RUNTIME_FAILURE
         }
     };
-    let (words, error) = debug::tell(name, code);
-    refusal::tell(name, words, error);
+    let (message, error) = debug::report(name, code);
+    failure_report::report(name, message, error);
     code
 }
 
@@ -134,37 +134,37 @@ structures!(
 ///
 /// # Safety
 /// `pointer` is null or the application's.
-pub(crate) unsafe fn input<'a, T: Structure>(given: *const T) -> Outcome<&'a T> {
+pub(crate) unsafe fn input<'a, T: Structure>(pointer: *const T) -> Outcome<&'a T> {
     // SAFETY: the caller's duty.
-    unsafe { optional(given)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
+    unsafe { optional(pointer)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
 }
 
 /// Reads a structure that the application may omit.
 ///
 /// # Safety
 /// As [`input`].
-pub(crate) unsafe fn optional<'a, T: Structure>(given: *const T) -> Outcome<Option<&'a T>> {
-    if given.is_null() {
+pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Option<&'a T>> {
+    if pointer.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller's duty; the structure starts with its type.
-    let kind = unsafe { given.cast::<xr::StructureType>().read() };
-    if !given.is_aligned() || kind != T::TYPE {
+    let kind = unsafe { pointer.cast::<xr::StructureType>().read() };
+    if !pointer.is_aligned() || kind != T::TYPE {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
     // SAFETY: the caller's duty; the type was checked.
-    Ok(Some(unsafe { &*given }))
+    Ok(Some(unsafe { &*pointer }))
 }
 
 /// Returns a structure that the application provides for output.
 ///
 /// # Safety
 /// As [`input`], without other references to the structure.
-pub(crate) unsafe fn output<'a, T: Structure>(given: *mut T) -> Outcome<&'a mut T> {
+pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
     // SAFETY: the caller's duty.
     unsafe {
-        input(given.cast_const())?;
-        Ok(&mut *given)
+        input(pointer.cast_const())?;
+        Ok(&mut *pointer)
     }
 }
 
@@ -172,12 +172,12 @@ pub(crate) unsafe fn output<'a, T: Structure>(given: *mut T) -> Outcome<&'a mut 
 ///
 /// # Safety
 /// `pointer` is null or the application's.
-pub(crate) unsafe fn answer<T>(given: *mut T, value: T) -> Outcome<()> {
-    if given.is_null() {
+pub(crate) unsafe fn write_output<T>(pointer: *mut T, value: T) -> Outcome<()> {
+    if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
     // SAFETY: not null, and the application's.
-    unsafe { given.write(value) };
+    unsafe { pointer.write(value) };
     Ok(())
 }
 
@@ -230,7 +230,7 @@ pub(crate) unsafe fn list<I, T>(
 ) -> Outcome {
     let length = u32::try_from(items.len()).map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
     // SAFETY: the caller's duty.
-    unsafe { answer(count, length)? };
+    unsafe { write_output(count, length)? };
     if capacity == 0 {
         return DONE;
     }
@@ -259,8 +259,8 @@ pub(crate) unsafe fn values<T: Copy>(
 ) -> Outcome {
     // SAFETY: the caller's duty.
     unsafe {
-        list(items, capacity, count, out, |item, place| {
-            place.write(*item);
+        list(items, capacity, count, out, |item, pointer| {
+            pointer.write(*item);
             Ok(())
         })
     }
@@ -304,12 +304,12 @@ pub(crate) fn field_text<const N: usize>(field: &[c_char; N]) -> Outcome<String>
 ///
 /// # Safety
 /// `pointer` is null or a zero-terminated string of the application.
-pub(crate) unsafe fn string<'a>(given: *const c_char) -> Outcome<&'a str> {
-    if given.is_null() {
+pub(crate) unsafe fn string<'a>(pointer: *const c_char) -> Outcome<&'a str> {
+    if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
     // SAFETY: the caller's duty.
-    let text = unsafe { CStr::from_ptr(given) };
+    let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str()
         .map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
 }
@@ -320,17 +320,17 @@ mod tests {
 
     #[test]
     fn a_list_returns_its_length_first() {
-        let ask = |capacity, room: &mut [u8]| {
+        let query = |capacity, room: &mut [u8]| {
             let mut count = 0;
             // SAFETY: both are valid, and the capacity fits.
             let result = unsafe { values(&[7, 8, 9], capacity, &mut count, room.as_mut_ptr()) };
             (result, count)
         };
         let mut room = [0; 4];
-        assert_eq!(ask(0, &mut room), (DONE, 3));
+        assert_eq!(query(0, &mut room), (DONE, 3));
         let small = Err(xr::Result::ERROR_SIZE_INSUFFICIENT);
-        assert_eq!((ask(2, &mut room), room), ((small, 3), [0; 4]));
-        assert_eq!((ask(4, &mut room), room), ((DONE, 3), [7, 8, 9, 0]));
+        assert_eq!((query(2, &mut room), room), ((small, 3), [0; 4]));
+        assert_eq!((query(4, &mut room), room), ((DONE, 3), [7, 8, 9, 0]));
     }
 
     #[test]
@@ -375,7 +375,11 @@ mod tests {
     fn an_unterminated_field_is_rejected() {
         let mut short = [0; 4];
         field(&mut short, "ab\u{e4}");
-        assert_eq!(field_text(&short).as_deref(), Ok("ab"), "no partial character");
+        assert_eq!(
+            field_text(&short).as_deref(),
+            Ok("ab"),
+            "no partial character"
+        );
         assert!(field_text(&[1; 4]).is_err());
     }
 }

@@ -7,7 +7,7 @@ use openxr_sys as xr;
 use super::{Kind, Severity};
 
 macro_rules! table {
-    ($($name:ident: $words:literal;)*) => {
+    ($($name:ident: $message:literal;)*) => {
         /// The name of an error code.
         pub(super) fn name(code: xr::Result) -> &'static CStr {
             match code {
@@ -20,9 +20,9 @@ macro_rules! table {
         }
 
         /// The default explanation of an error code.
-        pub(super) fn usual(code: xr::Result) -> &'static CStr {
+        pub(super) fn default_message(code: xr::Result) -> &'static CStr {
             match code {
-                $(xr::Result::$name => $words,)*
+                $(xr::Result::$name => $message,)*
                 _ => c"the call failed",
             }
         }
@@ -75,7 +75,7 @@ table! {
 }
 
 /// Severity and type of an error's message.
-pub(super) fn rank(code: xr::Result) -> (Severity, Kind) {
+pub(super) fn severity(code: xr::Result) -> (Severity, Kind) {
     match code {
         // Results of a capability query.
         xr::Result::ERROR_FUNCTION_UNSUPPORTED
@@ -100,8 +100,8 @@ mod tests {
     fn errors_have_names_and_explanations() {
         let order = xr::Result::ERROR_CALL_ORDER_INVALID;
         assert_eq!(name(order), c"XR_ERROR_CALL_ORDER_INVALID");
-        assert_eq!(usual(order), c"the call is out of order");
-        assert_eq!(rank(order), (Severity::ERROR, Kind::VALIDATION));
+        assert_eq!(default_message(order), c"the call is out of order");
+        assert_eq!(severity(order), (Severity::ERROR, Kind::VALIDATION));
         let unknown = xr::Result::from_raw(-4711);
         assert_eq!(name(unknown), c"XR_ERROR");
     }

@@ -14,27 +14,27 @@ use crate::settings::{self, Source};
 const NEEDED: [&CStr; 3] = [c"xrCreateInstance", c"xrGetSystem", c"xrCreateSession"];
 
 /// Reports sent by this process. Applications repeat failed calls.
-static TOLD: Mutex<Vec<(&CStr, &CStr)>> = Mutex::new(Vec::new());
+static REPORTED: Mutex<Vec<(&CStr, &CStr)>> = Mutex::new(Vec::new());
 
 /// Reports a failed call once if a session requires it.
-pub(crate) fn tell(function: &CStr, words: &'static CStr, error: &'static CStr) {
+pub(crate) fn report(function: &CStr, message: &'static CStr, error: &'static CStr) {
     let Some(needed) = NEEDED.into_iter().find(|needed| *needed == function) else {
         return;
     };
-    let mut told = lock(&TOLD);
-    if told.contains(&(needed, error)) {
+    let mut reported = lock(&REPORTED);
+    if reported.contains(&(needed, error)) {
         return;
     }
-    told.push((needed, error));
-    drop(told);
+    reported.push((needed, error));
+    drop(reported);
     if let Some(Source::Launcher) = settings::source()
         && let Ok(launcher) = Launcher::connect()
     {
-        launcher.say(&Line::Trouble(line(needed, words, error)));
+        launcher.say(&Line::Trouble(line(needed, message, error)));
     }
 }
 
-fn line(function: &CStr, words: &CStr, error: &CStr) -> String {
-    let [function, words, error] = [function, words, error].map(CStr::to_string_lossy);
-    format!("the application was refused {function}: {words} ({error})")
+fn line(function: &CStr, message: &CStr, error: &CStr) -> String {
+    let [function, message, error] = [function, message, error].map(CStr::to_string_lossy);
+    format!("the application's {function} failed: {message} ({error})")
 }
