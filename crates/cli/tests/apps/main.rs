@@ -1,7 +1,7 @@
-//! Programs that nobody wrote for this, one after the other, through the screen and the hook: each
-//! has to be seen at the client as it is at the host, and to get what the person does there.
+//! Third-party programs, one after the other, through screen capture and hook: the client must show each as
+//! the host does, and its input must arrive.
 //!
-//! A tier of its own, for its many packages and minutes: `./dev test-apps [PROGRAM...]`.
+//! A separate tier, because of its packages and duration: `./dev test-apps [PROGRAM...]`.
 
 #![allow(clippy::print_stdout, reason = "a table for the person who runs it")]
 
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use rig::Trial;
 use table::{APPS, App, Check, Door, Kind};
 
-/// Why the latest check failed: it is a cell of the table.
+/// Reason of the newest failed check, for the table.
 static REASON: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks one program through one door: a cell for each check, and how many are not as expected.
+/// Checks a program with one capture method: a table cell per check, and the number of unexpected results.
 fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
     let mut trial = None;
     let mut failed = 0;
@@ -84,7 +84,7 @@ fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
                 let opened = format!("{name}-open");
                 run(
                     *check,
-                    trial.as_mut().expect("it was asked for"),
+                    trial.as_mut().expect("a trial"),
                     app,
                     &opened,
                 )
@@ -128,7 +128,7 @@ fn applies(app: &App, check: Check) -> bool {
     }
 }
 
-/// One check; what passed, in a word.
+/// Runs a check; returns a short result.
 fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
     match check {
         Check::Starts => unreachable!("it has started"),
@@ -142,7 +142,7 @@ fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
             } else {
                 app.dialog
             };
-            return format!("{:.0} dB", trial.opens(opens.expect("it has one"), opened));
+            return format!("{:.0} dB", trial.opens(opens.expect("a menu or dialog"), opened));
         }
         Check::Motion => {
             trial.grab();

@@ -1,4 +1,4 @@
-//! One program on a display of its own with a window manager, streamed to a client on another one.
+//! One program on its own display with a window manager, streamed to a client on another display.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -19,30 +19,29 @@ use crate::watch::Watch;
 
 const SCREEN: &str = "1280x800";
 
-/// The client's: larger, so that its window is as large as the picture.
+/// The client's screen: larger, so that its window has the picture's size.
 const LARGER: &str = "1600x1000";
 
-/// The X key code of the letter A on every PC keyboard: no program ends at it.
+/// The X key code of the letter A on every PC keyboard: no program quits on it.
 const A: u8 = 30 + 8;
 
 const ESCAPE: u8 = 1 + 8;
 
-/// From here on two pictures of one scene are the same to an eye: what moves meanwhile, and the
-/// encoder's losses, leave more. Pictures of different scenes have 10 to 15 dB, unless both are dark:
-/// these do not correlate.
+/// Minimum PSNR in dB of two pictures of the same scene; motion and encoding reduce it. Different scenes have
+/// 10 to 15 dB unless both are dark, in which case they do not correlate.
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 
-/// A picture with fewer pixels of another colour than its first is an empty window: a prompt has more.
+/// A picture with fewer pixels that differ from the first is an empty window: a prompt has more.
 const PAINTED: usize = 40;
 
-/// How long a program may load: a prefix of wine, or a game's textures on software drivers.
+/// Time limit for a program to load: a prefix of wine, or a game's textures on software drivers.
 const LOADING: Duration = Duration::from_secs(180);
 
-/// Windows with fewer pixels are no menus: toolkits have some of one pixel to hold grabs.
+/// Windows with fewer pixels are not menus: toolkits use windows of one pixel for grabs.
 const SMALLEST: usize = 400;
 
-/// A program that runs, is streamed, and is watched.
+/// A program that is streamed to a client.
 pub(crate) struct Trial {
     client: Program,
     /// The host, or the program with the host in it.
@@ -56,7 +55,7 @@ pub(crate) struct Trial {
     window: Window,
 }
 
-/// A rectangle of the host's screen, all of it to be seen.
+/// A fully visible rectangle of the host's screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Area {
     left: i32,
@@ -86,13 +85,13 @@ impl Area {
         }
     }
 
-    /// Empty ones are no more than 0 in one direction.
+    /// The size; empty rectangles have a side of 0.
     fn size(self) -> Size {
         let side = |pixels: i32| u32::try_from(pixels).unwrap_or(0);
         Size::new(side(self.right - self.left), side(self.bottom - self.top))
     }
 
-    /// The same rectangle where `origin` is the upper left.
+    /// The position relative to `origin`.
     fn from(self, origin: (i16, i16)) -> (i16, i16) {
         let at = |place: i32, origin: i16| i16::try_from(place).expect("a place") - origin;
         (at(self.left, origin.0), at(self.top, origin.1))
@@ -139,7 +138,7 @@ impl Trial {
             }
             Door::Hook => {
                 let folder_of_tests = Path::new(env!("CARGO_BIN_EXE_openuvr")).parent();
-                let hook = folder_of_tests.expect("it lies somewhere");
+                let hook = folder_of_tests.expect("a folder");
                 let hook = hook.join("deps/libopenuvr_hook.so");
                 let hook = hook.to_str().expect("a path of text");
                 let words = ["run", "--hook", hook];
@@ -164,14 +163,13 @@ impl Trial {
         }
     }
 
-    /// The size of its window, in words.
+    /// The size of its window as text.
     pub(crate) fn size(&self) -> String {
         let (_, size) = self.place();
         size.to_string()
     }
 
-    /// Waits until the client shows what is to be seen here, and that is no empty window; how alike
-    /// both are, in dB.
+    /// Waits until the client shows a non-empty picture like the host's; returns the PSNR in dB.
     pub(crate) fn picture(&self) -> f64 {
         let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
         patiently("the same picture at both ends", || {
@@ -183,7 +181,7 @@ impl Trial {
         })
     }
 
-    /// How alike a part of the screen here is at the client, in dB; `None` if it is not, or empty.
+    /// PSNR in dB of a part of the screen at both ends; `None` if the pictures differ or are empty.
     fn likeness(&self, here: &Eye, there: &Eye, area: Area) -> Option<f64> {
         let (origin, _) = self.place();
         let one = here.part_at(area.place(), area.size());
@@ -196,13 +194,13 @@ impl Trial {
         (same && painted >= PAINTED).then_some(alike)
     }
 
-    /// Keeps the pictures of both ends for a person.
+    /// Stores the pictures of both ends for manual inspection.
     pub(crate) fn keep(&self, name: &str) {
         look::keep(&Eye::open(&self.here).shot(), &format!("{name}-host"));
         look::keep(&Eye::open(&self.there).shot(), &format!("{name}-client"));
     }
 
-    /// A key at the client is one here, and this program has the keyboard.
+    /// Presses a key at the client, and checks that it arrives in this program.
     pub(crate) fn key(&self) {
         let watch = Watch::open(&self.here);
         Hand::at(&self.there).chord(&[A]);
@@ -214,10 +212,10 @@ impl Trial {
         let hand = Hand::at(&self.here);
         let focus = hand.conn.get_input_focus().expect("sent").reply();
         let focus = focus.expect("the server lives").focus;
-        assert_eq!(top(&hand, focus), top(&hand, self.window), "its keyboard");
+        assert_eq!(top(&hand, focus), top(&hand, self.window), "the program has the keyboard");
     }
 
-    /// A click at the client is one here, on this program, at the same place.
+    /// Clicks at the client, and checks that the click arrives at the same position.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
         self.points(0.5);
@@ -238,8 +236,8 @@ impl Trial {
         );
     }
 
-    /// The pointer goes to a part of the way from the upper left of the window to the lower right, and
-    /// does so here.
+    /// Moves the pointer to a fraction of the diagonal of the window, and waits until the host's pointer
+    /// follows.
     fn points(&self, part: f64) {
         let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
         let near = |a: i16, b: i16| (i32::from(a) - i32::from(b)).abs() <= 2;
@@ -256,11 +254,10 @@ impl Trial {
             let (_, wanted) = at();
             near(seen.0, wanted.0) && near(seen.1, wanted.1)
         });
-        assert!(there, "the pointer is at {seen:?} and not at {:?}", at().1);
+        assert!(there, "the pointer is at {seen:?}, not at {:?}", at().1);
     }
 
-    /// The pointer follows to places of the window, and looks there as it does here; whether it is to
-    /// be seen.
+    /// Moves the pointer over the window, and compares its shape at both ends; returns whether it is visible.
     pub(crate) fn pointer(&self) -> &'static str {
         let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
         for part in [0.2, 0.7] {
@@ -275,8 +272,8 @@ impl Trial {
         shown
     }
 
-    /// Something opens a menu or a dialog: what lies in front of the window is seen at the client; how
-    /// alike both are there, in dB. Escape closes it.
+    /// Opens a menu or a dialog and waits until the client shows it; returns the PSNR in dB there. Escape
+    /// closes it.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
         let hand = Hand::at(&self.there);
         let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
@@ -302,11 +299,11 @@ impl Trial {
                 Some(())
             });
             eventually("the same in front of it at both ends", || {
-                // A window manager may have put it into a frame meanwhile.
+                // A window manager may have reparented it meanwhile.
                 let (window, area) = self.companions().into_iter().find(is_new)?;
                 opened = window;
                 let now = here.part_at(area.place(), area.size());
-                // It is there before it is painted.
+                // It is mapped before it is painted.
                 let painted =
                     look::differing(&now, &look::part(&screen, area.place(), area.size()));
                 let alike = self.likeness(&here, &there, area);
@@ -335,10 +332,10 @@ impl Trial {
                 return alike;
             }
         }
-        panic!("Escape does not close it");
+        panic!("Escape did not close it");
     }
 
-    /// What is to be seen in front of the window, and where it lies over it.
+    /// Visible windows in front of the window, with the area in which they overlap it.
     fn companions(&self) -> Vec<(Window, Area)> {
         let hand = Hand::at(&self.here);
         let eye = Eye::open(&self.here);
@@ -357,7 +354,7 @@ impl Trial {
         shown.collect()
     }
 
-    /// What of the window is on the screen.
+    /// The part of the window that is on the screen.
     fn visible(&self) -> Area {
         let (at, size) = self.place();
         let eye = Eye::open(&self.here);
@@ -365,13 +362,13 @@ impl Trial {
         Area::at(at, size).within(Area::at((0, 0), screen))
     }
 
-    /// The same with a client that holds the mouse, as players do.
+    /// Restarts the client with a mouse grab, as a player would.
     pub(crate) fn grab(&mut self) {
         self.client.kill();
         self.client = watch(&self.folder, &self.there, self.port, &["--grab"]);
     }
 
-    /// The mouse moves here as far as it does there.
+    /// Checks that relative motion arrives unchanged.
     pub(crate) fn motion(&self) {
         let (watch, hand) = (Watch::open(&self.here), Hand::at(&self.there));
         let mut moved = (0, 0);
@@ -394,14 +391,14 @@ impl Trial {
         for _ in 0..20 {
             hand.moves(7, -3);
         }
-        eventually("the whole motion", || {
+        eventually("the complete motion", || {
             look(&mut moved);
             let way = (moved.0 - before.0, moved.1 - before.1);
             (way == (140, -60)).then_some(())
         });
     }
 
-    /// Where the window lies here, and its size.
+    /// Position and size of the window at the host.
     fn place(&self) -> ((i16, i16), Size) {
         let hand = Hand::at(&self.here);
         let at = hand
@@ -414,7 +411,7 @@ impl Trial {
 }
 
 impl Drop for Trial {
-    /// What programs have started themselves ends with their display.
+    /// Child processes of programs end with their display.
     fn drop(&mut self) {
         self.client.kill();
         self.host.kill_group();
@@ -424,14 +421,14 @@ impl Drop for Trial {
     }
 }
 
-/// Where programs are found; games lie outside of root's usual path.
+/// The search path for programs; games are outside of root's default path.
 pub(crate) fn path() -> String {
     std::env::var("PATH").unwrap_or_default() + ":/usr/games"
 }
 
 fn at_home(mut command: Command, display: &Display, folder: &Folder) -> Command {
     command
-        // What it starts ends with it.
+        // Child processes end with it.
         .process_group(0)
         .current_dir(folder.path())
         .env("DISPLAY", &display.name)
@@ -440,19 +437,19 @@ fn at_home(mut command: Command, display: &Display, folder: &Folder) -> Command 
         .env("XDG_CONFIG_HOME", folder.path())
         .env("XDG_DATA_HOME", folder.path())
         .env("PATH", path())
-        // foobillardplus takes it for the player's name, and crashes without.
+        // foobillardplus uses it as the player's name, and crashes without it.
         .env("USER", "player")
         .env("LC_ALL", "C.UTF-8")
         .env("SDL_AUDIODRIVER", "dummy")
         .env("ALSOFT_DRIVERS", "null")
         .env("WINEDEBUG", "-all")
-        // Else a prefix of wine begins with two questions.
+        // Otherwise wine asks two questions for a new prefix.
         .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
         .env("NO_AT_BRIDGE", "1");
     command
 }
 
-/// A window manager, which has begun to work.
+/// A running window manager.
 fn manager(display: &Display) -> Program {
     let mut command = Command::new("openbox");
     command
@@ -475,8 +472,8 @@ fn watch(folder: &Folder, display: &Display, port: u16, words: &[&str]) -> Progr
     client
 }
 
-/// The largest window that the window manager knows and that stays as large for some looks:
-/// programs show splashes first, and resize themselves.
+/// The largest managed window whose size stays constant for some polls: programs show splash screens first,
+/// and resize themselves.
 fn main_window(display: &Display) -> Window {
     let (hand, eye) = (Hand::at(display), Eye::open(display));
     let mut steady = (None, 0);
@@ -501,7 +498,7 @@ fn property(hand: &Hand, name: &[u8]) -> Option<Vec<Window>> {
     Some(value.value32()?.collect())
 }
 
-/// What the pointer looks like there: the pixels that are to be seen, from the hot spot on.
+/// The pointer's shape: its visible pixels, relative to the hot spot.
 fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
     let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
     version.reply().expect("XFixes is there");
@@ -517,21 +514,21 @@ fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
         .collect()
 }
 
-/// Looks again and again as long as a program may load.
+/// Polls until the time limit for loading.
 fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     in_time_of(LOADING, || {
         found = look();
         found.is_some()
     });
-    found.unwrap_or_else(|| panic!("it did not come: {what}"))
+    found.unwrap_or_else(|| panic!("timeout: {what}"))
 }
 
 fn in_time(is_there: impl FnMut() -> bool) -> bool {
     in_time_of(TIMEOUT, is_there)
 }
 
-/// Waits for something at most so long; whether it came.
+/// Polls a condition for at most `longest`; whether it became true.
 fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_there() {
@@ -543,7 +540,7 @@ fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The child of the root in which a window lies.
+/// The child of the root that contains a window.
 fn top(hand: &Hand, mut window: Window) -> Window {
     loop {
         let tree = hand.conn.query_tree(window).expect("sent").reply();

@@ -1,4 +1,4 @@
-//! What arrives at a display, whoever gets it there.
+//! Records the input that arrives at a display.
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
@@ -8,7 +8,7 @@ use x11rb::wrapper::ConnectionExt as _;
 use crate::hand::Hand;
 use crate::support::Display;
 
-/// Sees all keys, buttons and motion of a display.
+/// Receives all keys, buttons and motion of a display.
 pub(crate) struct Watch(Hand);
 
 impl Watch {
@@ -39,7 +39,7 @@ impl Watch {
         self.keys_and(&mut |_| ())
     }
 
-    /// The keys; what moved before them goes to `moved`.
+    /// The keys; motion before them goes to `moved`.
     pub(crate) fn keys_and(&self, moved: &mut dyn FnMut((i64, i64))) -> Vec<u32> {
         let mut keys = Vec::new();
         for event in self.events() {

@@ -1,4 +1,4 @@
-//! Sound: no hole that a person hears as one.
+//! Sound: no audible gaps.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::pulse_server::PulseServer;
 use crate::support::sound::{LEVEL, Player, samples, tenths_at};
 use crate::support::{Folder, Host, client, eventually};
 
-/// The longest hole, in sample frames of 48 kHz: 40 ms.
+/// The longest gap, in sample frames at 48 kHz: 40 ms.
 const LONGEST: u64 = 48 * 40;
 
 const PITCH: f64 = 500.0;
@@ -17,7 +17,7 @@ const BUSY: Duration = Duration::from_secs(8);
 
 #[test]
 #[ignore = "./dev test-busy"]
-fn no_hole_in_sound_is_longer_than_40_ms() {
+fn sound_has_no_gap_longer_than_40_ms() {
     for load in Load::ALL {
         let _alone = alone();
         let Some(server) = PulseServer::start() else {
@@ -42,7 +42,7 @@ fn no_hole_in_sound_is_longer_than_40_ms() {
         host.program.stop();
         let rows = rows(&folder.path().join("host.csv"));
         let longest = rows.iter().filter_map(|row| row.longest_concealment).max();
-        let longest = longest.expect("the client said how it plays");
+        let longest = longest.expect("a report of the client");
         println!("{load:?}: the longest hole is of {} ms", longest / 48);
         assert!(longest <= LONGEST, "{load:?}: {} ms", longest / 48);
     }

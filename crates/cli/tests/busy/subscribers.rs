@@ -1,4 +1,4 @@
-//! A recording and a video player: what was encoded reaches them.
+//! A recording and a video player get all encoded frames.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::support::{Folder, Host, Program, eventually, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "640x360", "--fps", "60"];
 
-/// How long they are beside the load.
+/// Duration beside the load.
 const BUSY: Duration = Duration::from_secs(8);
 
-/// The rows of the one subscriber that is no session.
+/// The rows of the single subscriber that is not a session.
 fn of_the_other(rows: &[Row]) -> Vec<Row> {
     let other = |row: &&Row| row.subscriber.starts_with("other-");
     let rows: Vec<Row> = rows.iter().filter(other).cloned().collect();
@@ -23,7 +23,7 @@ fn of_the_other(rows: &[Row]) -> Vec<Row> {
 
 #[test]
 #[ignore = "./dev test-busy"]
-fn a_recording_has_all_that_was_encoded() {
+fn a_recording_has_all_encoded_frames() {
     for load in Load::ALL {
         let _alone = alone();
         let folder = Folder::new();
@@ -50,7 +50,7 @@ fn a_recording_has_all_that_was_encoded() {
 
 #[test]
 #[ignore = "./dev test-busy"]
-fn a_video_player_gets_nearly_all_that_was_encoded() {
+fn a_video_player_gets_nearly_all_frames() {
     for load in Load::ALL {
         let _alone = alone();
         let folder = Folder::new();

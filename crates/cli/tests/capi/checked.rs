@@ -1,5 +1,5 @@
-//! The same programs under instruments: valgrind's memcheck, and the address and thread sanitizers on
-//! the program's side of the border.
+//! The example programs under valgrind's memcheck, and with address and thread sanitizer on the program's
+//! side of the API.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::build::{command, crates, program};
 use crate::listings::{GL, SIZE, ends, fifo, host_of, is_hub_at, move_from_corner, turns};
 use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, port_of, skip};
 
-/// What ends with another code if valgrind finds an error, or something that nobody can free any more.
+/// A command that exits with another code if valgrind finds an error or a leak.
 fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     let there = Command::new("valgrind").arg("--version").output();
     if !there.is_ok_and(|out| out.status.success()) {
@@ -37,7 +37,7 @@ fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     Some(outer)
 }
 
-/// Waits for its end; what the instrument said is shown if it is not content.
+/// Waits for its end, and shows the tool's report if there is a finding.
 fn ends_clean(mut program: Program, log: &str) {
     program.hang_up();
     let (status, text) = program.ended();
@@ -90,7 +90,7 @@ fn the_mud_is_clean_under_valgrind() {
     mud.line("showing 640x368");
     let eye = Eye::open(&display);
     turns(&eye);
-    // A program that is so much slower may lose its session in between, and what was done in it.
+    // A program that is so much slower may lose its session in between, together with its input.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
         std::thread::sleep(Duration::from_secs(1));

@@ -1,7 +1,6 @@
-//! A real engine that uses the C API: ioquake3 with `examples/ioquake3` in it, playing OpenArena's data.
+//! A real engine with the C API: ioquake3 with `examples/ioquake3`, playing OpenArena's data.
 //!
-//! Not part of `./dev test`, since its sources are somebody else's: `./dev test-engine` builds it and
-//! runs this.
+//! Not part of `./dev test`, since its sources are external: `./dev test-engine` builds and runs it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,18 +12,18 @@ use crate::support::{Display, Eye, Folder, PIN, Program, Shot, eventually, openu
 
 const SIZE: Size = Size::new(640, 480);
 
-/// What a distance of the mouse turns the view by: the engine's own arithmetic, without acceleration.
+/// Rotation of the view per mouse count: the engine's own arithmetic, without acceleration.
 const DEGREES: f64 = SENSITIVITY * YAW;
 const SENSITIVITY: f64 = 5.0;
 const YAW: f64 = 0.022;
 
-/// The engine as `play` starts it, with settings of its own.
+/// The engine as `play` starts it, with test settings.
 fn engine(folder: &Folder, display: &Display) -> Program {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("examples/ioquake3/play"));
     command
         .env("DISPLAY", &display.name)
-        // Cargo's own would put another build of the library before the one that it is linked to.
+        // Cargo's own path would find another build of the library first.
         .env_remove("LD_LIBRARY_PATH")
         .env("HOME", folder.path())
         .env("XDG_CONFIG_HOME", folder.path())
@@ -46,7 +45,7 @@ fn engine(folder: &Folder, display: &Display) -> Program {
     Program::start("ioquake3", command)
 }
 
-/// Where the player stands and where to he looks, as the engine says it: `(96 -416 50) : 135`.
+/// Parses the player's position and view direction from the engine's output: `(96 -416 50) : 135`.
 fn view(line: &str) -> Option<([f64; 3], f64)> {
     let (place, yaw) = line.rsplit_once(") : ")?;
     let (_, place) = place.rsplit_once('(')?;
@@ -55,7 +54,7 @@ fn view(line: &str) -> Option<([f64; 3], f64)> {
     Some(([next()?, next()?, next()?], yaw.trim().parse().ok()?))
 }
 
-/// Somebody who plays from afar, and what the engine says to it.
+/// A remote player, and the engine's console.
 struct Play<'a> {
     game: &'a Program,
     player: &'a mut Program,
@@ -63,20 +62,20 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    /// A command, typed into the engine's console, which is closed again.
+    /// Types a command into the engine's console, and closes it.
     fn console(&mut self, command: &str) {
         self.opened_console(command);
         self.player.types("wait 200ms\nkey KEY_GRAVE\n");
     }
 
-    /// The same, and the console stays open unless the command closes it.
+    /// As [`Play::console`], but the console stays open unless the command closes it.
     fn opened_console(&mut self, command: &str) {
         let lines = ["key KEY_GRAVE", "wait 500ms", &format!("text /{command}")];
         let end = ["wait 200ms", "key KEY_ENTER\n"];
         self.player.types(&[&lines[..], &end].concat().join("\n"));
     }
 
-    /// Where the player stands and where to he looks.
+    /// The player's position and view direction.
     fn view(&mut self) -> ([f64; 3], f64) {
         self.asked += 1;
         self.console("viewpos");
@@ -85,7 +84,7 @@ impl Play<'_> {
     }
 }
 
-/// How many pixels of two pictures differ clearly, of a thousand.
+/// Number of clearly different pixels of two pictures, per mille.
 fn differing(a: &Shot, b: &Shot) -> usize {
     let pairs = a.colours().into_iter().zip(b.colours());
     let (mut count, mut all) = (0, 0);
@@ -96,26 +95,26 @@ fn differing(a: &Shot, b: &Shot) -> usize {
     count * 1000 / all
 }
 
-/// How many different colours a picture has, in steps of 16.
+/// Number of different colours of a picture, in steps of 16.
 fn colours(shot: &Shot) -> usize {
     let all = shot.colours().into_iter().map(|c| c.map(|byte| byte / 16));
     all.collect::<std::collections::HashSet<_>>().len()
 }
 
-/// What the client wrote of the frames: each came to one end, and most of them, on a machine that does
-/// both ends and more, to a whole picture.
+/// Checks the client's CSV: each frame has one outcome, and most are complete, on a machine that runs both
+/// ends.
 fn account(csv: &str) {
     let mut seen = BTreeSet::new();
     let mut whole = 0;
     for row in csv.lines().skip(1) {
         let fields: Vec<&str> = row.split(',').collect();
         let frame: u32 = fields[1].parse().expect("a frame's number");
-        assert!(seen.insert(frame), "it ended twice: {row}");
+        assert!(seen.insert(frame), "two outcomes: {row}");
         assert_ne!(fields[4], "DecodeFailed", "{row}");
         whole += usize::from(fields[2] == "whole");
     }
-    assert!(whole > 130, "{whole} whole frames");
-    assert!(whole * 2 > seen.len(), "{whole} of {} whole", seen.len());
+    assert!(whole > 130, "{whole} complete frames");
+    assert!(whole * 2 > seen.len(), "{whole} of {} complete", seen.len());
 }
 
 #[test]
@@ -152,11 +151,11 @@ fn an_engine_is_played_from_a_client() {
         player: &mut player,
         asked: 0,
     };
-    // Bots that come later hurt nobody.
+    // Bots that join later do no harm.
     play.console("god");
     game.line("godmode ON");
 
-    // The mouse turns the view by exactly what it moved, and the picture with it.
+    // The mouse rotates the view by exactly its motion, and the picture with it.
     let (_, before) = play.view();
     let seen = look();
     play.player.types("rel 1000 0\n");
@@ -172,9 +171,9 @@ fn an_engine_is_played_from_a_client() {
     let (walked_to, _) = play.view();
     let way = [0, 1].map(|n| (walked_to[n] - stood[n]).abs());
     assert!(way[0].max(way[1]) > 30.0, "from {stood:?} to {walked_to:?}");
-    assert_eq!(play.view().0, walked_to, "it was let go");
+    assert_eq!(play.view().0, walked_to, "the key was released");
 
-    // Bots play: pictures come that no input asked for.
+    // Bots play: pictures change without input.
     for bot in ["Sarge", "Grunt"] {
         play.console(&format!("addbot {bot} 3"));
     }
@@ -184,7 +183,7 @@ fn an_engine_is_played_from_a_client() {
     let before = rows();
     eventually("a hundred frames", || (rows() > before + 100).then_some(()));
 
-    // The renderer ends and begins again with another OpenGL context; the stream and the session stay.
+    // The renderer restarts with another OpenGL context; the stream and the session stay.
     play.opened_console("vid_restart");
     game.nth_line(2, "Initializing Renderer");
     colourful("a picture of the new renderer");
@@ -199,7 +198,7 @@ fn an_engine_is_played_from_a_client() {
     play.console("quit");
     let (status, text) = game.ended();
     assert!(status.success(), "{text}");
-    // It may come back.
+    // The address can be used again.
     player.line("it said goodbye");
     player.stop();
     account(&std::fs::read_to_string(&csv).expect("the client's CSV"));

@@ -1,4 +1,4 @@
-//! `make install` of the library in C: without cargo, into any folders, and gone again.
+//! `make install` of the C library: without cargo, into any folders, and uninstalled again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,9 +6,9 @@ use std::process::Command;
 use crate::build::{crates, library};
 use crate::support::{Folder, skip};
 
-/// What a command prints; it must succeed.
+/// The output of a command, which must succeed.
 fn said(command: &mut Command) -> String {
-    let out = command.output().expect("it is installed");
+    let out = command.output().expect("an installed program");
     let (text, errors) = (
         String::from_utf8_lossy(&out.stdout),
         String::from_utf8_lossy(&out.stderr),
@@ -17,7 +17,7 @@ fn said(command: &mut Command) -> String {
     text.into_owned()
 }
 
-/// Has `make` do something with what this test's build made, with the system's programs alone.
+/// Runs `make` with the files of this test's build, and only the system's programs.
 fn make(what: &str, variables: &[(&str, &Path)]) {
     let mut make = Command::new("make");
     make.arg("-C").arg(crates().join("capi")).arg(what);
@@ -42,7 +42,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn there(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output();
     found.is_ok_and(|out| out.status.success())
 }
@@ -102,7 +102,7 @@ fn the_library_is_installed_for_programs_in_c() {
     assert_eq!(files(&prefix), Vec::<PathBuf>::new());
 }
 
-/// A project that looks for the package, and for one with another interface.
+/// A project that finds the package, and one that requires another interface version.
 fn with_cmake(folder: &Folder, libraries: &Path) {
     if !there("cmake") {
         skip("cmake is not installed");
@@ -111,7 +111,7 @@ fn with_cmake(folder: &Folder, libraries: &Path) {
     let project = folder.path().join("project");
     std::fs::create_dir(&project).expect("a new folder");
     let source = crates().join("capi/examples/plain.c");
-    let source = source.canonicalize().expect("it is there");
+    let source = source.canonicalize().expect("the example");
     let text = format!(
         "cmake_minimum_required(VERSION 3.13)\nproject(mine C)\nfind_package(openuvr 0.1 REQUIRED)\n\
          find_package(openuvr 1.0 QUIET)\nif(openuvr_FOUND)\nmessage(FATAL_ERROR newer)\nendif()\n\
@@ -138,7 +138,7 @@ fn with_cmake(folder: &Folder, libraries: &Path) {
 }
 
 #[test]
-fn a_package_is_made_below_destdir_with_the_final_paths() {
+fn destdir_installs_have_the_final_paths() {
     let folder = Folder::new();
     let (staged, prefix) = (folder.path().join("staged"), Path::new("/opt/openuvr"));
     make("install", &[("DESTDIR", &staged), ("PREFIX", prefix)]);

@@ -1,4 +1,4 @@
-//! The two listings of the paper's Fig. 9: a host that draws with OpenGL, and a MUD.
+//! The two listings of the paper's Fig. 9: a host that renders with OpenGL, and a MUD.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,14 +13,14 @@ pub(crate) const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
 const GROUND: [u8; 3] = [102, 51, 26];
 const HUB: [u8; 3] = [0, 51, 255];
 
-/// The host, drawing on a display of its own.
+/// The host on its own display.
 pub(crate) struct Host {
     pub(crate) program: Program,
     pub(crate) port: u16,
     _display: Display,
 }
 
-/// Compiled with `more`.
+/// Compiles it with `more`.
 pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<Host> {
     let display = Display::start("640x368")?;
     let more = [&GL[..], more].concat();
@@ -38,19 +38,19 @@ pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<
     })
 }
 
-/// Whether a pixel is about this colour, a byte each of blue, green and red.
+/// Whether a pixel is about this colour, in blue, green and red.
 fn is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
     let seen = shot.colours()[y * shot.size.width as usize + x];
     seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
-/// Whether the hub is at this place, and the right way up.
+/// Whether the hub is at this position, and upright.
 pub(crate) fn is_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) -> bool {
     let shot = eye.part(SIZE);
     is(&shot, at, HUB) && is(&shot, not_at, GROUND)
 }
 
-/// Waits until it is.
+/// Waits for [`is_hub_at`].
 pub(crate) fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
     eventually("the hub moves", || is_hub_at(eye, at, not_at).then_some(()));
 }
@@ -97,9 +97,9 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// A program that is the paper's to the letter gives no picture: both ends say so.
+/// A program that follows the paper literally submits no picture: both ends report it.
 #[test]
-fn a_host_that_gives_no_picture_is_told_so_at_both_ends() {
+fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();
     let (Some(own), Some(display)) = (Display::start("640x368"), Display::start("640x368")) else {
         return;
@@ -120,7 +120,7 @@ fn a_host_that_gives_no_picture_is_told_so_at_both_ends() {
     ends(host);
 }
 
-/// `struct input_event` on a 64-bit machine: the time, and then these.
+/// `struct input_event` of a 64-bit machine: the time, followed by these fields.
 fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
     let mut bytes = vec![0; 16];
     bytes.extend(kind.to_ne_bytes());
@@ -129,7 +129,7 @@ fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
     bytes
 }
 
-/// Says that the mouse moved.
+/// Reports motion of the mouse.
 pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     const EV_REL: u16 = 2;
     let events = [
@@ -140,7 +140,7 @@ pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     mouse.write_all(&events.concat()).expect("the MUD reads it");
 }
 
-/// Moves the hub to the corner at the bottom left, wherever it is, and from there.
+/// Moves the hub to the bottom left corner, wherever it is, and from there by this distance.
 pub(crate) fn move_from_corner(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     move_mouse(mouse, -2000, 2000);
     move_mouse(mouse, dx, dy);
@@ -150,13 +150,13 @@ pub(crate) fn fifo(path: &Path) -> std::fs::File {
     let status = std::process::Command::new("mkfifo").arg(path).status();
     assert!(status.expect("coreutils").success());
     let mut options = std::fs::OpenOptions::new();
-    // For both, so that it opens before the MUD does.
+    // Opened for reading and writing, so that it opens before the MUD does.
     let opened = options.read(true).write(true).open(path);
-    opened.expect("it is there")
+    opened.expect("the FIFO")
 }
 
 #[test]
-fn the_listings_talk_and_a_mouse_reaches_its_descriptor() {
+fn the_listings_connect_and_get_mouse_input() {
     let folder = Folder::new();
     let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
     else {

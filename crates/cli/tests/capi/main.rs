@@ -1,5 +1,5 @@
-//! Programs in C that link `libopenuvr`, and real clients of them: real encoder, decoder, sockets and
-//! displays. The programs are those of `crates/capi/examples`, compiled here.
+//! C programs that link `libopenuvr`, with real clients, encoders, decoders, sockets and displays. The
+//! programs are those of `crates/capi/examples`, compiled here.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! What a program may do wrong, and how it may end.
+//! Misuse of the API, and ends of programs.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -15,9 +15,9 @@ fn every_mistake_returns_its_error() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// The client says that the host fell silent, and nothing of it is left behind but its files.
+/// The client reports that the host is silent, and only its files remain.
 #[test]
-fn a_client_tells_that_the_application_was_killed() {
+fn a_client_reports_a_killed_application() {
     let folder = Folder::new();
     let (Some(mut host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
     else {
@@ -33,10 +33,10 @@ fn a_client_tells_that_the_application_was_killed() {
     assert!(text.contains("silent") || text.contains("answer"), "{text}");
 }
 
-/// Pictures, input and poses by polling and by callback, also under the thread sanitizer: it sees the
-/// program's side, and what the program shares with the library's threads.
+/// Pictures, input and poses by polling and by callback, also under the thread sanitizer, which covers the
+/// program and what it shares with the library's threads.
 #[test]
-fn two_hosts_and_their_muds_live_in_one_process() {
+fn two_hosts_and_their_muds_in_one_process() {
     for more in [&[][..], &["-fsanitize=thread"], &["-fsanitize=address"]] {
         let folder = Folder::new();
         let program = program(&folder, "tests/both.c", more);
@@ -49,7 +49,7 @@ fn two_hosts_and_their_muds_live_in_one_process() {
 }
 
 #[test]
-fn sound_that_is_given_is_what_is_taken() {
+fn submitted_sound_arrives_unchanged() {
     let folder = Folder::new();
     let program = program(&folder, "tests/sound.c", &["-lm"]);
     let mut command = command(&program, &folder);
@@ -60,7 +60,7 @@ fn sound_that_is_given_is_what_is_taken() {
 }
 
 #[test]
-fn callbacks_find_what_the_header_promises() {
+fn callbacks_match_the_header() {
     let folder = Folder::new();
     let program = program(&folder, "tests/callbacks.c", &["-pthread"]);
     let mut command = command(&program, &folder);
@@ -70,7 +70,7 @@ fn callbacks_find_what_the_header_promises() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// The process ends; it does not go on with a stream that stands still.
+/// The process ends, in place of continuing with a stalled stream.
 #[test]
 fn a_callback_that_does_not_return_ends_the_process() {
     for how in ["throw", "exit"] {
@@ -88,22 +88,21 @@ fn a_callback_that_does_not_return_ends_the_process() {
     }
 }
 
-/// Each picture that is not taken has its reason, also one that returns; and an engine's renderer ends and
-/// begins again.
+/// Each dropped picture has a reason, also one that is returned. An engine's renderer can restart.
 #[test]
-fn pictures_that_are_not_taken_have_a_reason() {
+fn dropped_pictures_have_a_reason() {
     on_a_display("tests/silence.c", &[&GL[..], &["-pthread"]].concat());
 }
 
 #[test]
-fn a_renderer_ends_and_begins_again_at_the_same_port() {
+fn a_renderer_restarts_at_the_same_port() {
     on_a_display("tests/renderer.c", &[&GL[..], &["-pthread"]].concat());
 }
 
-/// An application that changes its video mode has another OpenGL context afterwards; one that moves its
-/// window is pointed at where that is.
+/// An application that changes its video mode has another OpenGL context afterwards; input follows a moved
+/// window.
 #[test]
-fn contexts_come_and_go_and_windows_move_in_mid_stream() {
+fn contexts_and_windows_may_change_while_streaming() {
     for (source, more) in [
         ("tests/buffer.c", &[&GL[..], &["-pthread"]].concat()[..]),
         ("tests/pointer.c", &["-lX11"]),
@@ -112,7 +111,7 @@ fn contexts_come_and_go_and_windows_move_in_mid_stream() {
     }
 }
 
-/// Compiles a program with `more`, and has it run there to its end.
+/// Compiles a program with `more`, and runs it on a display to its end.
 fn on_a_display(source: &str, more: &[&str]) {
     let folder = Folder::new();
     let Some(display) = Display::start("640x368") else {

@@ -1,4 +1,4 @@
-//! A host that draws into plain memory.
+//! A host that renders into plain memory.
 
 use crate::build::{command, program};
 use crate::support::recording::ffprobe_reads;
@@ -19,7 +19,7 @@ fn host(folder: &Folder) -> (Program, u16) {
     (host, port)
 }
 
-/// Whether a pixel is about this colour, a byte each of blue, green and red.
+/// Whether a pixel is about this colour, in blue, green and red.
 fn is(shot: &Shot, x: usize, y: usize, colour: [u8; 3]) -> bool {
     let seen = shot.colours()[y * shot.size.width as usize + x];
     seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
@@ -53,7 +53,7 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
             (is(&shot, x, y, SQUARE) && is(&shot, 320, 20, GROUND)).then_some(())
         });
     };
-    // Where the script has it go.
+    // The position that the script moves it to.
     square(608, 336);
     let first = eye.part(SIZE);
     eventually("the bar moves", || (eye.part(SIZE) != first).then_some(()));
@@ -65,9 +65,9 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
     assert!(status.success(), "{text}");
 }
 
-/// The gateway is there before the application, and stays when it has gone.
+/// The gateway starts before the application, and outlives it.
 #[test]
-fn a_gateway_outside_records_an_application_that_comes_twice() {
+fn a_gateway_records_an_application_that_runs_twice() {
     let folder = Folder::new();
     let (socket, file) = (folder.join("gateway"), folder.join("play.mp4"));
     let words = ["gateway", &socket, "--record", &file, "--sound", "off"];
@@ -80,7 +80,7 @@ fn a_gateway_outside_records_an_application_that_comes_twice() {
         application.args([PIN[1], "127.0.0.1:0", &socket]);
         let mut application = Program::listening("plain", application);
         application.line("recording to");
-        // Some pictures of it are in the file.
+        // The file has some pictures of it.
         eventually("the file grows", || {
             let length = std::fs::metadata(&file).map_or(0, |there| there.len());
             (length > frames).then_some(())
@@ -97,7 +97,7 @@ fn a_gateway_outside_records_an_application_that_comes_twice() {
 }
 
 #[test]
-fn a_gateway_socket_takes_nothing_that_is_there() {
+fn a_gateway_socket_replaces_no_existing_file() {
     let folder = Folder::new();
     let file = folder.join("file");
     std::fs::write(&file, "precious").unwrap();
@@ -108,7 +108,7 @@ fn a_gateway_socket_takes_nothing_that_is_there() {
         host.args([PIN[1], "127.0.0.1:0", socket]);
         let mut host = Program::listening("plain", host);
         host.line("already in use");
-        // It streams all the same.
+        // It streams nevertheless.
         host.line("MUDs reach this host by");
         host.hang_up();
         assert!(host.ended().0.success());
@@ -117,7 +117,7 @@ fn a_gateway_socket_takes_nothing_that_is_there() {
 }
 
 #[test]
-fn a_gateway_without_anybody_to_let_in_says_what_to_give() {
+fn a_gateway_without_outputs_is_a_usage_error() {
     let folder = Folder::new();
     let words = ["gateway", &folder.join("socket"), "--config-dir"];
     let keys = folder.join("keys");

@@ -1,4 +1,4 @@
-//! The Python package: its wheel, its two ends, and the example.
+//! The Python package: its wheel, host and client, and the example.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +8,10 @@ use openuvr_proto::units::Size;
 use crate::build::{command, crates, library};
 use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, port_of, skip};
 
-/// The Python that the distribution's packages are for.
+/// The Python of the distribution's packages.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Whether Python and its modules are there.
+/// Whether Python and its modules are installed.
 fn has(modules: &str) -> bool {
     let script = format!("import {modules}");
     let tried = Command::new(PYTHON).args(["-c", &script]).output();
@@ -26,8 +26,8 @@ fn has(modules: &str) -> bool {
 fn python(folder: &Folder, script: &Path) -> Command {
     let mut python = command(Path::new("env"), folder);
     python
-        // Python leaves Ctrl-C ignored if it was so when Python started, as in the background of a
-        // shell that knows no jobs.
+        // Python keeps Ctrl-C ignored if it was ignored at its start, as in the background of a shell without
+        // job control.
         .args(["--default-signal=INT", PYTHON, "-u"])
         .arg(script)
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -37,7 +37,7 @@ fn python(folder: &Folder, script: &Path) -> Command {
 }
 
 fn run(mut command: Command) -> String {
-    let out = command.output().expect("Python is there");
+    let out = command.output().expect("Python is installed");
     let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{command:?}: {text}");
     text.into_owned()
@@ -76,7 +76,7 @@ fn a_numpy_picture_reaches_a_window() {
 }
 
 #[test]
-fn both_ends_talk_in_python() {
+fn host_and_client_work_in_python() {
     if !has("cffi, numpy") {
         return;
     }
@@ -87,7 +87,7 @@ fn both_ends_talk_in_python() {
 }
 
 #[test]
-fn the_wheel_brings_its_library_along() {
+fn the_wheel_contains_its_library() {
     if !has("cffi, setuptools, wheel, pip") {
         return;
     }
@@ -114,7 +114,7 @@ fn the_wheel_brings_its_library_along() {
     let target = ["--no-deps", "--no-index", "--target", "installed"];
     pip(&[&["install"], &target[..], &[wheel.to_str().unwrap()]].concat());
 
-    // Neither the source tree nor a library elsewhere: what the wheel brought.
+    // Neither the source tree nor another library: only the wheel's.
     let mut import = command(Path::new(PYTHON), &folder);
     import
         .args(["-c", "import openuvr; print(openuvr.version(), openuvr)"])

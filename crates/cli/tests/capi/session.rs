@@ -1,4 +1,4 @@
-//! A session of a portal whose application links the library: `openuvr session --door api`.
+//! A portal session with an application that links the library: `openuvr session --door api`.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::build::{library, program};
 use crate::support::portal::Portal;
 use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
-/// A session of the host `plain`, whose standard input does not end.
+/// A session of the host `plain` with an open standard input.
 fn start(portal: &Portal, folder: &Folder, words: &[&str], script: &str) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
@@ -35,19 +35,19 @@ fn has_xvfb() -> bool {
 }
 
 #[test]
-fn an_application_of_the_library_is_a_portals_session() {
+fn a_library_application_runs_in_a_portal_session() {
     if !has_xvfb() {
         return;
     }
     let (portal, folder) = (Portal::new(), Folder::new());
-    // What it would do by itself is another's word here: the session says where it listens and who may come.
+    // The session overrides the application's settings: address and admission.
     let script = "sleep 1000 | exec PLAIN 1234 127.0.0.1:1";
     let mut session = start(&portal, &folder, &[], script);
     let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
     let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
     let native = at["native"].as_str().expect("an address");
     assert_ne!(native, "127.0.0.1:1");
-    // Another portal's word is none.
+    // A token of another portal is invalid.
     let other = Portal {
         session: portal.session,
         ..Portal::new()
@@ -59,7 +59,7 @@ fn an_application_of_the_library_is_a_portals_session() {
         !status.success() && said.contains("not signed by the portal"),
         "{said}"
     );
-    // Nor is the PIN that the application has named.
+    // The PIN in the application's configuration is not valid either.
     let pin = ["--present", "null", "--pin", "1234"];
     let mut refused = client(&folder, "pin", native, &pin);
     let (status, said) = refused.ended();
@@ -68,7 +68,7 @@ fn an_application_of_the_library_is_a_portals_session() {
     let player = client(&folder, "player", &link, &["--present", "null"]);
     player.line("player at");
     player.line("showing 640x368");
-    // And its page asks for a word of the portal.
+    // Its page requires a token of the portal.
     let ask = |method: &str, path: &str| {
         let url = format!("{}{path}", at["web"].as_str().expect("an address"));
         let token = format!("Authorization: Bearer {}", portal.token(Actions::ALL));
@@ -94,12 +94,12 @@ fn an_application_of_the_library_is_a_portals_session() {
 }
 
 #[test]
-fn an_application_of_the_library_streams_from_a_sandbox() {
+fn a_library_application_streams_from_a_sandbox() {
     let sandbox = Command::new("bwrap")
         .args(["--unshare-user", "--ro-bind", "/", "/", "true"])
         .output();
     if !sandbox.is_ok_and(|tried| tried.status.success()) {
-        skip("bubblewrap is not installed, or makes no sandbox here");
+        skip("bubblewrap is not installed, or cannot create a sandbox here");
         return;
     }
     if !has_xvfb() {
@@ -114,7 +114,7 @@ fn an_application_of_the_library_streams_from_a_sandbox() {
     ]
     .concat();
     let place = folder.path().to_str().expect("UTF-8").to_owned();
-    // What records is outside, and takes its pictures from the library inside, as a browser's gateway does.
+    // The recorder is outside and gets its pictures from the library inside, like a browser's gateway.
     let file = folder.path().join("recording.mp4");
     let record = format!("record={}", file.display());
     let words = [&words[..], &[&*place, "--set", &record]].concat();
@@ -136,7 +136,7 @@ fn an_application_of_the_library_streams_from_a_sandbox() {
 }
 
 #[test]
-fn an_application_without_the_library_is_told_of() {
+fn an_application_without_the_library_is_reported() {
     if !has_xvfb() {
         return;
     }

@@ -1,9 +1,9 @@
-//! Games that nobody wrote for this, played as by a person at another machine: the host is found by its name on the
-//! network, the display takes the size of the person's window, what the game plays is heard there, and it is played
-//! with a pad, which it looks for when it starts.
+//! Third-party games, played by a simulated user at another machine: the host is found by its name on the
+//! network, the display takes the size of the user's window, the game's sound is heard there, and it is
+//! played with a pad, which it looks for at its start.
 //!
-//! A tier of its own, for its large packages: `./dev test-games`. No machine of a test has a pad: the client gets its
-//! own through `libopenuvr_pads.so` from a folder that the test serves, and reads it as it reads the kernel's.
+//! A separate tier, because of its large packages: `./dev test-games`. Test machines have no pad: the client
+//! reads one from a folder that the test serves through `libopenuvr_pads.so`, as it would read the kernel's.
 
 mod heard;
 #[path = "../apps/look.rs"]
@@ -19,18 +19,18 @@ use openuvr_proto::units::Size;
 use support::{eventually, psnr};
 use table::Table;
 
-/// As large as the person's window is, and no size that a display has by itself.
+/// The size of the user's window, which is no usual display size.
 const WINDOW: Size = Size::new(800, 450);
 
-/// Two looks at one view, with what moves in it and what the encoder loses, are more alike than this; those at
-/// different ones are not, in dB.
+/// PSNR in dB of two pictures of the same view (with motion and encoding) and of different views: at least,
+/// and at most.
 const SAME_VIEW: f64 = 24.0;
 const OTHER_VIEW: f64 = 18.0;
 
-/// A level of SuperTux, which is there at once.
+/// A level of SuperTux that loads at once.
 const LEVEL: &str = "/usr/share/games/supertux2/levels/world1/welcome_antarctica.stl";
 
-/// What the buttons and sticks of a pad are for; a line for each press of A.
+/// Bindings of a pad's buttons and sticks; one line of output for each press of A.
 const OPENARENA: &str = "bind PAD0_A \"echo the pad's A\"\nbind PAD0_RIGHTSTICK_LEFT \"+left\"\n\
     bind PAD0_RIGHTSTICK_RIGHT \"+right\"\nbind PAD0_RIGHTTRIGGER \"+attack\"\n";
 
@@ -42,7 +42,7 @@ fn supertux_is_played_and_heard() {
     let own = ["--renderer", "opengl", "--window", "--geometry", "640x480"];
     table.start(&[&["supertux2"], &own[..], &[LEVEL]].concat());
     table.join();
-    // The level's name stands on black until a button is pressed.
+    // The level's title is shown on black until a button is pressed.
     eventually("a level that has begun", || {
         table.press(BTN_SOUTH);
         table.is_painted().then_some(())
@@ -51,7 +51,7 @@ fn supertux_is_played_and_heard() {
     table.hears();
     let before = table.still(SAME_VIEW);
     table.keep("start");
-    // It walks to the right, and the view with it.
+    // The character walks to the right, and the view scrolls with it.
     table.hold(&[(EV_ABS, ABS_X, 32_767)]);
     eventually("another view", || {
         (psnr(&before, &table.seen()) < OTHER_VIEW).then_some(())
@@ -72,7 +72,7 @@ fn openarena_is_played_and_heard() {
         ["+set", "r_customwidth", "640"],
         ["+set", "r_customheight", "480"],
         ["+set", "r_fullscreen", "0"],
-        // Its window takes the size that the window manager gives it.
+        // Its window takes the size that the window manager sets.
         ["+set", "r_allowResize", "1"],
         ["+set", "com_introplayed", "1"],
         ["+set", "in_joystick", "1"],
@@ -92,7 +92,7 @@ fn openarena_is_played_and_heard() {
     table.says("entered the game");
     table.fills_the_window();
     table.keep("start");
-    // What is pressed while it makes its window anew, for the new size, is lost: it opens the pad again then.
+    // Input during the recreation of its window for the new size is lost: the game reopens the pad then.
     for _ in 0..3 {
         let before = table.times("the pad's A");
         eventually("a press", || {
@@ -107,7 +107,7 @@ fn openarena_is_played_and_heard() {
     });
     table.hold(&[(EV_ABS, ABS_RX, 0)]);
     table.keep("turned");
-    // It shoots, which is heard.
+    // It shoots, which is audible.
     table.hold(&[(EV_ABS, ABS_RZ, 1023)]);
     table.hears();
     table.hold(&[(EV_ABS, ABS_RZ, 0)]);

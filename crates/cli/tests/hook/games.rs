@@ -1,4 +1,4 @@
-//! Programs that nobody wrote for this.
+//! Third-party programs.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -15,7 +15,7 @@ use crate::hand::Hand;
 use crate::rig::{Run, displays};
 use crate::support::{Display, Eye, eventually, psnr, skip};
 
-/// Waits until the client has shown so many different pictures.
+/// Waits until the client has shown this many different pictures.
 fn sees_motion(there: &Display, size: Size, pictures: usize) {
     let eye = Eye::open(there);
     let mut seen = HashSet::new();
@@ -23,7 +23,7 @@ fn sees_motion(there: &Display, size: Size, pictures: usize) {
         eye.client_window()?;
         let shot = eye.part(size);
         let painted = shot.colours().iter().filter(|c| **c != [0; 3]).count();
-        // A part that has more than a few colours in it is no empty window.
+        // A part with more than a few colours is not an empty window.
         if painted > size.pixels() / 50 {
             seen.insert(shot.pixels);
         }
@@ -71,17 +71,17 @@ fn a_game_that_loads_gl_through_sdl_is_streamed() {
     sees_motion(&there, Size::new(800, 600), 10);
     run.program.signal(Signal::TERM);
     let (code, text) = run.ended();
-    assert_eq!(code, Some(0), "it ends as it does without us: {text}");
+    assert_eq!(code, Some(0), "it ends as without the hook: {text}");
 }
 
 #[test]
-fn a_key_typed_at_the_client_turns_the_view_of_openarena() {
+fn a_key_at_the_client_turns_the_view_of_openarena() {
     const PROGRAM: &str = "/usr/games/openarena";
-    /// KEY_RIGHT of Linux, and eight (X).
+    /// KEY_RIGHT of Linux plus eight (X).
     const RIGHT: u8 = 106 + 8;
     let size = Size::new(640, 480);
     if !Path::new(PROGRAM).exists() {
-        // Too large to be asked for: `./dev bench quality` brings it where it is wanted.
+        // Too large to be required: `./dev bench quality` installs it on demand.
         eprintln!("skipped: OpenArena is not installed");
         return;
     }

@@ -1,5 +1,5 @@
-//! How programs are started: through scripts and launchers, with other libraries in front, or
-//! without a picture.
+//! Ways to start programs: through scripts and launchers, with other preloaded libraries, or without
+//! pictures.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     sees(&Eye::open(&there), RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
-    assert_eq!(code, Some(42), "the launcher's: {text}");
+    assert_eq!(code, Some(42), "exit code of the launcher: {text}");
     client.line("goodbye");
 }
 
@@ -30,7 +30,7 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;
     };
-    // As daemons and the launchers of game stores do; and helpers that end.
+    // As daemons and launchers of game stores do, with short-lived helpers.
     let script = format!(
         "(sleep 0 &); (setsid sleep 0 &)
          setsid sh -c 'setsid sh -c \"sleep 0.5; exec {actor}\" & exit 0' & exit 42"
@@ -40,14 +40,14 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     sees(&Eye::open(&there), RED, GREEN);
     let zombies = || {
         let of_run = format!("Z {} ", run.program.id());
-        let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+        let all = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
         let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
         stats.filter(|stat| stat.contains(&of_run)).count()
     };
     eventually("the helpers' end", || (zombies() == 0).then_some(()));
     run.seen("seen");
     let (code, text) = run.ended();
-    assert_eq!(code, Some(42), "the launcher's: {text}");
+    assert_eq!(code, Some(42), "exit code of the launcher: {text}");
     client.line("goodbye");
 }
 
@@ -68,7 +68,7 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
         person.button(1, false);
         window_is_gone().then_some(())
     });
-    // From inside the game, at the same address and for the same client.
+    // Streamed from inside the game, at the same address and to the same client.
     sees(&eye, RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
@@ -84,7 +84,7 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
 }
 
 #[test]
-fn a_launcher_that_clears_the_environment_is_told_of() {
+fn a_cleared_environment_is_reported() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -100,7 +100,7 @@ fn a_launcher_that_clears_the_environment_is_told_of() {
 }
 
 #[test]
-fn a_game_that_no_client_can_reach_is_not_said_to_stream() {
+fn an_unreachable_game_is_not_reported_as_streaming() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -110,7 +110,7 @@ fn a_game_that_no_client_can_reach_is_not_said_to_stream() {
         .arg("true")
         .output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        return skip("bubblewrap is not installed, or makes no sandbox here");
+        return skip("bubblewrap is not installed, or cannot create a sandbox here");
     }
     let mut run = Run::start(&here, &[], &[&sandbox[..], &[actor]].concat());
     run.program.line("no native client can reach the game");
@@ -121,7 +121,7 @@ fn a_game_that_no_client_can_reach_is_not_said_to_stream() {
 }
 
 #[test]
-fn a_game_that_crashes_is_said_to_have_crashed() {
+fn a_crash_of_a_game_is_reported() {
     let Some((here, _)) = displays("640x480") else {
         return;
     };
@@ -142,12 +142,12 @@ fn a_game_that_crashes_is_said_to_have_crashed() {
         let (status, text) = run.ended();
         assert_eq!(status, Some(code), "{text}");
         assert!(text.contains(words), "{text}");
-        assert_eq!(text.contains("32-bit"), code == 3, "guesses: {text}");
+        assert_eq!(text.contains("32-bit"), code == 3, "hints: {text}");
     }
 }
 
 #[test]
-fn a_game_is_found_on_its_network_while_it_streams() {
+fn a_streamed_game_is_discoverable() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -191,7 +191,7 @@ fn a_game_is_found_on_its_network_while_it_streams() {
 }
 
 #[test]
-fn another_library_in_front_finds_what_is_next_behind_itself() {
+fn a_preloaded_library_finds_its_next_symbol() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -209,7 +209,7 @@ fn another_library_in_front_finds_what_is_next_behind_itself() {
 }
 
 #[test]
-fn a_program_without_pictures_is_left_alone_with_a_reason() {
+fn a_program_without_pictures_runs_with_a_reason() {
     let hook = crate::rig::hook();
     let hook = hook.to_str().expect("a path of text");
     let words = ["run", "--hook", hook, "--input", "none", "--"];
@@ -238,7 +238,7 @@ fn a_program_without_pictures_is_left_alone_with_a_reason() {
 }
 
 #[test]
-fn a_program_without_gl_is_told_so_as_by_the_c_library() {
+fn missing_gl_symbols_are_reported_like_libc_does() {
     let (Some(program), Some((here, _))) = (build("symbols.c", "symbols", &[]), displays("64x64"))
     else {
         return;
@@ -249,7 +249,7 @@ fn a_program_without_gl_is_told_so_as_by_the_c_library() {
 }
 
 #[test]
-fn a_name_that_no_window_has_is_told_with_those_there_are() {
+fn an_unknown_window_name_lists_the_existing_ones() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -268,7 +268,7 @@ fn only_the_window_of_a_name_is_streamed() {
     let eye = Eye::open(&there);
     sees(&eye, RED, GREEN);
     run.seen("seen");
-    // The larger one comes and goes unseen: its pictures are other colours.
+    // The larger window is never streamed: its pictures have other colours.
     let large = Eye::open(&here);
     eventually("the larger window", || {
         let shown = large.shot().colours().contains(&[255, 255, 255]);

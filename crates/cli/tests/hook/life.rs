@@ -1,4 +1,4 @@
-//! What programs do in their lives, and how they end.
+//! Behaviour of programs at run time, and at their end.
 
 use rustix::process::{Pid, Signal, kill_process};
 use x11rb::protocol::xfixes::ConnectionExt as _;
@@ -40,7 +40,7 @@ fn a_program_with_forks_threads_and_contexts_is_streamed() {
     run.seen("again");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");
-    // Nothing went wrong on the way.
+    // Nothing failed in between.
     assert_eq!(text.matches("was played").count(), acts.len(), "{text}");
     assert_eq!(text.matches("streaming").count(), 1, "{text}");
     let sizes = text
@@ -54,7 +54,7 @@ fn a_program_with_forks_threads_and_contexts_is_streamed() {
 }
 
 #[test]
-fn an_end_in_the_middle_of_a_picture_is_the_programs_own() {
+fn an_exit_in_mid_frame_keeps_the_exit_code() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
@@ -70,7 +70,7 @@ fn an_end_in_the_middle_of_a_picture_is_the_programs_own() {
 }
 
 #[test]
-fn a_stream_that_is_killed_leaves_the_program_alone() {
+fn a_killed_stream_does_not_affect_the_program() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
@@ -84,19 +84,19 @@ fn a_stream_that_is_killed_leaves_the_program_alone() {
     let eye = Eye::open(&here);
     assert!(
         eye.shot().pixels.iter().any(|part| *part > 0),
-        "it still shows something"
+        "it still renders"
     );
     run.seen("enough");
     eventually("the program's own end", || {
         let shown = eye.shot().pixels.chunks_exact(4).any(|p| p[..3] != [0; 3]);
         (!shown).then_some(())
     });
-    // Said behind the end of openuvr run.
+    // Printed after the end of openuvr run.
     run.program.line("go-on was played");
 }
 
 #[test]
-fn the_pointer_goes_to_the_same_place_of_the_game() {
+fn the_pointer_goes_to_the_same_position_in_the_game() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
@@ -132,9 +132,9 @@ fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
 }
 
 #[test]
-fn who_comes_when_a_program_rests_sees_what_it_shows() {
+fn a_late_client_sees_an_idle_programs_picture() {
     let Some(actor) = actor() else { return };
-    // What is read of the display then has the display's pixels.
+    // Pixels read from the display have its depth.
     for depth in [24, 30, 16] {
         let (Some(here), Some(there)) = (
             Display::of_depth(SCREEN, depth, &[]),
@@ -155,7 +155,7 @@ fn who_comes_when_a_program_rests_sees_what_it_shows() {
 }
 
 #[test]
-fn other_windows_of_a_program_are_seen_and_clicked() {
+fn other_windows_of_a_program_are_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
@@ -164,7 +164,7 @@ fn other_windows_of_a_program_are_seen_and_clicked() {
     let (eye, person) = (Eye::open(&there), Hand::at(&there));
     sees(&eye, RED, GREEN);
     run.seen("seen");
-    // In the middle of the picture, where the colours are looked for.
+    // In the middle of the picture, where the colours are compared.
     sees(&eye, WHITE, WHITE);
     person.points(160, 120);
     let click = || {
@@ -224,7 +224,7 @@ fn the_client_shows_the_pointer_of_the_game() {
     });
 }
 
-/// What the pointer of a display looks like: its size and pixels.
+/// Shape of a display's pointer: its size and pixels.
 fn shape(hand: &Hand) -> ((u16, u16), Vec<u32>) {
     let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
     version.reply().expect("XFIXES is there");
@@ -234,7 +234,7 @@ fn shape(hand: &Hand) -> ((u16, u16), Vec<u32>) {
 }
 
 #[test]
-fn a_forked_child_keeps_neither_port_nor_stream() {
+fn a_forked_child_holds_neither_port_nor_stream() {
     let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
         return;
     };
@@ -249,7 +249,7 @@ fn a_forked_child_keeps_neither_port_nor_stream() {
 }
 
 #[test]
-fn a_signal_to_us_goes_to_the_program() {
+fn a_signal_is_forwarded_to_the_program() {
     let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
         return;
     };
@@ -269,7 +269,7 @@ fn a_signal_that_ends_a_script_ends_its_program_too() {
     run.program.line("openuvr run: streaming");
     run.program.signal(Signal::TERM);
     let (code, text) = run.ended();
-    assert_eq!(code, Some(128 + 15), "the script's: {text}");
+    assert_eq!(code, Some(128 + 15), "exit code of the script: {text}");
     let eye = Eye::open(&here);
     eventually("the end of its picture", || {
         eye.shot()
@@ -300,14 +300,14 @@ fn a_killed_program_leaves_no_key_pressed() {
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let child = children.expect("it runs").trim().parse().ok();
     let child = child.and_then(Pid::from_raw).expect("one child");
-    kill_process(child, Signal::KILL).expect("it is ours");
+    kill_process(child, Signal::KILL).expect("a child process");
     let (code, text) = run.ended();
     assert_eq!(code, Some(128 + 9), "{text}");
     assert_eq!(game.pressed(), (vec![], 0));
 }
 
 #[test]
-fn a_minimised_window_is_told_at_both_ends() {
+fn a_minimised_window_is_reported_at_both_ends() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };

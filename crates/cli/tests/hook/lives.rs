@@ -1,8 +1,8 @@
-//! Contexts of OpenGL that end in every order, in a program under the address sanitizer: the picture
-//! that the host has kept is still whole when somebody comes later, wherever it was read.
+//! OpenGL contexts that end in each possible order, in a program under the address sanitizer: the host's copy
+//! of the picture is complete for a later client, wherever it was read from.
 //!
-//! The program's and the driver's memory is watched by the sanitizer: freed memory is filled anew and
-//! never used again, and who copies out of it ends the program.
+//! The sanitizer watches the program's and the driver's memory: freed memory is overwritten and never reused,
+//! and reading it ends the program.
 
 use std::ffi::OsStr;
 
@@ -10,7 +10,7 @@ use crate::hand::Hand;
 use crate::rig::{Run, build, displays, sees};
 use crate::support::{Display, Eye, eventually};
 
-/// What can be done with GLX and EGL alike.
+/// Acts for GLX and EGL.
 const ACTS: [&str; 6] = [
     "destroy,show,unmake",
     "destroy,show,replace",
@@ -22,7 +22,7 @@ const ACTS: [&str; 6] = [
 
 const SANITIZER: &str = "detect_leaks=0:max_free_fill_size=100000000:free_fill_byte=0";
 
-/// How it is built.
+/// Build flags.
 const WORDS: [&str; 5] = [
     "-fsanitize=address",
     "-static-libasan",
@@ -40,7 +40,7 @@ fn every_act(api: &str, more: &[&str]) {
     };
     let acts = [&ACTS[..], more].concat();
     let variables = [("ASAN_OPTIONS", OsStr::new(SANITIZER))];
-    // Pictures are sent as they are, row by row.
+    // Uncompressed pictures, row by row.
     let raw = ["--encoder", "raw"];
     let mut run = Run::with(
         &here,
@@ -69,20 +69,20 @@ fn every_act(api: &str, more: &[&str]) {
 }
 
 #[test]
-fn glx_contexts_that_end_in_every_order_leave_a_whole_picture() {
+fn glx_contexts_may_end_in_any_order() {
     every_act("glx", &["close", "elsewhere,end", "close,unclean"]);
 }
 
 #[test]
-fn egl_contexts_that_end_in_every_order_leave_a_whole_picture() {
+fn egl_contexts_may_end_in_any_order() {
     let more = [
         "destroy,show,release",
-        // A picture that the driver refuses to show: the window goes on showing the one before.
+        // A picture that the driver refuses to show: the window keeps the one before.
         "refused",
         "terminate,show",
         "show,terminate",
         "close",
-        // Mesa lets nobody else have the window's surface behind it.
+        // Mesa does not release the window's surface for another context.
         "elsewhere,end",
     ];
     every_act("egl", &more);
@@ -117,5 +117,5 @@ fn input_goes_to_the_display_that_an_egl_surface_is_on() {
             (right.pointer() == (x, y)).then_some(())
         });
     }
-    assert_eq!(wrong.pointer(), before, "that of DISPLAY does not move");
+    assert_eq!(wrong.pointer(), before, "the pointer of DISPLAY does not move");
 }

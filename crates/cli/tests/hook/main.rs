@@ -1,5 +1,5 @@
-//! `openuvr run` with real programs: what they draw is what a client shows, and whatever they do,
-//! they live and end as they would without a hook.
+//! `openuvr run` with real programs: the client shows their pictures, and they run and end as without the
+//! hook.
 
 #[path = "../support/mod.rs"]
 mod support;

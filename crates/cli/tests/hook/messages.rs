@@ -1,4 +1,4 @@
-//! What the game and `openuvr run` say: neither cuts into the other, and nobody has to listen.
+//! Output of the game and of `openuvr run`: neither interrupts the other's lines, and no reader is required.
 
 use std::fs::{File, read_to_string};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use crate::rig::hook;
 use crate::support::screen::Screen;
 use crate::support::{Display, Folder, PIN, Program, client, eventually, openuvr, port_of};
 
-/// The command line of a run whose keys are in `folder`.
+/// The command line of a run with keys in `folder`.
 fn words<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
     let own = ["run", "--hook", hook, "--config-dir", folder];
     let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
@@ -15,7 +15,7 @@ fn words<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str])
 }
 
 #[test]
-fn a_line_that_the_game_has_begun_is_not_cut() {
+fn a_partial_line_of_the_game_is_not_interrupted() {
     let (Some(here), Some(there)) = (Display::start("640x480"), Display::start("640x480")) else {
         return;
     };
@@ -50,7 +50,7 @@ fn a_line_that_the_game_has_begun_is_not_cut() {
 }
 
 #[test]
-fn a_run_whose_messages_are_lost_streams_on() {
+fn a_run_with_lost_messages_keeps_streaming() {
     let Some(here) = Display::start("640x480") else {
         return;
     };
@@ -66,7 +66,7 @@ fn a_run_whose_messages_are_lost_streams_on() {
         let address = free.local_addr().expect("an address").to_string();
         drop(free);
         let more = ["--csv", &csv, "--bind", &address];
-        // Its own messages have somewhere to go.
+        // Its own messages go to a readable file.
         let game = ["sh", "-c", "exec glxgears 2>/dev/null"];
         let mut command = openuvr(&words(&dir, hook, &more, &game));
         command.env("DISPLAY", &here.name);
@@ -80,13 +80,13 @@ fn a_run_whose_messages_are_lost_streams_on() {
         run.assert_running();
         run.signal(rustix::process::Signal::TERM);
         let (status, _) = run.ended();
-        // As a shell tells of SIGTERM: the game's end, not ours.
+        // As a shell reports SIGTERM: the end of the game, not of openuvr.
         assert_eq!(status.code(), Some(128 + 15));
     }
 }
 
 #[test]
-fn a_game_that_does_not_end_is_told_of_and_goes_on() {
+fn a_game_that_ignores_signals_is_reported() {
     let hook = hook();
     let hook = hook.to_str().expect("a path of text");
     let folder = Folder::new();

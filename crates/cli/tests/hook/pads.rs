@@ -1,8 +1,8 @@
-//! Game pads: what is done on a client's pad, a game under `openuvr run` reads from its `/dev/input`, and what
-//! the game plays is felt.
+//! Game pads: a game under `openuvr run` reads the client's pad from its `/dev/input`, and its rumble is sent
+//! back.
 //!
-//! No machine of a test has a pad. The client gets its own as the game does: from a folder of devices that the
-//! test serves, through `libopenuvr_pads.so`. It reads them as it reads the kernel's.
+//! Test machines have no pad. The client reads one like the game does: from a device folder that the test
+//! serves, through `libopenuvr_pads.so`, as it would read the kernel's.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,18 +19,18 @@ use rustix::process::Signal;
 use crate::rig::{Run, build, hook};
 use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of};
 
-/// Pictures, by which the host begins, and a program that reads pads.
+/// Shows pictures, which start the host, and runs a program that reads pads.
 const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears";
 
-/// The same, but the pads are read first: it looks for them before there is any picture.
+/// As [`GAME`], but reads the pads first: it looks for them before the first picture.
 const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
     glxgears >/dev/null 2>&1 & gears=$!; wait $gears";
 
-/// A pad as xpad shows it, but for what else is asked.
+/// A pad as the xpad driver presents it, with a variable name.
 fn xbox(name: &str) -> Description {
     let stick = axis(-32_768, 32_767, 128);
     let mut pad = Description::new(name, [3, 0x045e, 0x02ea, 0x0408]);
@@ -58,7 +58,7 @@ fn axis(minimum: i32, maximum: i32, flat: i32) -> Axis {
     }
 }
 
-/// A game that reads pads, and a client whose pads the test has in its hands.
+/// A game that reads pads, and a client with pads that the test controls.
 struct Rig {
     run: Run,
     client: Program,
@@ -68,7 +68,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None`, said aloud, without what it takes.
+    /// `None`, with a message, if a dependency is missing.
     fn start(how: &str, words: &[&str], plug: impl FnOnce(&Served)) -> Option<Rig> {
         let reader = reader()?;
         let files = Folder::new();
@@ -76,7 +76,7 @@ impl Rig {
         plug(&hands);
         let display = Display::start("320x240")?;
         let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(how))];
-        // Each pad comes and goes, with the name of the player's.
+        // Pads are plugged and unplugged, and have the names of the player's pads.
         let run = Run::with(&display, &["--pads", "0"], &variables, &["sh", "-c", GAME]);
         let client = client(&run, &files, "client", words);
         let rig = Rig {
@@ -101,12 +101,12 @@ impl Rig {
         notes.unwrap_or_default()
     }
 
-    /// Waits for a line that the reader writes, without the time behind it.
+    /// Waits for a line of the reader, without its timestamp.
     fn note(&self, line: &str) {
         self.notes_in_order(&[line]);
     }
 
-    /// Waits for lines one behind the other, whatever is between them.
+    /// Waits for lines in this order, with any lines between them.
     fn notes_in_order(&self, lines: &[&str]) {
         eventually(&format!("{lines:?}"), || {
             let notes = self.notes();
@@ -120,7 +120,7 @@ impl Rig {
         });
     }
 
-    /// Does something on the first pad, as one report.
+    /// Sends events of the first pad as one report.
     fn hold(&self, events: &[(u16, u16, i32)]) {
         self.hold_on(0, events);
     }
@@ -130,9 +130,9 @@ impl Rig {
         self.hands.write(pad, &events).expect("it is served");
     }
 
-    /// Waits for what the client asks of its pad.
+    /// Waits for a request of the client to its pad.
     fn asked(&self) -> Request {
-        eventually("something is asked", || {
+        eventually("a request", || {
             match self.hands.asked(Some(Duration::from_millis(100))) {
                 Some((_, _, Asked::Request(request))) => Some(request),
                 _ => None,
@@ -141,7 +141,7 @@ impl Rig {
     }
 }
 
-/// A client without a window whose pads are in a folder.
+/// A client without a window, with its pads in a folder.
 fn client(run: &Run, files: &Folder, name: &str, words: &[&str]) -> Program {
     let port = port_of(&run.program.line("openuvr run: streaming"));
     let (address, dir) = (format!("127.0.0.1:{port}"), run.folder.join(name));
@@ -159,7 +159,7 @@ fn pads_library() -> std::path::PathBuf {
 }
 
 #[test]
-fn a_game_reads_what_is_done_on_the_clients_pad() {
+fn a_game_reads_the_clients_pad() {
     let Some(mut rig) = Rig::start("", &[], |hands| {
         hands.plug(0, xbox("My Pad (1)")).expect("a folder");
     }) else {
@@ -182,10 +182,10 @@ fn a_game_reads_what_is_done_on_the_clients_pad() {
         (EV_ABS, ABS_RY, 32_767),
     ]);
     rig.notes_in_order(&["event240 3 4 32767", "event240 3 2 128", "event240 3 17 -1"]);
-    // Within the middle of the stick.
+    // Within the stick's dead zone.
     rig.hold(&[(EV_ABS, ABS_X, 100)]);
     rig.note("event240 3 0 0");
-    // Unplugged with a button and the cross down: both come up before it goes.
+    // Unplugged with the button and the d-pad pressed: both are released first.
     rig.hands.unplug(0);
     rig.notes_in_order(&[
         "event240 1 304 0",
@@ -194,12 +194,12 @@ fn a_game_reads_what_is_done_on_the_clients_pad() {
     ]);
     rig.note("folder - event240");
     rig.client.line("game pad My Pad (1) is unplugged");
-    // And in again.
+    // Plugged in again.
     rig.hands.plug(0, xbox("Another")).expect("a folder");
     rig.described("Another");
     rig.hold(&[(EV_KEY, BTN_MODE, 1)]);
     rig.notes_in_order(&["folder - event240", "folder + event240", "event240 1 316 1"]);
-    // The client goes with a button down.
+    // The client ends with a pressed button.
     rig.client.signal(Signal::INT);
     rig.notes_in_order(&[
         "event240 1 316 1",
@@ -217,7 +217,7 @@ fn a_game_reads_what_is_done_on_the_clients_pad() {
 }
 
 #[test]
-fn a_pad_is_there_before_anybody_holds_it_and_stays() {
+fn a_permanent_pad_exists_without_a_player() {
     let Some(reader) = reader() else { return };
     let files = Folder::new();
     let hands = Served::open(files.path()).expect("a temporary folder");
@@ -236,10 +236,10 @@ fn a_pad_is_there_before_anybody_holds_it_and_stays() {
         files,
         _display: display,
     };
-    // As it was read before there was a host: the devices of the game's machine are listed in any order.
+    // As read before the host started: the order of the game machine's devices is undefined.
     let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
     assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
-    // The second comes as it always does, with its own name.
+    // The second pad appears as usual, with its own name.
     rig.described("Second");
     rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
     rig.hold_on(1, &[(EV_KEY, BTN_EAST, 1)]);
@@ -249,7 +249,7 @@ fn a_pad_is_there_before_anybody_holds_it_and_stays() {
         "event240 holds 1 keys x -12345",
     ]);
     rig.note("event241 1 305 1");
-    // Unplugged, and the client gone, with a button down each time: it comes up, and the pad stays.
+    // Unplugged, and the client ended, with a pressed button each time: it is released, and the pad stays.
     rig.hands.unplug(0);
     rig.notes_in_order(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
     rig.hands.plug(0, xbox("Another")).expect("a folder");
@@ -259,7 +259,7 @@ fn a_pad_is_there_before_anybody_holds_it_and_stays() {
     rig.client.signal(Signal::INT);
     rig.notes_in_order(&["event240 1 316 1", "event240 1 316 0"]);
     rig.note("event241 gone No such device");
-    // Who comes then has it at once, and feels what the game plays.
+    // A new client has it at once, and gets the game's rumble.
     rig.client = client(&rig.run, &rig.files, "client", &[]);
     rig.client.line("game pad Another");
     rig.hold(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
@@ -278,7 +278,7 @@ fn a_pad_is_there_before_anybody_holds_it_and_stays() {
 }
 
 #[test]
-fn what_the_game_plays_is_felt_at_the_client() {
+fn the_games_rumble_is_sent_to_the_client() {
     let Some(rig) = Rig::start("", &[], |hands| {
         hands.plug(0, xbox("Pad")).expect("a folder");
     }) else {
@@ -294,7 +294,7 @@ fn what_the_game_plays_is_felt_at_the_client() {
     };
     assert_eq!(rig.asked(), Request::Upload(0, effect));
     assert_eq!(rig.asked(), Request::Play(0, 1));
-    // Stronger while it runs, in place of what was uploaded.
+    // Stronger while it runs, in place of the uploaded effect.
     rig.plays("65535 65535 0");
     let harder = Effect {
         strong: 65_535,
@@ -304,7 +304,7 @@ fn what_the_game_plays_is_felt_at_the_client() {
     assert_eq!(rig.asked(), Request::Upload(0, harder));
     rig.plays("0 0 0");
     assert_eq!(rig.asked(), Request::Play(0, 0));
-    // One that ends by itself.
+    // An effect that ends by itself.
     rig.plays("500 0 60");
     let weaker = Effect {
         strong: 500,
@@ -314,7 +314,7 @@ fn what_the_game_plays_is_felt_at_the_client() {
     assert_eq!(rig.asked(), Request::Upload(0, weaker));
     assert_eq!(rig.asked(), Request::Play(0, 1));
     assert_eq!(rig.asked(), Request::Play(0, 0));
-    // The game is ended while one runs: nobody says that it stops.
+    // The game ends during an effect, without stopping it.
     rig.plays("1 1 0");
     assert!(matches!(rig.asked(), Request::Upload(0, _)));
     assert_eq!(rig.asked(), Request::Play(0, 1));
@@ -337,7 +337,7 @@ fn two_pads_and_two_readers_of_each() {
     };
     rig.described("First");
     rig.described("Second");
-    // Until the second readers are there: they say nothing before something comes.
+    // The second readers print nothing before the first event: wait for them.
     eventually("all read", || {
         rig.hold_on(0, &[(EV_KEY, BTN_TL, 1)]);
         rig.hold_on(3, &[(EV_KEY, BTN_TR, 1)]);
@@ -360,7 +360,7 @@ fn two_pads_and_two_readers_of_each() {
 }
 
 #[test]
-fn a_database_says_where_the_buttons_are() {
+fn a_database_maps_the_buttons() {
     let folder = Folder::new();
     let file = folder.join("pads.txt");
     let lines = "# mine\nnonsense here\n\
@@ -379,19 +379,19 @@ fn a_database_says_where_the_buttons_are() {
         (EV_ABS, ABS_RX, 4321),
         (EV_ABS, ABS_X, 999),
     ]);
-    // Its first button is B there, and its fourth axis the left stick.
+    // Its first button is mapped to B, and its fourth axis to the left stick.
     rig.notes_in_order(&["event240 1 305 1", "event240 3 0 4321"]);
 }
 
 #[test]
-fn pads_that_are_not_wanted_are_not_there() {
+fn disabled_pads_do_not_exist() {
     let Some(rig) = Rig::start("", &["--pads=false"], |hands| {
         hands.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
     rig.client.line("openuvr client: player");
-    // The same device once more: its session replaces the first, and sends its pads.
+    // The same device again: its session replaces the first, and sends its pads.
     let other = client(&rig.run, &rig.files, "client", &[]);
     other.line("game pad Pad");
     rig.described("Pad");
@@ -422,7 +422,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
         files,
         _display: display,
     };
-    // Its name is SDL's own for this maker and product.
+    // SDL's own name for this vendor and product.
     rig.added(1);
     rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
     rig.notes_in_order(&["0 a 1", "0 lefty 32767"]);
@@ -431,13 +431,13 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
         (EV_ABS, ABS_HAT0X, -1),
         (EV_ABS, ABS_RZ, 1023),
     ]);
-    // SDL puts the triggers' 255 steps onto its own.
+    // SDL scales the triggers' 255 steps.
     for said in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
         rig.note(said);
     }
     rig.plays("30000 500 1000");
     let Request::Upload(0, effect) = rig.asked() else {
-        panic!("an effect is uploaded first");
+        panic!("expected an upload of an effect");
     };
     assert_eq!((effect.strong, effect.weak), (30_000, 500));
     assert_eq!(rig.asked(), Request::Play(0, 1));
@@ -449,7 +449,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     rig.client.kill();
 }
 
-/// The plain reader, built; `None`, said aloud, without a C compiler.
+/// Builds the plain reader; `None`, with a message, without a C compiler.
 fn reader() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
@@ -457,7 +457,7 @@ fn reader() -> Option<&'static str> {
         .as_deref()
 }
 
-/// The program of SDL, built; `None`, said aloud, without SDL's headers.
+/// Builds the SDL program; `None`, with a message, without SDL's headers.
 pub(crate) fn sdl() -> Option<String> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
         crate::support::skip("there are no headers of SDL 2: libsdl2-dev");
@@ -474,7 +474,7 @@ impl Rig {
         eventually(words, || enough(self.notes()));
     }
 
-    /// Has the game play "strong weak milliseconds".
+    /// Makes the game play "strong weak milliseconds".
     fn plays(&self, words: &str) {
         let folder = self.run.folder.path();
         std::fs::write(folder.join("new"), words).expect("a temporary folder");

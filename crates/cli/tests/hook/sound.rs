@@ -1,4 +1,4 @@
-//! What a game under `openuvr run` plays is heard at the client, and on no other sink.
+//! Sound of a game under `openuvr run` is heard at the client, and on no other sink.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,12 +15,12 @@ use crate::support::{Display, Folder, eventually};
 
 const PITCH: f64 = 500.0;
 
-/// Shows pictures and plays what is in `$TONE`; ends both when it is ended.
+/// Shows pictures and plays `$TONE`; ends both when it is ended.
 const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!; \
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";
 
-/// Seconds of the tone: twice what is waited for.
+/// Length of the tone in seconds: twice the test's timeout.
 const LENGTH: usize = 60;
 
 struct Rig {
@@ -38,7 +38,7 @@ impl Rig {
         let mut tone = std::fs::File::create(files.join("tone")).expect("a file");
         let second = bytes(&mut Sine::new(PITCH, LEVEL));
         for _ in 0..LENGTH {
-            // It turns a whole number of times in a second.
+            // A whole number of periods per second.
             tone.write_all(&second).expect("there is room");
         }
         Some(Rig {
@@ -63,7 +63,7 @@ impl Rig {
         )
     }
 
-    /// The sinks that games were given.
+    /// The sinks created for games.
     fn given(&self) -> Vec<String> {
         let mut sinks = self.server.sinks();
         sinks.retain(|sink| sink.starts_with("openuvr_"));
@@ -71,7 +71,7 @@ impl Rig {
     }
 }
 
-/// Whether a second of the machine's own sink is silence.
+/// Whether a second of the machine's own sink is silent.
 fn usual_is_silent(server: &PulseServer) -> bool {
     let device = Some("usual.monitor".to_owned());
     let settings = Settings {
@@ -106,7 +106,7 @@ fn a_game_is_heard_at_the_client_alone() {
 }
 
 #[test]
-fn the_sink_of_one_that_was_killed_is_removed_by_the_next() {
+fn the_next_run_removes_a_killed_runs_sink() {
     let Some(rig) = Rig::start() else {
         return;
     };
@@ -118,10 +118,10 @@ fn the_sink_of_one_that_was_killed_is_removed_by_the_next() {
         Pid::from_raw(text.trim().parse().ok()?)
     });
     first.program.kill();
-    // The game itself goes on without it.
-    kill_process(id, Signal::TERM).expect("it is ours");
+    // The game itself continues.
+    kill_process(id, Signal::TERM).expect("a child process");
     let left = rig.given().contains(&before);
-    assert!(left, "nobody was there to remove it");
+    assert!(left, "no process removed it");
     let mut second = rig.game();
     eventually("the second's sink alone", || {
         let sinks = rig.given();

@@ -1,4 +1,4 @@
-//! An application at the host's display that writes down what reaches it.
+//! An application on the host's display that records its input.
 
 use x11rb::connection::Connection as _;
 use x11rb::properties::{WmSizeHints, WmSizeHintsSpecification};
@@ -10,7 +10,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{Display, eventually};
 
-/// What the application saw. Keys are X key codes, as they are on the host's keyboard.
+/// An input event of the application. Keys are X key codes of the host's keyboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Saw {
     Down(u8),
@@ -24,14 +24,14 @@ pub(crate) struct App {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
     pub(crate) window: Window,
-    /// What was seen and not asked for yet.
+    /// Received events that no call has returned yet.
     seen: Vec<Saw>,
-    /// How far the mouse moved in all, by raw events.
+    /// Total motion of the mouse, from raw events.
     pub(crate) moved: (i64, i64),
 }
 
 impl App {
-    /// Opens a window with this title at a place of the display.
+    /// Opens a window with this title at this position.
     pub(crate) fn open(
         side: &Display,
         title: &str,
@@ -70,7 +70,7 @@ impl App {
             title.as_bytes(),
         )
         .expect("sent");
-        // A window manager would choose another place.
+        // Without this hint, a window manager chooses the position.
         let mut hints = WmSizeHints::new();
         let given = WmSizeHintsSpecification::UserSpecified;
         hints.position = Some((given, x.into(), y.into()));
@@ -100,7 +100,7 @@ impl App {
         }
     }
 
-    /// Reads what has arrived.
+    /// Reads the events that have arrived.
     pub(crate) fn look(&mut self) {
         while let Some(event) = self.conn.poll_for_event().expect("the server lives") {
             let saw = match event {
@@ -125,26 +125,26 @@ impl App {
         }
     }
 
-    /// Waits until it saw `last`; everything that it saw up to then.
+    /// Waits for `last` and returns all events up to it.
     pub(crate) fn saw(&mut self, last: Saw) -> Vec<Saw> {
-        let end = eventually(&format!("the application sees {last:?}"), || {
+        let end = eventually(&format!("the application receives {last:?}"), || {
             self.look();
             self.seen.iter().position(|saw| *saw == last)
         });
         self.seen.drain(..=end).collect()
     }
 
-    /// How often this was seen and not asked for yet.
+    /// Number of pending events equal to `wanted`.
     pub(crate) fn seen_so_far(&self, wanted: Saw) -> usize {
         self.seen.iter().filter(|saw| **saw == wanted).count()
     }
 
-    /// What it saw and nobody asked for yet.
+    /// Takes all pending events.
     pub(crate) fn take(&mut self) -> Vec<Saw> {
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether nothing arrived that was not asked for, after a round trip.
+    /// Whether no event is pending after a round trip to the server.
     pub(crate) fn saw_nothing_more(&mut self) -> bool {
         self.conn.sync().expect("the server lives");
         self.look();

@@ -1,4 +1,4 @@
-//! A streamed window that goes away: minimised, or made anew by its application.
+//! A streamed window that is minimised, or recreated by its application.
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::ConnectionExt as _;
@@ -13,7 +13,7 @@ const PLACE: (i16, i16, u16, u16) = (0, 0, 320, 240);
 const A: u8 = 30 + 8;
 
 #[test]
-fn a_minimised_window_is_told_at_both_ends() {
+fn a_minimised_window_is_reported_at_both_ends() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
@@ -40,7 +40,7 @@ fn a_minimised_window_is_told_at_both_ends() {
 }
 
 #[test]
-fn a_window_that_is_made_anew_goes_on_and_gets_input() {
+fn a_recreated_window_is_streamed_and_gets_input() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };

@@ -1,5 +1,4 @@
-//! A client that was given one window types and clicks into that one alone, whatever lies in front
-//! of it.
+//! A client of a single window types and clicks into that window only, even if another window covers it.
 
 use x11rb::protocol::xproto::{
     AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, PropMode,
@@ -21,7 +20,7 @@ const B: u8 = 48 + 8;
 const KEPT_BACK: &str = "openuvr host: keys and clicks are kept back";
 const ARRIVES: &str = "openuvr host: keys and clicks reach the window again";
 
-/// A streamed window that another one covers, the host, and a client of it.
+/// A streamed window, one that covers it, the host, and a client.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {
     let streamed = App::open(&rig.host_side, "streamed", PLACE);
     let cover = App::open(&rig.host_side, "cover", PLACE);
@@ -30,9 +29,9 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
     (streamed, cover, host, client)
 }
 
-/// Waits until the window manager shows windows: what asks for it while it starts is never shown. The
-/// program whose window was shown stays, without it: the next one would get the window's number, which the
-/// window manager may still ask about.
+/// Waits until the window manager maps windows: it ignores requests during its start. The first program stays
+/// connected with its window unmapped. Otherwise the next window would get the same id, which the window
+/// manager may still use.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
     let hand = Hand::at(side);
@@ -53,7 +52,7 @@ fn first_window(side: &Display) -> App {
     first
 }
 
-/// Sends the window manager a message about a window of ours (Extended Window Manager Hints, 1.5).
+/// Sends the window manager a message about a window (Extended Window Manager Hints, 1.5).
 fn ask_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
     let atom = app.conn.intern_atom(false, kind).expect("sent");
     let atom = atom.reply().expect("a name").atom;
@@ -64,9 +63,9 @@ fn ask_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
     app.conn.sync().expect("the server lives");
 }
 
-/// Has the cover in front again, and with the keyboard, as a person at the host does.
+/// Raises the cover and gives it the keyboard, as a user at the host would.
 fn cover_again(rig: &Rig, cover: &App) {
-    // By itself where there is no window manager, else as a taskbar asks for it.
+    // Directly without a window manager, otherwise with a taskbar's request.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     let conn = &cover.conn;
     conn.configure_window(cover.window, &above).expect("sent");
@@ -83,7 +82,7 @@ fn cover_again(rig: &Rig, cover: &App) {
         } else {
             frame
         };
-        // In the middle of both.
+        // In the middle of both windows.
         let at = host
             .conn
             .translate_coordinates(host.root, host.root, 200, 160);
@@ -130,7 +129,7 @@ fn a_covered_window_gets_its_keys_under_a_window_manager() {
 }
 
 #[test]
-fn what_can_not_reach_the_window_is_kept_back_and_told_once() {
+fn blocked_input_is_dropped_and_reported_once() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
@@ -164,7 +163,7 @@ fn what_can_not_reach_the_window_is_kept_back_and_told_once() {
         hand.button(1, false);
     }
     host.program.line(KEPT_BACK);
-    // Keys reach it: a window need not be in front to have the keyboard.
+    // Keys arrive: a window can have the keyboard without being in front.
     hand.chord(&[A]);
     assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
     assert!(cover.saw_nothing_more(), "{:?}", cover.take());
@@ -180,7 +179,7 @@ fn what_can_not_reach_the_window_is_kept_back_and_told_once() {
 }
 
 #[test]
-fn a_hidden_window_gets_no_keys_and_nobody_else_does() {
+fn input_for_a_hidden_window_goes_nowhere() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
@@ -201,7 +200,7 @@ fn a_hidden_window_gets_no_keys_and_nobody_else_does() {
     hand.button(1, true);
     hand.button(1, false);
     host.program.line(KEPT_BACK);
-    // Motion is never kept back: when it is there, so was the click, which must not meet the window again.
+    // Motion is never blocked: once it has arrived, so has the click, which must not reach the window later.
     points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
     streamed.conn.sync().expect("the server lives");

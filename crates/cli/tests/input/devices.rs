@@ -1,4 +1,4 @@
-//! Devices of the client's machine in place of its window: `--input evdev:`.
+//! Input devices of the client's machine in place of its window: `--input evdev:`.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
 
-/// Key codes of X, which are eight above those of Linux.
+/// X key codes: those of Linux plus eight.
 const A: u8 = 38;
 const K: u8 = 45;
 
@@ -33,14 +33,14 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         let path = rig.folder.join(name);
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo is there").success());
-        // Both ends: the client may open it at any time.
+        // Opened for reading and writing: the client may open it at any time.
         let end = OpenOptions::new().read(true).write(true).open(&path);
-        (path, end.expect("ours"))
+        (path, end.expect("the test's FIFO"))
     });
     let [(keyboard, mut keys), (mouse, mut moves)] = devices;
     let input = format!("evdev:{keyboard},9={mouse}");
     let client = rig.client(&host, "client", &["--input", &input]);
-    // Nothing that happens in the window is said twice.
+    // Input from the window is not sent in addition.
     let hand = Hand::at(&rig.client_side);
     hand.points(10, 10);
     hand.chord(&[K]);
@@ -66,7 +66,7 @@ fn a_keyboard_and_a_mouse_without_the_window() {
     clicked.retain(|saw| !matches!(saw, Saw::Down(A) | Saw::Up(A)));
     assert_eq!(clicked, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
     assert_eq!(pointer.pointer(), (130, 80));
-    // The client is gone, and with it what its keyboard holds.
+    // The client has ended, and its keys are released.
     drop(client);
     eventually("the key is up", || {
         pointer.pressed().0.is_empty().then_some(())

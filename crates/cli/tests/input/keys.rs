@@ -1,5 +1,4 @@
-//! The keyboard: what is typed arrives once, in order, as the same letters, and nothing stays
-//! pressed.
+//! The keyboard: typed text arrives once, in order, as the same letters, and no key stays pressed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,7 +19,7 @@ const A: u8 = 30 + 8;
 const K: u8 = 37 + 8;
 const L: u8 = 38 + 8;
 
-/// A terminal on the host's display whose program writes what is typed to a file, as it comes.
+/// A terminal on the host's display whose program writes each typed byte to a file.
 fn terminal(rig: &Rig) -> Option<Program> {
     let mut command = Command::new("xterm");
     let (typed, ready) = (
@@ -59,14 +58,14 @@ fn typed(rig: &Rig) -> String {
         .into_owned()
 }
 
-/// Waits for as many bytes, and compares them.
+/// Waits for this many bytes, and compares them.
 fn wait_for(rig: &Rig, text: &str) {
     in_time(|| typed(rig).len() >= text.len());
     assert_eq!(typed(rig), text);
 }
 
 #[test]
-fn letters_arrive_as_typed_whatever_the_layouts() {
+fn letters_arrive_as_typed_under_any_layout() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -85,7 +84,7 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     hand.types(german);
     wait_for(&rig, german);
 
-    // The person changes the layouts while the program runs.
+    // The layouts change while the program runs.
     assert!(layout(&rig.client_side, "us") && layout(&rig.host_side, "de"));
     let american = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ yz YZ";
     hand.types(american);
@@ -101,7 +100,7 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     });
 }
 
-/// What is typed under each layout, so that every letter of its language is.
+/// Text for each layout with all letters of its language.
 pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     (
         "us",
@@ -121,9 +120,9 @@ pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A program that prints what the X library makes of each key, by its input method.
+/// A program that prints the X library's result for each key, by its input method.
 fn printer(rig: &Rig) -> Option<Program> {
-    // It would keep its lines to itself for long where nobody reads them at a terminal.
+    // Without a terminal it would buffer its output.
     let mut command = Command::new("stdbuf");
     command
         .args([
@@ -149,7 +148,7 @@ fn printer(rig: &Rig) -> Option<Program> {
         let shown = |window: &&u32| host.text(**window, AtomEnum::WM_NAME.into()) == "Event Tester";
         windows.iter().find(shown).copied()
     });
-    eventually("it is seen", || {
+    eventually("the window is viewable", || {
         let is = host
             .conn
             .get_window_attributes(window)
@@ -161,7 +160,7 @@ fn printer(rig: &Rig) -> Option<Program> {
     Some(xev)
 }
 
-/// The text in what such a program printed.
+/// The text that such a program printed.
 fn printed(text: &str) -> String {
     let bytes = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once("XmbLookupString gives ")?;
@@ -217,8 +216,8 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     let hand = Hand::at(&rig.client_side);
     let (_, russian) = LAYOUTS[3];
     let mut all = String::new();
-    // Word by word: a key code that stands for a character is given another one when there are no
-    // more, and the terminal must have looked at its keys by then, as it has when a person types.
+    // Word by word: if no key code is free, one is remapped, and the terminal must have handled its keys by
+    // then, as with human typing.
     for word in russian.split_inclusive(' ') {
         hand.types(word);
         all += word;
@@ -267,7 +266,7 @@ fn zqsd_of_a_french_keyboard_is_wasd_for_a_game() {
     plays(&host, &[], letters);
     plays(&host, &["--keys", "position"], places);
     drop(host);
-    // The host's word holds where the client's user said nothing.
+    // The host's setting applies if the client has none.
     let host = rig.host(&["--keys", "position"]);
     plays(&host, &[], places);
     plays(&host, &["--keys", "symbol"], letters);
@@ -281,7 +280,7 @@ fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let hand = Hand::at(&rig.client_side);
-    // Before there is a window of the client's.
+    // Before the client has a window.
     hand.chord(&[66]);
     let _client = rig.client(&host, "client", &["--keys", "position"]);
     hand.chord(&[A]);
@@ -311,7 +310,7 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
 }
 
 #[test]
-fn the_program_that_repeats_a_held_key_is_the_host() {
+fn the_host_repeats_held_keys() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -321,7 +320,7 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     let hand = Hand::at(&rig.client_side);
     Hand::at(&rig.client_side).repeats(true);
     Hand::at(&rig.host_side).repeats(false);
-    // The client's window repeats; the host's window system was told not to.
+    // The client's window gets repeats; the host's window system must not.
     let window = hand.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
     let aux = aux.event_mask(EventMask::KEY_PRESS);
@@ -339,7 +338,7 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     hand.key(A, false);
     assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
 
-    // Now the host repeats, by itself, until the key is up.
+    // Now the host repeats until the key is released.
     Hand::at(&rig.host_side).repeats(true);
     hand.key(K, true);
     for _ in 0..4 {
@@ -351,7 +350,7 @@ fn the_program_that_repeats_a_held_key_is_the_host() {
     assert_eq!(tail[tail.len() - 2..], [Saw::Up(K), Saw::Down(L)]);
 }
 
-/// A client holds two keys and a button; `end` takes it away; everything is released.
+/// A client holds two keys and a button; `end` disconnects it; all are released.
 fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
@@ -398,8 +397,8 @@ fn nothing_stays_pressed_when_the_client_is_closed() {
 #[test]
 fn nothing_stays_pressed_when_the_link_is_cut() {
     everything_is_released_after(
-        // The client lives on, and nobody hears it.
-        |_, _, hop| hop.expect("there is one").program.kill(),
+        // The client continues, without a connection.
+        |_, _, hop| hop.expect("a hop").program.kill(),
         true,
     );
 }
@@ -422,7 +421,7 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
     });
-    // What goes on elsewhere is no business of the host's; what comes after is.
+    // Input in other windows is not sent; later input in this one is.
     hand.chord(&[K]);
     hand.key(A, false);
     hand.key(SHIFT, false);
@@ -446,7 +445,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let hand = Hand::at(&rig.client_side);
     let host_hand = Hand::at(&rig.host_side);
     host_hand.repeats(true);
-    // A repeat is a release and a press to this application: all is over when nothing is down.
+    // A repeat is a release and a press for this application: all is over when nothing is pressed.
     let all = |app: &mut App| {
         eventually("all keys are up", || {
             host_hand.pressed().0.is_empty().then_some(())
@@ -454,13 +453,13 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
         app.saw_nothing_more();
         app.take()
     };
-    // Late enough for a busy machine to see that nothing comes, and before everything is released.
+    // Late enough to show on a busy machine that nothing arrives, and before everything is released.
     let rate = ["-display", &rig.host_side.name, "r", "rate", "900", "40"];
     let set = Command::new("xset").args(rate).status();
     if !set.is_ok_and(|status| status.success()) {
         return skip("xset is not installed");
     }
-    // A key that is held repeats although nothing is drawn.
+    // A held key repeats although the picture does not change.
     hand.key(A, true);
     let repeated = in_time(|| {
         app.look();
@@ -481,7 +480,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
 }
 
 #[test]
-fn a_modifier_that_was_down_before_the_focus_came_counts() {
+fn modifiers_held_before_focus_count() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -506,7 +505,7 @@ fn a_modifier_that_was_down_before_the_focus_came_counts() {
 }
 
 #[test]
-fn what_a_program_types_without_keys_arrives() {
+fn text_typed_by_a_program_arrives() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -522,7 +521,7 @@ fn what_a_program_types_without_keys_arrives() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
     let text = "Grüße €";
-    // It gives one key code a character after the other: each has to be seen in time.
+    // xdotool remaps one key code for each character: each has to be handled in time.
     let mut typed = String::new();
     for ch in text.chars() {
         let status = Command::new("xdotool")
@@ -536,7 +535,7 @@ fn what_a_program_types_without_keys_arrives() {
 }
 
 #[test]
-fn arrows_of_the_keypad_stay_arrows_where_num_lock_is_on() {
+fn keypad_arrows_stay_arrows_with_num_lock() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! A host that is killed: what the player held down at that moment does not stay down.
+//! A killed host: keys and buttons that the player holds are released.
 
 use crate::app::{App, Saw};
 use crate::hand::Hand;
@@ -39,12 +39,12 @@ fn a_killed_host_leaves_no_key_and_no_button_pressed() {
 }
 
 #[test]
-fn a_host_releases_what_an_earlier_one_left_pressed() {
+fn a_host_releases_keys_of_an_earlier_one() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    // As a host leaves it that was killed together with all its processes.
+    // The state after a host was killed together with all its processes.
     let there = Hand::at(&rig.host_side);
     there.key(A, true);
     there.button(1, true);

@@ -1,4 +1,4 @@
-//! The mouse: places, distances, buttons and the wheel.
+//! The mouse: positions, distances, buttons and the wheel.
 
 use x11rb::protocol::xproto::ConnectionExt as _;
 
@@ -7,8 +7,8 @@ use crate::hand::Hand;
 use crate::rig::{Rig, in_time};
 use crate::support::eventually;
 
-/// Points at places of the client's display, and waits for the pointer of the host's display to
-/// be at the places that follow from them. `at` of a client's place: where it shall be.
+/// Moves the pointer to positions of the client's display, and waits until the host's pointer is within the
+/// range that `at` returns for each.
 fn lands(
     rig: &Rig,
     places: &[(i16, i16)],
@@ -58,9 +58,9 @@ fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
     let places = [(0, 0), (319, 239), (160, 77), (1, 238)];
     {
         let mut client = rig.client(&host, "client", &["--size", "320x240"]);
-        // A pixel of the window shows four of the picture.
+        // One pixel of the window is a 2x2 block of the picture.
         lands(&rig, &places, |x, y| (2 * x..=2 * x + 1, 2 * y..=2 * y + 1));
-        // Wider than the picture: there are bars at the sides.
+        // A window wider than the picture has bars at the sides.
         let hand = Hand::at(&rig.client_side);
         let window = hand.windows("openuvr").pop().expect("its window");
         hand.place(window, (0, 0, 1280, 480));
@@ -74,7 +74,7 @@ fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
         client.kill();
     }
     let _client = rig.client(&host, "client", &["--size", "1280x960"]);
-    // Four pixels of the window show one of the picture.
+    // A 2x2 block of the window is one pixel of the picture.
     let places = [(0, 0), (1279, 959), (1, 1), (2, 2), (641, 479)];
     lands(&rig, &places, |x, y| (x / 2..=x / 2, y / 2..=y / 2));
 }
@@ -92,7 +92,7 @@ fn the_pointer_lands_inside_a_captured_region() {
 }
 
 #[test]
-fn the_pointer_lands_inside_a_captured_window_wherever_it_goes() {
+fn the_pointer_follows_a_moved_window() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
@@ -102,7 +102,7 @@ fn the_pointer_lands_inside_a_captured_window_wherever_it_goes() {
     let places = [(0, 0), (319, 239), (17, 200)];
     lands(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
     Hand::at(&rig.host_side).place(app.window, (200, 100, 320, 240));
-    // The host hears of the move by an event of its own: the places before are forgiven.
+    // A separate event tells the host of the move: earlier positions may be off.
     let hand = Hand::at(&rig.client_side);
     let host = Hand::at(&rig.host_side);
     eventually("the host follows the window", || {
@@ -129,7 +129,7 @@ fn buttons_and_the_wheel_arrive_in_order() {
         hand.button(number, true);
         hand.button(number, false);
     }
-    // A drag: two buttons at once.
+    // A drag with two buttons.
     hand.button(1, true);
     hand.button(3, true);
     hand.button(1, false);
@@ -147,7 +147,7 @@ fn buttons_and_the_wheel_arrive_in_order() {
 }
 
 #[test]
-fn a_grabbed_mouse_sends_how_far_it_moves() {
+fn a_grabbed_mouse_sends_relative_motion() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
@@ -155,7 +155,7 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &["--grab"]);
     let hand = Hand::at(&rig.client_side);
-    // The window grabs when it is seen; what moves before that is a place.
+    // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
         hand.moves(1, 0);
         app.look();
@@ -165,7 +165,7 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
     hand.button(2, false);
     app.saw(Saw::ButtonUp(2));
     let before = app.moved;
-    // Far beyond the edges of both displays: a game turns round and round.
+    // Far beyond the edges of both displays, as a game's view that keeps turning.
     for _ in 0..100 {
         hand.moves(31, -7);
     }
@@ -174,7 +174,7 @@ fn a_grabbed_mouse_sends_how_far_it_moves() {
     app.saw(Saw::ButtonUp(1));
     let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
     assert_eq!(moved, (3100, -700));
-    // A game that holds its pointer in the middle is not disturbed by places.
+    // Absolute positions do not disturb a game that keeps its pointer centred.
     app.conn
         .warp_pointer(x11rb::NONE, app.root, 0, 0, 0, 0, 320, 240)
         .expect("sent");

@@ -1,4 +1,4 @@
-//! Two displays: an application's, which a host streams, and a person's, with its clients.
+//! Two displays: the application's, which a host streams, and the user's, with the clients.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 use crate::hand::Hand;
 use crate::support::{self, Display, Folder, Hop, Host, Program, TIMEOUT, eventually, skip};
 
-/// The clients that a host of these tests knows.
+/// The clients that the host is paired with.
 const KNOWN: [&str; 4] = ["client", "observer", "old", "new"];
 
-/// Where a host and its clients run.
+/// The displays and keys of a host and its clients.
 pub(crate) struct Rig {
     pub(crate) host_side: Display,
     pub(crate) client_side: Display,
@@ -26,7 +26,7 @@ impl Rig {
             client_side: Display::start(client)?,
             folder: Folder::new(),
         };
-        // How often a key repeats that is held says how busy the machine is.
+        // The number of repeats of a held key depends on the machine's load.
         for side in [&rig.host_side, &rig.client_side] {
             Hand::at(side).repeats(false);
         }
@@ -46,7 +46,7 @@ impl Rig {
         client
     }
 
-    /// The same behind a hop.
+    /// As [`Rig::client`], behind a hop.
     pub(crate) fn client_behind(&self, hop: &Hop, host: &Host) -> Program {
         host.also_at("client", &hop.address());
         let words = ["--display", &self.client_side.name];
@@ -56,7 +56,7 @@ impl Rig {
     }
 }
 
-/// Sets a display's keyboard layout; `false`, said aloud, where there is no setxkbmap.
+/// Sets a display's keyboard layout; `false`, with a message, without setxkbmap.
 pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     let status = Command::new("setxkbmap")
         .args(["-display", &display.name, layout])
@@ -73,7 +73,7 @@ pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     }
 }
 
-/// Waits for something as long as patience lasts; whether it came.
+/// Polls a condition until the timeout; whether it became true.
 pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_there() {
@@ -85,7 +85,7 @@ pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// A window manager at a display; `None`, said aloud, if it is not installed.
+/// Starts a window manager on a display; `None`, with a message, if it is not installed.
 pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed");
@@ -93,7 +93,7 @@ pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     }
     let mut command = Command::new("openbox");
     command.arg("--sm-disable").env("DISPLAY", &side.name);
-    // It makes folders and files there.
+    // The home directory for its files.
     for home in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
         command.env(home, rig.folder.path());
     }

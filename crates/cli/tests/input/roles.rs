@@ -1,4 +1,4 @@
-//! Who may act: one player, whoever that is; and what an observer sees of the pointer.
+//! Roles: one player at a time, and the pointer that observers see.
 
 use openuvr_proto::control::negotiate::WatchReason;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
@@ -30,7 +30,7 @@ fn an_observer_only_watches() {
     hand.button(1, true);
     hand.button(1, false);
 
-    // A player beside it, with a window of its own; the pointer is in neither.
+    // A player beside it, with its own window; the pointer is in neither.
     hand.points(600, 450);
     let _player = rig.client(&host, "client", &[]);
     let mine = hand.windows("openuvr");
@@ -49,7 +49,7 @@ fn an_observer_only_watches() {
 }
 
 #[test]
-fn a_take_over_releases_keys_and_the_role_comes_back() {
+fn a_takeover_releases_keys_and_the_role_returns() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };
@@ -79,7 +79,7 @@ fn a_take_over_releases_keys_and_the_role_comes_back() {
     assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
     assert!(app.saw_nothing_more());
 
-    // The title says who plays, and the role comes back when the other leaves.
+    // The title shows the role, which returns when the other client leaves.
     let title = |window| hand.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title(old).ends_with(&format!("({})", WatchReason::TakenOver)));
     let player = title(theirs);
@@ -96,7 +96,7 @@ fn a_take_over_releases_keys_and_the_role_comes_back() {
 }
 
 #[test]
-fn a_script_plays() {
+fn a_script_provides_input() {
     let Some(rig) = Rig::new("320x240", "320x240") else {
         return;
     };
@@ -117,7 +117,7 @@ fn a_script_plays() {
         key KEY_L\n";
     std::fs::write(rig.folder.join("script"), script).expect("a temporary file");
     let file = rig.folder.join("script");
-    // It may be over before the first picture is shown.
+    // The script may end before the first picture is shown.
     let words = ["--input-script", &file];
     let mut client = host.client("client", &rig.client_side, &words);
     let (down, up) = (Saw::Down, Saw::Up);
@@ -141,7 +141,7 @@ fn a_script_plays() {
     ];
     assert_eq!(app.saw(up(L)), expected);
     assert_eq!(Hand::at(&rig.host_side).pointer(), (170, 116));
-    // The script's end is the end of its input, and of the client.
+    // The end of the script ends the client.
     assert!(client.ended().0.success(), "{}", client.text());
 }
 
@@ -163,7 +163,7 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
     sees_red_at(&eye, (200, 120));
 }
 
-/// Waits until there is a red square with its upper left at this place of the client's display.
+/// Waits for a red square with its upper left at this position of the client's display.
 fn sees_red_at(eye: &Hand, (x, y): (i16, i16)) {
     let red = |x: i16, y: i16| {
         let image = eye
@@ -171,7 +171,7 @@ fn sees_red_at(eye: &Hand, (x, y): (i16, i16)) {
             .get_image(ImageFormat::Z_PIXMAP, eye.root, x, y, 1, 1, !0)
             .expect("sent")
             .reply()
-            .expect("on the screen")
+            .expect("a pixel of the screen")
             .data;
         image[2] > 200 && image[0] < 60 && image[1] < 60
     };

@@ -1,4 +1,4 @@
-//! The client's window, as a person expects it to behave.
+//! The client's window.
 
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
@@ -9,7 +9,7 @@ use crate::hand::{ALT, CONTROL, Hand, SHIFT};
 use crate::rig::{Rig, manager};
 use crate::support::{Eye, Painter, eventually};
 
-/// Presses the close button that a window manager would have drawn.
+/// Presses the close button, as a window manager would.
 pub(crate) fn close(hand: &Hand, window: Window) {
     let atom = |name: &str| {
         let atom = hand.conn.intern_atom(false, name.as_bytes()).expect("sent");
@@ -24,7 +24,7 @@ pub(crate) fn close(hand: &Hand, window: Window) {
 }
 
 #[test]
-fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
+fn title_size_full_screen_and_close_of_the_window() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };
@@ -51,7 +51,7 @@ fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
     });
     hand.chord(&[CONTROL, ALT, SHIFT, q]);
     assert!(client.ended().0.success(), "{}", client.text());
-    // The host never saw the combinations' letters, and keeps nothing pressed.
+    // The host did not get the letters of the combinations, and no key stays pressed.
     let host = Hand::at(&rig.host_side);
     eventually("nothing is pressed", || {
         host.pressed().0.is_empty().then_some(())
@@ -65,7 +65,7 @@ fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
 }
 
 #[test]
-fn a_window_managers_keys_are_the_hosts_while_grabbed() {
+fn window_manager_keys_go_to_the_host_while_grabbed() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };
@@ -77,7 +77,7 @@ fn a_window_managers_keys_are_the_hosts_while_grabbed() {
     let mut client = rig.client(&host, "client", &["--full-screen", "--grab"]);
     let hand = Hand::at(&rig.client_side);
     let (tab, f4, g) = (15 + 8, 62 + 8, 34 + 8);
-    // The window grabs when it is seen; what moves before that is a place.
+    // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
         hand.moves(3, 0);
         app.look();
@@ -88,7 +88,7 @@ fn a_window_managers_keys_are_the_hosts_while_grabbed() {
         app.look();
         app.take().contains(&Saw::Down(g)).then_some(())
     });
-    // It has the focus a moment before it has all keys.
+    // The focus arrives a moment before the keyboard grab.
     eventually("it has the window manager's keys", || {
         hand.chord(&[ALT, tab]);
         app.saw(Saw::Up(ALT))
@@ -99,12 +99,12 @@ fn a_window_managers_keys_are_the_hosts_while_grabbed() {
     let saw = app.saw(Saw::Up(ALT));
     assert!(saw.contains(&Saw::Down(f4)), "{saw:?}");
     client.assert_running();
-    // The one way out, and the window manager has its keys again.
+    // The release combination, after which the window manager has its keys again.
     hand.chord(&[CONTROL, ALT, SHIFT, g]);
     eventually("the keyboard is let go", || {
         hand.keyboard_is_free().then_some(())
     });
-    // It takes them for the window that has the focus, which comes back a moment later.
+    // It applies them to the focused window, which gets the focus back a moment later.
     eventually("the window is closed", || {
         hand.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -136,19 +136,19 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
     };
     resized(320, 160, (320, 160));
     resized(800, 600, (400, 300));
-    // From now on it is the person's.
+    // From now on the user controls its size.
     hand.place(window, (0, 0, 250, 250));
     for height in [200, 210] {
         painter.resize(Size::new(330, height));
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
-    // The window would have followed the first of them before the host saw the second.
+    // Otherwise the window would follow the first size before the host saw the second.
     assert_eq!(hand.geometry(window), (0, 0, 250, 250));
 }
 
 #[test]
-fn a_player_points_right_in_a_smaller_picture() {
+fn the_pointer_is_right_in_a_smaller_picture() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
@@ -183,7 +183,7 @@ fn the_close_button_ends_the_client_and_not_the_host() {
 }
 
 #[test]
-fn a_key_shows_and_hides_figures_over_a_still_picture() {
+fn a_key_toggles_the_statistics_overlay() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
@@ -201,7 +201,7 @@ fn a_key_shows_and_hides_figures_over_a_still_picture() {
     });
     let l = 38 + 8;
     hand.chord(&[CONTROL, ALT, SHIFT, l]);
-    // Its text is white on a darker ground, near the picture's corner and nowhere else.
+    // The overlay is white text on a darker ground near the picture's corner only.
     let shot = eventually("letters", || {
         let shot = eye.shot().pixels;
         let white = shot.chunks(4).filter(|pixel| pixel[..3] == [255; 3]);
@@ -214,13 +214,13 @@ fn a_key_shows_and_hides_figures_over_a_still_picture() {
             .zip(at(1, 1))
             .all(|(box_, picture)| box_ < picture)
     );
-    assert!(flat(&shot[640 * 4 * 300..]), "it is only at the top");
-    assert!(flat(&shot[..640 * 4 * 8]), "and not at the edge");
+    assert!(flat(&shot[640 * 4 * 300..]), "only at the top");
+    assert!(flat(&shot[..640 * 4 * 8]), "not at the edge");
     hand.chord(&[CONTROL, ALT, SHIFT, l]);
     eventually("the picture alone", || {
         flat(&eye.shot().pixels).then_some(())
     });
-    // The same key without the others is the application's.
+    // The same key without modifiers goes to the application.
     hand.chord(&[l]);
     let seen = app.saw(Saw::Up(l));
     let downs = seen.iter().filter(|saw| **saw == Saw::Down(l)).count();

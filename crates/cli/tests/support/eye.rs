@@ -1,4 +1,4 @@
-//! What a person in front of a display would see: its pixels, and the bar code in them.
+//! Reads the pixels of a display, and the bar code in them.
 
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::picture::Picture;
@@ -9,14 +9,14 @@ use x11rb::rust_connection::RustConnection;
 
 use super::{Display, eventually};
 
-/// A look at a display.
+/// A connection to a display.
 pub(crate) struct Eye {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
     size: Size,
 }
 
-/// A picture, BGRX without gaps.
+/// A picture, BGRX without padding.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Shot {
     pub(crate) size: Size,
@@ -40,7 +40,7 @@ impl Eye {
         self.part_at((0, 0), size)
     }
 
-    /// The part of the screen whose upper left corner is there.
+    /// The part of the screen at this position.
     pub(crate) fn part_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
         let side = |pixels: u32| u16::try_from(pixels).expect("a screen's side");
         let format = ImageFormat::Z_PIXMAP;
@@ -67,18 +67,18 @@ impl Eye {
         self.part(self.size)
     }
 
-    /// The bar code of a picture that is as large as the screen; `None` if there is none now.
+    /// The bar code of a picture of the screen's size; `None` if there is none.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         let rows = barcode::height(self.size.width);
         self.part(Size::new(self.size.width, rows)).stamp()
     }
 
-    /// Waits for a bar code that is as `wanted`.
+    /// Waits for a bar code that matches `wanted`.
     pub(crate) fn stamp_when(&self, what: &str, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
         eventually(what, || self.stamp().filter(&wanted))
     }
 
-    /// Waits for `n` more frames than there are now; the newest.
+    /// Waits for `n` further frames; returns the newest.
     pub(crate) fn more_frames(&self, n: u32) -> Stamp {
         let first = self.stamp_when("a first bar code", |_| true);
         self.stamp_when("later bar codes", |stamp| stamp.frame >= first.frame + n)
@@ -90,7 +90,7 @@ impl Eye {
         Some(Size::new(reply.width.into(), reply.height.into()))
     }
 
-    /// Whether a window manager has begun to work on the display.
+    /// Whether a window manager is running on the display.
     pub(crate) fn is_managed(&self) -> bool {
         let ask = || {
             let atom = self.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
@@ -102,7 +102,7 @@ impl Eye {
         ask().unwrap_or(false)
     }
 
-    /// The client's window, if it is shown.
+    /// The client's window, if it is mapped.
     pub(crate) fn client_window(&self) -> Option<Window> {
         let tree = self.conn.query_tree(self.root).ok()?.reply().ok()?;
         tree.children.into_iter().find(|window| {
@@ -126,7 +126,7 @@ impl Shot {
         barcode::read(&Picture::bgrx(self.size, &self.pixels, stride))
     }
 
-    /// From a PNG file, or `None` if it is not whole (yet).
+    /// Reads a PNG file; `None` if it is incomplete.
     pub(crate) fn from_png(path: &std::path::Path) -> Option<Shot> {
         let file = std::io::BufReader::new(std::fs::File::open(path).ok()?);
         let mut reader = png::Decoder::new(file).read_info().ok()?;
@@ -141,7 +141,7 @@ impl Shot {
         Some(Shot { size, pixels })
     }
 
-    /// The colours without the fourth byte of each pixel, which says nothing.
+    /// The colours without the unused fourth byte of each pixel.
     pub(crate) fn colours(&self) -> Vec<[u8; 3]> {
         self.pixels
             .chunks_exact(4)
@@ -150,8 +150,7 @@ impl Shot {
     }
 }
 
-/// Peak signal-to-noise ratio of the luma (BT.709) of two pictures in decibel; 100 if they are
-/// equal.
+/// Peak signal-to-noise ratio of the luma (BT.709) of two pictures in dB; 100 if they are equal.
 pub(crate) fn psnr(one: &Shot, other: &Shot) -> f64 {
     assert_eq!(one.size, other.size, "only pictures of one size compare");
     let luma =

@@ -1,5 +1,5 @@
-//! Programs that draw with Vulkan, streamed from inside by the layer: lavapipe, `openuvr run` and
-//! `openuvr client` as a user starts them.
+//! Vulkan programs streamed by the Vulkan layer: lavapipe, `openuvr run` and `openuvr client` as a user
+//! starts them.
 
 mod app;
 #[path = "../support/mod.rs"]
@@ -21,7 +21,7 @@ use support::{
     Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
 };
 
-/// The driver and nothing else, so that the test is the same on a machine with a graphics card.
+/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
 fn driver() -> Option<String> {
     let folder = Path::new("/usr/share/vulkan/icd.d");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -33,7 +33,7 @@ fn driver() -> Option<String> {
     Some(found?.to_str()?.to_owned())
 }
 
-/// A display of the application, and a client without one.
+/// A display for the application, and headless clients.
 struct Stage {
     display: Display,
     folder: Folder,
@@ -56,8 +56,8 @@ impl Stage {
         ]
     }
 
-    /// Options of `openuvr run`: pictures that lose nothing, all of them, without the pointer, which
-    /// lies on this display's middle.
+    /// Options of `openuvr run`: lossless pictures, all of them, without the pointer, which is in the middle
+    /// of this display.
     fn words(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
         let more = ["--cursor=false", "--realtime", "off"];
@@ -80,7 +80,7 @@ impl Stage {
         Application::start(&self.folder, &words, &[&self.variables(), more].concat())
     }
 
-    /// A client of what `run` streams.
+    /// A client of the stream of `run`.
     fn client(&self, run: &Program, words: &[&str]) -> Program {
         let line = run.line("openuvr run: streaming");
         let address = format!("127.0.0.1:{}", port_of(&line));
@@ -92,7 +92,7 @@ impl Stage {
         )
     }
 
-    /// The same, which writes down every picture.
+    /// A client that writes every picture to a file.
     fn watch(&self, run: &Program) -> Program {
         let output = self.folder.join("pictures");
         self.client(
@@ -101,7 +101,7 @@ impl Stage {
         )
     }
 
-    /// The newest picture that a client has written down whole.
+    /// The newest complete picture of a client.
     fn seen(&self) -> Option<Shot> {
         let files = std::fs::read_dir(self.folder.join("pictures")).ok()?;
         let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
@@ -113,7 +113,7 @@ impl Stage {
         files.iter().rev().find_map(|file| Shot::from_png(file))
     }
 
-    /// Waits until the client shows exactly this.
+    /// Waits until the client shows exactly this picture.
     fn sees(&self, what: &str, wanted: &Shot) {
         eventually(what, || {
             let seen = self.seen()?;
@@ -123,7 +123,7 @@ impl Stage {
 }
 
 #[test]
-fn what_an_application_presents_is_shown_exactly() {
+fn presented_pictures_are_shown_exactly() {
     let Some(stage) = Stage::set() else { return };
     let mut application = stage.application();
     let _client = stage.watch(&application.program);
@@ -145,7 +145,7 @@ fn what_an_application_presents_is_shown_exactly() {
         assert_eq!(application.does(&format!("draw {number}")), "done");
         let wanted = pattern(size, number);
         stage.sees(&format!("picture {number}, after {order:?}"), &wanted);
-        // The client may have it before the X server has painted it.
+        // The client may have the picture before the X server has painted it.
         eventually("the window shows it too", || {
             let window = eye.part_at(sys::PLACE, size);
             (window.colours() == wanted.colours()).then_some(())
@@ -161,7 +161,7 @@ fn what_an_application_presents_is_shown_exactly() {
 }
 
 #[test]
-fn a_click_at_the_client_reaches_the_window_where_it_lies() {
+fn a_click_arrives_at_the_windows_position() {
     let Some(stage) = Stage::set() else { return };
     let Some(desk) = Display::start("160x120") else {
         return;
@@ -173,11 +173,11 @@ fn a_click_at_the_client_reaches_the_window_where_it_lies() {
     application.does("end");
 }
 
-/// Clicks into the client's window until the application has got one, at the place that was clicked.
+/// Clicks into the client's window until the application gets a click at that position.
 fn clicks_arrive(desk: &Display, application: &mut Application) {
     let eye = Eye::open(desk);
     eventually("the client's window", || eye.client_window());
-    // Clicked again, because the place of the application's window is learnt aside.
+    // Repeats the click: the host learns the window's position asynchronously.
     let clicks = eventually("the click", || {
         let mut xdotool = std::process::Command::new("xdotool");
         let click = ["mousemove", "100", "25", "click", "1"];
@@ -195,7 +195,7 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
     );
 }
 
-/// Where the pointer of a display is.
+/// Position of a display's pointer.
 fn pointer(display: &Display) -> (i16, i16) {
     let (conn, screen) = x11rb::connect(Some(&display.name)).expect("it runs");
     let root = conn.setup().roots[screen].root;
@@ -216,11 +216,11 @@ fn input_goes_to_the_display_that_a_surface_is_on() {
     let before = pointer(&stage.display);
     clicks_arrive(&desk, &mut application);
     let wrong = pointer(&stage.display);
-    assert_eq!(wrong, before, "that of DISPLAY does not move");
+    assert_eq!(wrong, before, "the pointer of DISPLAY does not move");
     application.does("end");
 }
 
-/// `openuvr run -- vkcube` with these words for it; `None`, said aloud, if it is not installed.
+/// `openuvr run -- vkcube` with these arguments; `None`, with a message, if it is not installed.
 fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")
@@ -239,7 +239,7 @@ fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
 }
 
 #[test]
-fn a_cube_turns_at_the_client_and_ends_as_it_would() {
+fn vkcube_is_streamed_and_keeps_its_exit_code() {
     let Some(stage) = Stage::set() else { return };
     let Some(mut run) = vkcube(&stage, &["--c", "100"]) else {
         return;
@@ -258,14 +258,14 @@ fn a_cube_turns_at_the_client_and_ends_as_it_would() {
         assert_eq!(seen.size, Size::new(500, 500));
         before = seen.pixels;
     }
-    // Ctrl-C is the game's, which has nothing to say to it.
+    // Ctrl-C goes to the game, which prints nothing.
     run.signal(rustix::process::Signal::INT);
     let (status, text) = run.ended();
     assert_eq!(status.code(), Some(130), "{text}");
 }
 
 #[test]
-fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
+fn the_layer_passes_validation() {
     let layer = Path::new("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json");
     if !layer.exists() {
         skip("there are no validation layers (vulkan-validationlayers)");
@@ -294,6 +294,6 @@ fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
     let inserted = |name: &str| text.find(&format!("Insert instance layer \"{name}\""));
     let behind = inserted("VK_LAYER_KHRONOS_validation").expect("it was there");
     let ours = inserted("VK_LAYER_OPENUVR_capture").expect("it was there");
-    assert!(behind < ours, "the loader begins at the driver");
+    assert!(behind < ours, "layers are listed from the driver on");
     assert!(!text.contains("VUID") && !text.contains("SYNC-"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! `openuvr lab attack`: that it attacks one's own host alone, and what its table says. What the attacks
-//! leave of a stream depends on the machine, so it is not judged here.
+//! `openuvr lab attack`: it attacks only the user's own host; contents of its table. The effect of attacks on
+//! a stream depends on the machine and is not checked.
 
 use crate::confined::has_xvfb;
 use crate::support::{Program, openuvr};
@@ -27,7 +27,7 @@ fn only_a_host_of_this_machine_is_attacked() {
     }
 }
 
-/// The numbers of a row's words.
+/// The numbers in a row's result column.
 fn numbers(text: &str, name: &str) -> Vec<u64> {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));
@@ -38,7 +38,7 @@ fn numbers(text: &str, name: &str) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_is_drawn_to_who_never_asked_and_no_pin_is_guessed() {
+fn attacks_get_no_amplification_and_no_pin() {
     let (_, text) = attack(&["--quick", "--only", "paths,probes,pins"]).ended();
     let [drawn, sent] = numbers(&text, "paths")[..] else {
         panic!("{text}");
@@ -55,7 +55,7 @@ fn nothing_is_drawn_to_who_never_asked_and_no_pin_is_guessed() {
 }
 
 #[test]
-fn strangers_keep_no_browser_and_no_video_player_out() {
+fn attacks_lock_out_no_browser_or_video_player() {
     let (_, text) = attack(&["--quick", "--only", "logins,places,descriptors"]).ended();
     for name in ["logins", "places"] {
         assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
@@ -77,7 +77,8 @@ fn no_display_of_another_session_is_reached() {
     let [refused, tried] = numbers(&text, "displays")[..] else {
         panic!("{text}");
     };
-    // Two sockets of the other display with two cookies, those of the own one without: without a sandbox, and in one.
+    // Two sockets of the other display with two cookies, those of the own one without: outside a sandbox and
+    // inside.
     assert!(refused == tried && [6, 12].contains(&tried), "{text}");
     assert!(!text.contains("proves nothing"), "{text}");
 }

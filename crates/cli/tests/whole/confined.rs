@@ -1,4 +1,4 @@
-//! `openuvr session --sandbox` and `--application-user`: what an application can't get at, and what stays of it.
+//! `openuvr session --sandbox` and `--application-user`: isolation of the application, and its remains.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::portal::Portal;
 use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
-/// Whether this machine has what a sandbox needs.
+/// Whether this machine supports the sandbox.
 fn has_sandbox() -> bool {
     let tried = Command::new("bwrap")
         .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
@@ -20,7 +20,7 @@ fn has_sandbox() -> bool {
         .output();
     let has = tried.is_ok_and(|tried| tried.status.success());
     if !has {
-        skip("bubblewrap is not installed, or makes no sandbox here");
+        skip("bubblewrap is not installed, or cannot create a sandbox here");
     }
     has && has_xvfb()
 }
@@ -33,7 +33,7 @@ pub(crate) fn has_xvfb() -> bool {
     there
 }
 
-/// A session of a shell's script, in which SCENE is the built-in scene and KEYS the host's folder of keys.
+/// A session with a shell script; SCENE stands for the built-in scene, and KEYS for the host's key folder.
 fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
     let scene = format!(
         "{} scene --size=320x200 --fps=10",
@@ -52,7 +52,7 @@ fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
     Program::start("session", command)
 }
 
-/// What the script looks at, each into a file of its home.
+/// Script that probes its environment, and writes each result to a file in its home.
 const LOOKS: &str = "cat KEYS/* >$HOME/keys 2>/dev/null
 ls -d KEYS >$HOME/folder 2>/dev/null
 ls /proc | grep '^[0-9]' | wc -l >$HOME/processes
@@ -69,7 +69,7 @@ fn read(folder: &str, file: &str) -> String {
 }
 
 #[test]
-fn an_application_in_a_sandbox_sees_what_is_its_own() {
+fn a_sandboxed_application_sees_only_its_own_files() {
     if !has_sandbox() {
         return;
     }
@@ -100,11 +100,11 @@ SCENE & wait"
     assert!(processes < 8, "{processes} processes");
     session.signal(Signal::TERM);
     session.ended();
-    // It was asked to end, and had the time to.
+    // It was asked to end, and had time to.
     assert_eq!(read(&saves, "end"), "in order");
     let mark = format!("OPENUVR_SESSION={}", portal.session);
     eventually("the end of all its processes", || {
-        let all = fs::read_dir("/proc").expect("it is there").flatten();
+        let all = fs::read_dir("/proc").expect("proc is mounted").flatten();
         let of_it = all.filter(|entry| {
             let about = fs::read(entry.path().join("environ")).unwrap_or_default();
             about
@@ -113,7 +113,7 @@ SCENE & wait"
         });
         (of_it.count() == 0).then_some(())
     });
-    // And the next session has its saves.
+    // The next session has its saves.
     let next = Portal::new();
     let again = "cat $HOME/saved >$HOME/again; SCENE";
     let mut session = start(&next, &["--sandbox", "--save", &saves], again);
@@ -126,7 +126,7 @@ SCENE & wait"
 }
 
 #[test]
-fn an_application_runs_as_an_account_of_its_own() {
+fn an_application_runs_as_another_account() {
     if !rustix::process::geteuid().is_root() {
         skip("only root may start an application as another account");
         return;
@@ -143,7 +143,7 @@ fn an_application_runs_as_an_account_of_its_own() {
     }
     let folder = Folder::new();
     let through = fs::Permissions::from_mode(0o711);
-    fs::set_permissions(folder.path(), through).expect("it is ours");
+    fs::set_permissions(folder.path(), through).expect("a temporary folder");
     let script = format!("{LOOKS} xdpyinfo >$HOME/display 2>&1; echo $? >$HOME/code; sleep 1000");
     let sandbox: &[&[&str]] = match has_sandbox() {
         true => &[&[], &["--sandbox"]],
@@ -172,8 +172,8 @@ fn an_application_runs_as_an_account_of_its_own() {
     }
 }
 
-/// Tries what a stranger can: with no cookie, and with its own, to look at a display, and to type. Libraries take the
-/// abstract socket first, which sandboxes and containers with the host's network see.
+/// Attempts to capture and type on a display with no cookie, and with the own one. Libraries try the abstract
+/// socket first, which is visible in sandboxes and containers with the host's network.
 const INTRUDES: &str = "export DISPLAY=OTHER
 for authority in \"$XAUTHORITY\" /nonexistent; do
 XAUTHORITY=$authority xdpyinfo && echo it looks
@@ -184,13 +184,13 @@ sleep 1000
 ";
 
 #[test]
-fn a_session_can_not_reach_the_display_of_another_one() {
+fn a_session_cannot_reach_another_display() {
     if !has_xvfb() {
         return;
     }
     let (victim, folder) = (Portal::new(), Folder::new());
     let through = fs::Permissions::from_mode(0o711);
-    fs::set_permissions(folder.path(), through).expect("it is ours");
+    fs::set_permissions(folder.path(), through).expect("a temporary folder");
     let mut shown = start(&victim, &[], "SCENE");
     shown.line("\"web\":");
     let name = victim.session.to_string().replace('-', "");
@@ -236,7 +236,7 @@ fn a_session_can_not_reach_the_display_of_another_one() {
 }
 
 #[test]
-fn what_can_not_be_confined_is_told() {
+fn unsupported_confinement_is_reported() {
     let portal = Portal::new();
     for (words, why) in [
         (["--application-user=root", "--"], "root"),

@@ -1,6 +1,6 @@
-//! `./dev`, the script with which a person begins: what it answers without a build, and what a fresh machine lacks.
+//! `./dev`, the entry script: its answers that need no build, and missing dependencies on a new machine.
 //!
-//! It finds no program but those that a test gives it.
+//! It finds only the programs that a test provides.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -8,44 +8,44 @@ use std::process::{Command, Output};
 
 use crate::support::Folder;
 
-/// What the script itself is written with.
+/// Tools that the script itself uses.
 const TOOLS: [&str; 13] = [
     "awk", "basename", "bash", "cat", "cut", "dirname", "getent", "head", "id", "readlink",
     "realpath", "sed", "sh",
 ];
 
-/// A machine with these tools alone, and with programs of the test's own.
+/// A machine with only these tools and the test's programs.
 struct Machine(Folder);
 
 impl Machine {
     fn new() -> Machine {
         let folder = Folder::new();
-        std::fs::create_dir(folder.path().join("bin")).expect("ours");
-        std::fs::create_dir(folder.path().join("cargo")).expect("ours");
+        std::fs::create_dir(folder.path().join("bin")).expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("cargo")).expect("a temporary folder");
         for tool in TOOLS {
             let there = ["/usr/bin", "/bin"].map(|place| Path::new(place).join(tool));
             let there = there.iter().find(|path| path.exists());
             let there = there.unwrap_or_else(|| panic!("there is no {tool}"));
-            symlink(there, folder.path().join("bin").join(tool)).expect("ours");
+            symlink(there, folder.path().join("bin").join(tool)).expect("a temporary folder");
         }
         Machine(folder)
     }
 
-    /// A program of this name that says in the file `called` that it was started, and does this.
+    /// Creates a program that logs its start in the file `called` and runs this script.
     fn program(&self, name: &str, script: &str) {
         let path = self.0.path().join("bin").join(name);
         let called = self.0.join("called");
         let text = format!("#!/bin/sh\necho {name} >> {called}\n{script}\n");
-        std::fs::write(&path, text).expect("ours");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+        std::fs::write(&path, text).expect("a temporary folder");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a temporary folder");
     }
 
-    /// What was started of the test's own programs, a line for each.
+    /// The log of started programs, one per line.
     fn called(&self) -> String {
         std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
     }
 
-    /// The script with these words.
+    /// The script with these arguments.
     fn dev(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.0.path().join("bin/bash"));
         command
@@ -60,7 +60,7 @@ impl Machine {
     }
 }
 
-/// What it answers.
+/// Exit code, stdout and stderr.
 fn answer(mut command: Command) -> (Option<i32>, String, String) {
     let Output {
         status,
@@ -86,12 +86,12 @@ fn the_entry_script_helps_without_a_home() {
 }
 
 #[test]
-fn the_entry_script_refuses_wrong_words_before_it_builds() {
+fn the_entry_script_rejects_usage_errors_first() {
     let machine = Machine::new();
     for program in ["apt-get", "apt-cache", "cargo", "rustup", "curl", "sudo"] {
         machine.program(program, "");
     }
-    // Nothing is missing: what would be done next is the build.
+    // All dependencies are present: the next step would be the build.
     machine.program("dpkg-query", "echo installed");
     let cases: [(&[&str], &str); 7] = [
         (&["demo", "--wrong"], "demo knows no '--wrong'"),
@@ -109,13 +109,13 @@ fn the_entry_script_refuses_wrong_words_before_it_builds() {
         assert!(error.contains(why), "{words:?}: {error}");
         assert_eq!(machine.called(), "", "{words:?}");
     }
-    // They are seen where they are started.
+    // Later arguments are checked when their command starts.
     let (_, _, error) = answer(machine.dev(&["demo", "--headless"]));
     assert!(machine.called().contains("cargo\n"), "{error}");
 }
 
 #[test]
-fn a_rustup_that_can_not_be_fetched_is_told_with_a_hint() {
+fn a_failed_rustup_download_has_a_hint() {
     let machine = Machine::new();
     machine.program("dpkg-query", "echo installed");
     machine.program("curl", "echo 'curl: (60) no such authority' >&2\nexit 60");

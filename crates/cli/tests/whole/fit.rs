@@ -1,4 +1,4 @@
-//! A display that takes the size of the player's window, and has its own again when nobody plays.
+//! A display that takes the size of the player's window, and its own size again without a player.
 
 use std::process::Command;
 
@@ -13,10 +13,10 @@ use crate::support::{
 
 const OWN: Size = Size::new(1280, 720);
 
-/// The display's size now.
+/// The display's current size.
 fn size_of(display: &Display) -> Size {
     let eye = Eye::open(display);
-    eye.geometry(eye.root).expect("it is there")
+    eye.geometry(eye.root).expect("the root window")
 }
 
 fn becomes(display: &Display, size: Size) {
@@ -25,7 +25,7 @@ fn becomes(display: &Display, size: Size) {
     });
 }
 
-/// Waits until the upper left of the client's display shows what was painted.
+/// Waits until the upper left of the client's display shows the painted picture.
 fn shows(there: &Display, painted: &Shot) {
     shows_at(there, (0, 0), painted);
 }
@@ -39,7 +39,7 @@ fn shows_at(there: &Display, at: (i16, i16), painted: &Shot) {
     });
 }
 
-/// Whoever sits at the client gives the window another size.
+/// Resizes the client's window as its user would.
 fn drag(there: &Display, size: Size) {
     let eye = Eye::open(there);
     let window = eventually("the client's window", || eye.client_window());
@@ -50,7 +50,7 @@ fn drag(there: &Display, size: Size) {
     eye.conn.sync().expect("the server lives");
 }
 
-/// A window manager; `None`, said aloud, if there is none here.
+/// A window manager; `None`, with a message, if it is not installed.
 fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed");
@@ -68,18 +68,18 @@ fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
 }
 
 #[test]
-fn the_display_takes_the_windows_size_and_gets_its_own_back() {
+fn the_display_follows_the_window_and_is_restored() {
     let (Some(here), Some(there)) = (Display::start("1280x720"), Display::start("1100x800")) else {
         return;
     };
     let mut painter = Painter::open(&here, Size::new(480, 320), "painted");
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
-    assert_eq!(size_of(&here), OWN, "nobody plays yet");
+    assert_eq!(size_of(&here), OWN, "no player yet");
     let words = [&PIN[..], &["--size", "800x600"]].concat();
     let mut client = host.client("client", &there, &words);
     becomes(&here, Size::new(800, 600));
     shows(&there, &painter.paint());
-    // Odd, larger, and larger than the server allows in one direction.
+    // Odd, larger, and larger than the server's maximum in one direction.
     for (wanted, given) in [
         ((701, 503), (701, 503)),
         ((1000, 700), (1000, 700)),
@@ -104,7 +104,7 @@ fn the_display_takes_the_windows_size_and_gets_its_own_back() {
 }
 
 #[test]
-fn with_window_managers_at_both_ends_it_is_the_same() {
+fn fit_works_with_window_managers_at_both_ends() {
     let (Some(here), Some(there)) = (Display::start("1280x720"), Display::start("1024x768")) else {
         return;
     };
@@ -116,7 +116,7 @@ fn with_window_managers_at_both_ends_it_is_the_same() {
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
     let words = [&PIN[..], &["--full-screen"]].concat();
     let mut client = host.client("client", &there, &words);
-    // As the screen is, but no higher than the server allows.
+    // The screen's size, limited to the server's maximum height.
     becomes(&here, Size::new(1024, 720));
     shows_at(&there, (0, 24), &painter.paint());
     client.stop();
@@ -154,7 +154,7 @@ fn a_virtual_display_becomes_larger_than_it_was() {
 }
 
 #[test]
-fn without_randr_the_picture_is_scaled_and_that_is_said() {
+fn without_randr_the_picture_is_scaled() {
     let (Some(here), Some(there)) = (
         Display::with("640x360", &["-extension", "RANDR"]),
         Display::start("1100x800"),

@@ -1,6 +1,5 @@
-//! Somebody on the network who means harm: garbage, absurd, cut, altered and repeated datagrams in
-//! great number, at both ends, while an honest stream runs whose own datagrams come twice and out of
-//! order.
+//! A network attacker sends garbage, malformed, truncated, altered and replayed datagrams in large numbers to
+//! both ends, while an honest stream runs whose own datagrams are duplicated and reordered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Display, Eye, Folder, Host, client, eventually};
 
-/// Datagrams thrown at each end, and how many a second: three seconds.
+/// Number and rate of datagrams sent to each end: three seconds.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 20_000;
-/// How much memory may grow by at either end, in kB.
+/// Maximum growth of memory at either end, in kB.
 const GROWTH_KB: u64 = 20_000;
 
-/// A way between a client and a host that keeps what passes: the first datagrams, which are the
-/// handshake's, and the newest.
+/// A relay between client and host that stores passing datagrams: the first ones, which are the handshake's,
+/// and the newest.
 struct Wire {
-    /// What the client takes for the host.
+    /// The address that the client connects to.
     front: UdpSocket,
-    /// What the host takes for the client.
+    /// The address that the host sees.
     back: UdpSocket,
     client: Mutex<Option<SocketAddr>>,
     up: Mutex<Kept>,
     down: Mutex<Kept>,
-    /// Whether it repeats and reorders what passes.
+    /// Whether it duplicates and reorders datagrams.
     disorderly: AtomicBool,
     stop: AtomicBool,
 }
@@ -67,7 +66,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    // How often the relays look whether they are to stop.
+    // Interval at which the relays check for their stop.
     socket
         .set_read_timeout(Some(Duration::from_millis(50)))
         .expect("not zero");
@@ -130,8 +129,8 @@ impl Wire {
         }
     }
 
-    /// Sends a datagram on; in disorder each third twice, and each fifth behind the one after it
-    /// if that is there already.
+    /// Forwards a datagram; in disorder, every third twice, and every fifth after its successor if that has
+    /// arrived.
     fn pass(&self, count: &mut u32, from: &UdpSocket, datagram: &[u8], send: impl Fn(&[u8])) {
         *count += 1;
         let disorderly = self.disorderly.load(Ordering::Relaxed);
@@ -149,7 +148,7 @@ impl Wire {
     }
 }
 
-/// Xorshift (Marsaglia 2003): the same harm in every run.
+/// Xorshift (Marsaglia 2003): the same attack in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -165,13 +164,13 @@ impl Dice {
     }
 }
 
-/// One evil datagram, made of what has passed.
+/// One malicious datagram, derived from stored ones.
 fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
     let real = locked(kept).pick(dice.roll(1 << 20));
     match (dice.roll(7), real) {
-        // As it was.
+        // Unchanged: a replay.
         (0, Some(real)) => real,
-        // Altered in one bit, in the header more often than by chance.
+        // One bit flipped, in the header more often than by chance.
         (1, Some(mut real)) if !real.is_empty() => {
             let among = if dice.roll(2) == 0 {
                 real.len().min(24)
@@ -181,12 +180,12 @@ fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
             real[dice.roll(among)] ^= 1 << dice.roll(8);
             real
         }
-        // Cut short.
+        // Truncated.
         (2, Some(mut real)) => {
             real.truncate(dice.roll(real.len() + 1));
             real
         }
-        // A true header before garbage.
+        // A valid header with garbage.
         (3, Some(mut real)) => {
             let from = real.len().min(24);
             real[from..]
@@ -194,13 +193,13 @@ fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
                 .for_each(|byte| *byte = dice.byte(256));
             real
         }
-        // Longer than any, and nothing at all.
+        // Oversized, and empty.
         (4, Some(mut real)) => {
             real.resize(1401 + dice.roll(8000), dice.byte(256));
             real
         }
         (5, Some(_)) => Vec::new(),
-        // Nothing but garbage, which may begin like a datagram.
+        // Garbage, possibly with the start of a valid datagram.
         _ => {
             let mut bytes: Vec<u8> = (0..dice.roll(1400)).map(|_| dice.byte(256)).collect();
             if let [version, plane, ..] = bytes.as_mut_slice() {
@@ -211,7 +210,7 @@ fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
     }
 }
 
-/// Throws [`THROWN`] datagrams with `throw`.
+/// Sends [`THROWN`] datagrams with `throw`.
 fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Dice, u64)) {
     let (mut dice, begun) = (Dice(seed), Instant::now());
     for n in 0..THROWN {
@@ -225,7 +224,7 @@ fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Dice, u64)) 
 }
 
 #[test]
-fn a_stream_goes_on_beside_an_attack() {
+fn a_stream_continues_during_an_attack() {
     let Some(there) = Display::start("320x200") else {
         return;
     };
@@ -251,7 +250,7 @@ fn a_stream_goes_on_beside_an_attack() {
         std::thread::spawn({
             let (wire, count) = (wire.clone(), counts[0].clone());
             move || {
-                // From the honest client's address, and from ones that nobody has heard of.
+                // From the honest client's address, and from unknown ones.
                 let strangers: Vec<UdpSocket> = (0..8).map(|_| socket()).collect();
                 attack(0x5eed, &count, |dice, n| {
                     let bytes = evil(dice, &wire.up);
@@ -264,7 +263,7 @@ fn a_stream_goes_on_beside_an_attack() {
         }),
         std::thread::spawn({
             let (wire, count) = (wire.clone(), counts[1].clone());
-            let victim = locked(&wire.client).expect("it has sent something");
+            let victim = locked(&wire.client).expect("the client's address");
             move || {
                 let stranger = socket();
                 attack(0xbad, &count, |dice, n| {
@@ -281,7 +280,7 @@ fn a_stream_goes_on_beside_an_attack() {
             .all(|c| c.load(Ordering::Relaxed) > THROWN / 10)
             .then_some(())
     });
-    // Somebody honest comes in the midst of it.
+    // An honest client joins in the middle.
     let mut honest = host.blind("honest", &[]);
     honest.line("observer at");
     honest.line("showing");
@@ -303,7 +302,7 @@ fn a_stream_goes_on_beside_an_attack() {
             "the {who} grew from {before} to {now} kB"
         );
     }
-    // The session is the one that it was before.
+    // The session is still the same.
     assert_eq!(client.count("connected to"), 1, "{}", client.text());
     assert_eq!(host.program.count("is gone"), 0, "{}", host.program.text());
     honest.stop();
@@ -316,8 +315,7 @@ fn a_stream_goes_on_beside_an_attack() {
     account(&std::fs::read_to_string(&csv).unwrap());
 }
 
-/// Every captured frame of both sessions came to one end, and nothing that was forged came as far
-/// as a decoder.
+/// Each captured frame of both sessions has exactly one outcome, and no forged data reached a decoder.
 fn account(csv: &str) {
     let mut sessions: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     let (mut rows, mut whole) = (0, 0);
@@ -325,17 +323,17 @@ fn account(csv: &str) {
         let fields: Vec<&str> = row.split(',').collect();
         let frame = fields[1].parse().expect("a frame's number");
         let news = sessions.entry(fields[0]).or_default().insert(frame);
-        assert!(news, "it ended twice: {row}");
+        assert!(news, "two outcomes: {row}");
         assert_ne!(fields[4], "DecodeFailed", "{row}");
         rows += 1;
         whole += u32::from(fields[2] == "whole");
     }
     assert_eq!(sessions.len(), 2, "one session each");
     for (session, frames) in &sessions {
-        let (first, last) = (frames.first().expect("some"), frames.last().expect("some"));
+        let (first, last) = (frames.first().expect("frames"), frames.last().expect("frames"));
         let captured = (last - first) as usize + 1;
         assert_eq!(frames.len(), captured, "gaps in session {session}");
     }
-    // Nearly all on a quiet machine; of a busy one, time is asked for.
+    // Nearly all on an idle machine; a busy one needs tolerance.
     assert!(whole * 2 > rows, "{whole} of {rows} whole");
 }

@@ -1,20 +1,20 @@
-//! The link ladder between two machines: which rung a session gets, what happens when one is
-//! missing or dies, and what a person is told.
+//! Transport selection between two machines: the transport that a session gets, the fallback if it is absent
+//! or fails, and the messages.
 
 use std::path::PathBuf;
 
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
 
-/// Drops UDP datagrams that no Ethernet carries: what a kernel has cut late passes a cable between
-/// namespaces uncut, so that only such batches are lost, as with a network card that cuts wrongly.
+/// Drops UDP datagrams larger than an Ethernet frame: segments of a kernel's late segmentation pass a veth
+/// uncut, so that only such batches are lost, as with a network card with faulty segmentation.
 const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 16,37 0 1 1500,\
                             6 0 0 2,6 0 0 4294967295";
 
 /// Drops frames of EtherType 0x88B5.
 const DROP_RAW: &str = "4,40 0 0 12,21 0 1 34997,6 0 0 2,6 0 0 4294967295";
 
-/// Before a command that is not to open packet sockets.
+/// Prefix of a command without the right to open packet sockets.
 const NO_RAW: [&str; 5] = [
     "setpriv",
     "--bounding-set",
@@ -61,7 +61,7 @@ impl Stage {
         home
     }
 
-    /// Whole frames at the client so far.
+    /// Number of complete frames at the client so far.
     fn whole(&self) -> usize {
         let csv = std::fs::read_to_string(self.folder.join("client.csv")).unwrap_or_default();
         csv.lines().filter(|line| line.contains(",whole,")).count()
@@ -91,7 +91,7 @@ fn raw_ethernet_needs_no_ip_at_all() {
 }
 
 #[test]
-fn a_session_takes_the_best_rung_and_leaves_a_dead_one() {
+fn a_session_falls_back_from_a_dead_transport() {
     let Some(stage) = Stage::new(Machines::with_ip()) else {
         return;
     };
@@ -109,14 +109,14 @@ fn a_session_takes_the_best_rung_and_leaves_a_dead_one() {
     host.line("is served by raw");
     stage.more_frames(30);
 
-    // Nothing else is broken now.
+    // The session is otherwise unaffected.
     stage.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
     client.line("raw Ethernet fell silent: back on UDP");
     client.line("the video comes by udp-gso");
     host.nth_line(2, "is served by udp-gso");
     stage.more_frames(30);
     client.assert_running();
-    // The line of the live table has it, too.
+    // The live table shows it, too.
     host.line("whole frames/s  ");
     let table = host.line("Mb/s  loss");
     assert!(table.contains("raw") || table.contains("udp"), "{table}");
@@ -127,7 +127,7 @@ fn a_session_takes_the_best_rung_and_leaves_a_dead_one() {
 }
 
 #[test]
-fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
+fn without_raw_ethernet_a_session_uses_udp() {
     for (filters, client_may) in [
         (&[DROP_BATCHES, DROP_RAW][..], true),
         (&[DROP_BATCHES], false),
@@ -152,7 +152,7 @@ fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
             "CAP_NET_RAW"
         };
         assert!(why.contains(want), "{why}");
-        // One datagram at a time passes.
+        // Single datagrams pass.
         client.line("the video comes by udp");
         host.nth_line(2, "is served by udp");
         stage.more_frames(30);
@@ -161,7 +161,7 @@ fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
 }
 
 #[test]
-fn a_wanted_rung_that_is_absent_is_an_error_with_a_reason() {
+fn a_forced_absent_transport_is_an_error() {
     let Some(stage) = Stage::new(Machines::with_ip()) else {
         return;
     };
@@ -178,7 +178,7 @@ fn a_wanted_rung_that_is_absent_is_an_error_with_a_reason() {
         no_raw(&Program::start("host", command).fails_in_one_line());
     }
 
-    // A host without the privilege serves by UDP, and says so.
+    // A host without the privilege serves by UDP, with a message.
     let mut host = stage.host(&NO_RAW, &["--link", "udp"]);
     let raw = ["--link", "raw"];
     no_raw(&stage.client(&NO_RAW, HOST, &raw).fails_in_one_line());
@@ -194,7 +194,7 @@ fn a_wanted_rung_that_is_absent_is_an_error_with_a_reason() {
 }
 
 #[test]
-fn an_unreachable_host_is_told_apart_from_a_silent_one() {
+fn unreachable_and_silent_hosts_differ_in_error() {
     let Some(stage) = Stage::new(Machines::without_ip()) else {
         return;
     };
@@ -238,7 +238,7 @@ fn mapped_rings_carry_a_session_at_one_end_and_at_both() {
 }
 
 #[test]
-fn af_xdp_carries_a_session_if_it_was_built_in() {
+fn af_xdp_carries_a_session_if_compiled_in() {
     let Some(stage) = Stage::new(Machines::with_ip()) else {
         return;
     };
@@ -249,7 +249,7 @@ fn af_xdp_carries_a_session_if_it_was_built_in() {
         assert!(text.contains("--features xdp"), "{text}");
         return;
     }
-    // One end, and both.
+    // At one end, and at both.
     for link in ["raw", "xdp"] {
         let mut host = stage.host(&[], &["--link", "xdp"]);
         let mut client = stage.client(&[], HOST, &["--link", link]);
@@ -268,7 +268,7 @@ fn raw_ethernet_works_on_one_machine_too() {
         return;
     }
     let mut host = Host::knowing(&["ann"], &["--source", "pattern", "--size", "640x480"]);
-    // The loopback's address alone has no raw Ethernet.
+    // The loopback address alone has no raw Ethernet.
     assert_eq!(host.program.count("raw Ethernet"), 0);
     host.program.stop();
     let (dir, bind) = (host.folder.join("host"), format!("0.0.0.0:{}", host.port));
@@ -307,7 +307,7 @@ fn all_addresses_of_a_name_are_tried() {
     let host = Host::start(&["--source", "pattern", "--pin", PIN[1]]);
     let folder = Folder::new();
     let keys = folder.join("keys");
-    // Most systems know it as ::1 as well, where nobody listens.
+    // Most systems also map it to ::1, where no host listens.
     let name = format!("localhost:{}", host.port);
     let own = ["client", &name, "--config-dir", &keys, "--present", "null"];
     let words = [&own[..], &PIN, &["--realtime", "off"]].concat();

@@ -1,6 +1,5 @@
-//! The whole program with its real parts: hosts and clients as a person starts them, real
-//! displays, encoders, decoders, sockets and links. Counts, order and content are checked, never
-//! how long anything took.
+//! The whole program with real components: hosts and clients as a user starts them, displays, encoders,
+//! decoders, sockets and links. The tests check counts, order and content, never durations.
 
 #[path = "../support/mod.rs"]
 mod support;

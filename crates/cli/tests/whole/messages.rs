@@ -1,5 +1,4 @@
-//! Messages that nobody can read end nothing: on a full disk (full(4)), and after their reader has
-//! gone.
+//! Messages that cannot be written end nothing: on a full disk (full(4)), and after their reader has exited.
 
 use std::fs::{File, read_to_string};
 use std::net::UdpSocket;
@@ -11,7 +10,7 @@ use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
 
-/// What can't be written to.
+/// Outputs that cannot be written to.
 fn dead_ends() -> [(&'static str, Stdio); 2] {
     let full = File::options().write(true).open("/dev/full");
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -22,14 +21,14 @@ fn dead_ends() -> [(&'static str, Stdio); 2] {
     ]
 }
 
-/// Waits until this many more rows of a record say that a frame came whole.
+/// Waits for this many further rows of a CSV with a complete frame.
 fn frames_come(csv: &str, more: usize) {
     let whole = || {
         let text = read_to_string(csv).unwrap_or_default();
         text.lines().filter(|row| row.contains(",whole,")).count()
     };
     let before = whole();
-    eventually("frames come", || (whole() >= before + more).then_some(()));
+    eventually("further frames", || (whole() >= before + more).then_some(()));
 }
 
 fn ends_well(program: &mut Program, what: &str) {
@@ -40,7 +39,7 @@ fn ends_well(program: &mut Program, what: &str) {
 }
 
 #[test]
-fn a_host_whose_messages_are_lost_streams_on() {
+fn a_host_with_lost_messages_keeps_streaming() {
     for (what, error) in dead_ends() {
         let folder = Folder::new();
         let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -68,7 +67,7 @@ fn a_host_whose_messages_are_lost_streams_on() {
         let mut desk = client(&folder, "desk", &address, &blind);
         desk.line("player at");
         frames_come(&csv, 30);
-        // Each of these is a message.
+        // Each of these prints a message.
         desk.stop();
         for _ in 0..3 {
             let mut desk = client(&folder, "desk", &address, &["--present", "null"]);
@@ -82,7 +81,7 @@ fn a_host_whose_messages_are_lost_streams_on() {
 }
 
 #[test]
-fn a_client_whose_messages_are_lost_shows_on() {
+fn a_client_with_lost_messages_keeps_playing() {
     for (what, error) in dead_ends() {
         let host = Host::start(&[&PIN[..], &PATTERN].concat());
         let (dir, csv) = (host.folder.join("desk"), host.folder.join("desk.csv"));
@@ -97,7 +96,7 @@ fn a_client_whose_messages_are_lost_shows_on() {
 }
 
 #[test]
-fn errors_that_nobody_reads_are_errors_all_the_same() {
+fn unread_errors_still_set_the_exit_code() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let nobody = ["devices", "--config-dir", &dir, "forbid", "nobody"];
@@ -113,7 +112,7 @@ fn errors_that_nobody_reads_are_errors_all_the_same() {
 }
 
 #[test]
-fn what_was_asked_for_and_not_written_is_an_error() {
+fn unwritable_output_is_an_error() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let list = ["devices", "--config-dir", &dir, "list"];
@@ -150,13 +149,13 @@ fn what_was_asked_for_and_not_written_is_an_error() {
 #[test]
 fn a_record_that_could_not_be_written_is_an_error() {
     let folder = Folder::new();
-    // A pipe that is read no more is a file that can't be written any more.
+    // A FIFO without a reader is an unwritable file.
     let pipes = ["host", "client"].map(|name| {
         let path = folder.join(&format!("{name}.csv"));
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo is there").success());
         let both = File::options().read(true).write(true).open(&path);
-        (path, both.expect("ours"))
+        (path, both.expect("the test's FIFO"))
     });
     let [(host_csv, host_end), (client_csv, client_end)] = pipes;
     let mut host = Host::start(&[&PIN[..], &PATTERN, &["--csv", &host_csv]].concat());

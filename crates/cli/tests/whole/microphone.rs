@@ -1,5 +1,5 @@
-//! A client's microphone, as a program of the sound server's own records it at the host: which pitch, how loud,
-//! from whom not.
+//! A client's microphone, recorded by a program of the host's sound server: pitch, level, and sources without
+//! access.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ const HOST: [&str; 8] = [
 const PITCH: f64 = 500.0;
 const OTHER: f64 = 800.0;
 
-/// What `parec` records from a source in `seconds`, after it has begun to give.
+/// Samples that `parec` records from a source in `seconds`, once it delivers.
 fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
     let mut child = Command::new("parec")
         .args(["--raw", "--format=float32le", "--rate=48000"])
@@ -68,7 +68,7 @@ fn source_of(host: &Host) -> String {
 }
 
 #[test]
-fn an_application_records_what_the_player_says() {
+fn an_application_records_the_player() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -79,7 +79,7 @@ fn an_application_records_what_the_player_says() {
     assert!(sources.contains(&source), "{sources}");
     let player = speaks(&host, "player", PITCH, &[]);
     hears(&server, &source, PITCH);
-    // Of one who only watches nothing is heard.
+    // An observer is not heard.
     let watcher = speaks(&host, "watcher", OTHER, &["--observe"]);
     watcher.line("showing");
     eventually("its microphone", || is_captured(&watcher).then_some(()));
@@ -92,14 +92,14 @@ fn an_application_records_what_the_player_says() {
 }
 
 #[test]
-fn a_microphone_follows_the_default_source_and_says_so() {
+fn the_microphone_follows_the_default_source() {
     let (Some(there), Some(here)) = (PulseServer::start(), PulseServer::start()) else {
         return;
     };
     let words = [&HOST[..], &["--microphone", "on"]].concat();
     let host = Host::with_sound(&there.address, &["player"], &words);
     let source = source_of(&host);
-    // What two sinks play stands for two microphones.
+    // The monitors of two sinks stand in for two microphones.
     here.add_sink("headset");
     here.pactl(&["set-default-source", "usual.monitor"]);
     let (address, dir) = (host.address(), host.folder.join("player"));
@@ -123,20 +123,20 @@ fn a_microphone_follows_the_default_source_and_says_so() {
     client.line("openuvr client: the microphone follows the default device: headset");
     let _after = Player::start(&here.address, "headset", OTHER);
     hears(&there, &source, OTHER);
-    assert_eq!(client.count("the microphone follows"), 1, "it is told once");
+    assert_eq!(client.count("the microphone follows"), 1, "reported once");
 }
 
 #[test]
-fn nothing_is_captured_for_a_host_that_does_not_ask() {
+fn nothing_is_captured_for_a_host_without_it() {
     let host = Host::knowing(&["client"], &HOST);
     let client = speaks(&host, "client", PITCH, &[]);
     client.line("showing");
-    // What it was granted was said before the first picture.
+    // The grant was logged ahead of the first picture.
     assert!(!is_captured(&client));
 }
 
 #[test]
-fn a_microphone_that_is_not_there_is_one_line() {
+fn a_missing_microphone_is_one_error_line() {
     let folder = Folder::new();
     let dir = folder.join("keys");
     for (words, why) in [

@@ -1,11 +1,10 @@
-//! Two machines, as near as one machine can come: each with a network of its own, the client with
-//! a clock of its own, and the two commands that the README names.
+//! Two emulated machines with separate networks, the client with another clock, and the two commands of the
+//! README.
 
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Display, Eye, Folder, Program, scene};
 
-/// The client's clock says a hundred days more: figures that mix the clocks of both would be off
-/// by that.
+/// The client's clock is a hundred days ahead: a mix of both clocks in a statistic would be off by that.
 const AHEAD_S: i64 = 8_640_000;
 const OTHER_CLOCK: [&str; 5] = [
     "unshare",
@@ -58,7 +57,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     first.line("is gone: it said goodbye");
     first.stop();
 
-    // From now on they know each other.
+    // From now on they are paired.
     let csv = folder.join("host.csv");
     let mut second = host(&["--csv", &csv, "--table", "on"]);
     second.line("streaming");
@@ -69,7 +68,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     let text = second.stop();
     assert!(
         !text.contains("PIN"),
-        "a host that knows a device opens no pairing: {text}"
+        "a host with a paired device opens no pairing: {text}"
     );
     assert_one_way_is_true(&text, &std::fs::read_to_string(csv).unwrap());
 }
@@ -97,7 +96,7 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
         "to-client,to-host",
         "--delay",
         "3ms",
-        // A busy machine makes it late, but what it does stays what it is.
+        // A busy machine delays it, but its effect on packets stays the same.
         "--down",
         "loss=2%",
         "--punctual",
@@ -134,15 +133,15 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
         })
         .collect();
     let [[up, all, none], [down, most, lost]] = ways[..] else {
-        panic!("two ways: {report}");
+        panic!("two directions: {report}");
     };
     assert!(up > 10 && all <= up && none == 0, "{report}");
     assert!(down > 100 && lost > 0 && most + lost <= down, "{report}");
     assert!(report.contains("0 frames unreadable, 0 unsent"), "{report}");
 }
 
-/// The table's longest way over the link is the true one within the bound that is printed: this
-/// test knows by how much the clocks differ, which the program had to find out.
+/// Checks the table's maximum one-way latency against the true one, within the printed bound. This test knows
+/// the clock offset that the program had to estimate.
 fn assert_one_way_is_true(table: &str, csv: &str) {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
@@ -152,18 +151,18 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let (outcome, bound) = (column("outcome"), column("clock_bound"));
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
-    // A first frame may be there before the clocks have met: then nothing is said of its way.
+    // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
     let told = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
     let whole: Vec<_> = lines.filter(told).collect();
-    assert!(whole.len() >= 10, "{} frames are whole", whole.len());
+    assert!(whole.len() >= 10, "{} complete frames", whole.len());
     for line in whole {
         let arrived = number(line[received]) - AHEAD_S * 1_000_000_000;
         assert!(
             arrived > number(line[first_slice]),
-            "it arrived before it was there"
+            "arrival before the send time"
         );
-        // The host looks at its clock when the system call is over, and may have to wait for a
-        // processor between: the datagram may be there by then.
+        // The host takes its timestamp after the system call, possibly after a scheduling delay: the datagram
+        // may have arrived by then.
         let way = arrived - number(line[sent]);
         longest = way.max(longest);
         widest = number(line[bound]).max(widest);
@@ -174,14 +173,14 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
         .expect("the table has the way over the link");
     let words: Vec<&str> = row.split_whitespace().collect();
     let [.., told, bound] = words[..] else {
-        panic!("no figures in {row:?}");
+        panic!("no numbers in {row:?}");
     };
     assert!(bound.starts_with('±'), "{row}");
     let (told, longest) = (told.parse::<f64>().expect("ms"), longest as f64 / 1e6);
-    // Three figures are printed.
+    // Three digits are printed.
     let allowed = widest as f64 / 1e6 + longest * 0.02 + 0.02;
     assert!(
         (told - longest).abs() <= allowed,
-        "{told} ms is told, {longest:.3} ms is true, the bound is {allowed:.3} ms: {row}"
+        "{told} ms printed, {longest:.3} ms true, bound {allowed:.3} ms: {row}"
     );
 }

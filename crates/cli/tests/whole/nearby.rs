@@ -1,5 +1,4 @@
-//! Hosts are found on their network by multicast DNS, by those that are on it; and whoever lies there gets
-//! no client to believe it.
+//! Host discovery by multicast DNS on the local network. Clients do not trust forged announcements.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -14,12 +13,12 @@ use crate::support::machines::{HOST, Machines, THIRD, on};
 use crate::support::pairing::pair;
 use crate::support::{Folder, Program, eventually};
 
-/// A host that nobody needs to see.
+/// A small test pattern.
 const PATTERN: [&str; 7] = [
     "host", "--source", "pattern", "--size", "320x200", "--fps", "10",
 ];
 
-/// A host with keys of its own in a namespace.
+/// A host with its own keys in a namespace.
 fn host(machine: &str, dir: &str, name: &str, words: &[&str]) -> Program {
     let own = ["--config-dir", dir, "--name", name, "--realtime", "off"];
     let words = [&PATTERN[..], &own, words].concat();
@@ -35,7 +34,7 @@ fn client(machine: &str, dir: &str, words: &[&str]) -> Command {
     on(machine, &[], Path::new("/"), None, &own)
 }
 
-/// What `openuvr hosts` says, as soon as it says all of this.
+/// Waits until the output of `openuvr hosts` contains all of these.
 fn listed(machine: &str, dir: &str, parts: &[&str]) -> String {
     let words = ["hosts", "--config-dir", dir];
     eventually(&format!("hosts {parts:?}"), || {
@@ -78,14 +77,14 @@ fn two_hosts_and_a_client_find_each_other() {
     }
     assert!(!text.contains("cellar"), "{text}");
 
-    // Without a person who could say which.
+    // Without a terminal to choose at.
     let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("desk") && text.contains("attic"), "{text}");
     let last = text.lines().last().unwrap();
     assert!(last.contains("which of these hosts is meant?"), "{text}");
 
-    // With one.
+    // With a terminal.
     let chosen = client(here, lap, &["--pin", "135790"]);
     let mut paired = Program::at_terminal("chosen", &chosen, "2\n");
     paired.line("The number of the host");
@@ -97,14 +96,14 @@ fn two_hosts_and_a_client_find_each_other() {
     let text = listed(here, lap, &["attic", "paired"]);
     assert!(row(&text, "desk").ends_with("paired"), "{text}");
 
-    // It is the only one that is known.
+    // Only one host is paired.
     let mut known = Program::start("known", client(here, lap, &[]));
     known.line(&format!("\"desk\" is paired and answers at {HOST}:4710"));
     known.line("connected to the host");
     known.line("player at desk");
     known.stop();
 
-    // Who says goodbye is not found any more.
+    // A host that has said goodbye is not listed any more.
     desk.stop();
     eventually("desk is gone", || {
         let text = listed(here, lap, &["attic"]);
@@ -123,9 +122,9 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let [desk, thief, lap] = &dirs;
     let fingerprint = pair(desk, lap, &format!("{HOST}:4710"));
     let known = Path::new(lap).join("hosts.toml");
-    let before = std::fs::read_to_string(&known).expect("it knows the host");
+    let before = std::fs::read_to_string(&known).expect("the client's known hosts");
 
-    // The name of the one that is known, and another key: it is somebody new.
+    // The name of the known host with another key: a new host.
     let mut fake = host(&third, thief, "desk", &["--pin", "135790"]);
     let text = listed(here, lap, &["desk"]);
     assert!(row(&text, "desk").contains("new; pairing"), "{text}");
@@ -134,7 +133,7 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     assert!(text.contains("which of these hosts is meant?"), "{text}");
     fake.stop();
 
-    // The fingerprint of the one that is known, too, which anybody can read.
+    // Also with the fingerprint of the known host, which is public.
     let silent = ["--pin", "135790", "--discoverable=false"];
     let _fake = host(&third, thief, "desk", &silent);
     let daemon = std::thread::spawn(move || announce(&third, &fingerprint)).join();
@@ -149,17 +148,16 @@ fn a_forged_answer_is_refused_by_the_handshake() {
         assert!(!text.contains("paired with"), "{text}");
     }
     assert_eq!(
-        std::fs::read_to_string(&known).expect("it is there"),
+        std::fs::read_to_string(&known).expect("the client's known hosts"),
         before
     );
     drop(daemon.shutdown());
 }
 
-/// Says on a machine's network that the host with this fingerprint is there, with a name that would
-/// redraw a terminal.
+/// Announces a host with this fingerprint on a machine's network, with a name that contains terminal escapes.
 fn announce(machine: &str, fingerprint: &str) -> ServiceDaemon {
-    let space = File::open(format!("/run/netns/{machine}")).expect("it is there");
-    // Of this thread, and those that it starts.
+    let space = File::open(format!("/run/netns/{machine}")).expect("the namespace");
+    // Applies to this thread and the threads that it starts.
     move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
     let daemon = ServiceDaemon::new().expect("a thread");
     let service = ServiceInfo::new(
@@ -175,7 +173,7 @@ fn announce(machine: &str, fingerprint: &str) -> ServiceDaemon {
 }
 
 #[test]
-fn link_local_addresses_come_with_their_interface() {
+fn link_local_addresses_have_their_interface() {
     let Some(machines) = Machines::on_a_bridge_with_link_local() else {
         return;
     };
@@ -191,7 +189,7 @@ fn link_local_addresses_come_with_their_interface() {
 }
 
 #[test]
-fn without_a_network_there_is_one_clear_line() {
+fn no_network_is_one_error_line() {
     let Some(machines) = Machines::without_cables() else {
         return;
     };
@@ -203,7 +201,7 @@ fn without_a_network_there_is_one_clear_line() {
         let text = Program::start("alone", command).fails_in_one_line();
         assert!(text.contains("this machine has no network"), "{text}");
     }
-    // A host there says so in one line, or nothing, and runs.
+    // A host there reports it in one line, or not at all, and runs.
     let mut host = host(&machines.host, &folder.join("desk"), "desk", &[]);
     host.assert_running();
     host.stop();

@@ -1,4 +1,4 @@
-//! Where windows lie on a virtual display: an only one fills it, others lie centred over it.
+//! Placement of windows on a virtual display: a single one fills it, others are centred over it.
 
 use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::units::Size;
@@ -13,7 +13,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{Display, Folder, Program, eventually, openuvr, skip};
 
-/// Where windows are made before they have a place.
+/// Initial position of new windows.
 const OWN: (i16, i16) = (7, 9);
 
 fn has_xvfb() -> bool {
@@ -24,8 +24,7 @@ fn has_xvfb() -> bool {
     there.is_ok()
 }
 
-/// A host with an empty display of 640x360, and the display.
-/// `None`, said aloud, without Xvfb.
+/// A host with an empty display of 640x360, and the display. `None`, with a message, without Xvfb.
 fn host(folder: &Folder, words: &[&str]) -> Option<(Program, Display)> {
     if !has_xvfb() {
         return None;
@@ -41,7 +40,7 @@ fn host(folder: &Folder, words: &[&str]) -> Option<(Program, Display)> {
     Some((host, display))
 }
 
-/// An application of the test's own.
+/// A test application.
 struct Application {
     conn: RustConnection,
     root: Window,
@@ -59,7 +58,7 @@ impl Application {
         asked.expect("sent").reply().expect("an atom").atom
     }
 
-    /// Shows a window of this size, which first says `of` itself.
+    /// Creates a window of this size, applies `of` to it, and shows it.
     fn shows(&self, size: (u16, u16), of: impl FnOnce(Window)) -> Window {
         let window = self.conn.generate_id().expect("an id");
         let (class, depth, visual) = (WindowClass::INPUT_OUTPUT, 0, 0);
@@ -74,13 +73,13 @@ impl Application {
         self.conn.sync().expect("the server lives");
         eventually("the window is shown", || {
             let about = self.conn.get_window_attributes(window).expect("sent");
-            let about = about.reply().expect("it is there");
+            let about = about.reply().expect("the window");
             (about.map_state == MapState::VIEWABLE).then_some(())
         });
         window
     }
 
-    /// One that accompanies `parent`.
+    /// Shows a dialog of `parent`.
     fn shows_dialog(&self, size: (u16, u16), parent: Window) -> Window {
         self.shows(size, |window| {
             self.says(
@@ -92,7 +91,7 @@ impl Application {
         })
     }
 
-    /// One that takes no other size.
+    /// Shows a window of fixed size.
     fn shows_fixed(&self, size: (u16, u16)) -> Window {
         self.shows(size, |window| {
             let size = Some((i32::from(size.0), i32::from(size.1)));
@@ -114,10 +113,10 @@ impl Application {
         said.expect("sent");
     }
 
-    /// Place, size and border.
+    /// Position, size and border.
     fn lies(&self, window: Window) -> (i16, i16, u16, u16, u16) {
         let is = self.conn.get_geometry(window).expect("sent").reply();
-        let is = is.expect("it is there");
+        let is = is.expect("the window");
         (is.x, is.y, is.width, is.height, is.border_width)
     }
 
@@ -131,7 +130,7 @@ impl Application {
     fn is_typed_in(&self, window: Window) {
         eventually(&format!("{window:#x} gets the keyboard"), || {
             let focus = self.conn.get_input_focus().expect("sent").reply();
-            (focus.expect("it is somewhere").focus == window).then_some(())
+            (focus.expect("a focus").focus == window).then_some(())
         });
     }
 
@@ -146,14 +145,14 @@ impl Application {
         self.conn.sync().expect("the server lives");
     }
 
-    /// Who places windows, as ICCCM 2.0 says in section 2.8.
+    /// The owner of the window manager selection (ICCCM 2.0, section 2.8).
     fn manager(&self) -> Window {
         let selection = self.atom("WM_S0");
         let owner = self.conn.get_selection_owner(selection).expect("sent");
         owner.reply().expect("an answer").owner
     }
 
-    /// Whether it may place windows from now on.
+    /// Whether it can become the window manager.
     fn can_manage(&self) -> bool {
         let mask = EventMask::SUBSTRUCTURE_REDIRECT;
         let wanted = ChangeWindowAttributesAux::new().event_mask(mask);
@@ -169,12 +168,12 @@ impl Application {
         let message = ClientMessageEvent::new(32, window, state, [action, full, 0, 1, 0]);
         let to = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
         let sent = self.conn.send_event(false, self.root, to, message);
-        sent.expect("sent").check().expect("it is there");
+        sent.expect("sent").check().expect("the root window");
     }
 }
 
 #[test]
-fn an_only_window_fills_the_display_below_its_dialogs() {
+fn a_single_window_fills_the_display_below_dialogs() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &["--place"]) else {
         return;
@@ -191,20 +190,20 @@ fn an_only_window_fills_the_display_below_its_dialogs() {
         app.says(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
     });
     app.comes_to(typed, (170, 80), (300, 200));
-    // Over its parent, not over the display's middle, and no larger than the display.
+    // Over its parent, not over the display's centre, and no larger than the display.
     let large = app.shows_dialog((900, 40), typed);
     app.comes_to(large, (0, 160), (640, 40));
     app.destroys(large);
     app.destroys(typed);
     app.is_typed_in(dialog);
-    // What fills the display keeps its size, whatever it asks for; a dialog stays in the middle.
+    // The filling window keeps its size, whatever it requests; a dialog stays centred.
     app.resizes(main, (50, 50));
     app.resizes(dialog, (200, 100));
     app.comes_to(dialog, (220, 130), (200, 100));
     assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
     app.destroys(dialog);
     app.is_typed_in(main);
-    // What places itself is left alone: menus.
+    // Override-redirect windows such as menus are left alone.
     let menu = CreateWindowAux::new().override_redirect(1);
     let id = app.conn.generate_id().expect("an id");
     let class = WindowClass::INPUT_OUTPUT;
@@ -215,13 +214,13 @@ fn an_only_window_fills_the_display_below_its_dialogs() {
     app.destroys(main);
     eventually("the window is gone", || {
         let focus = app.conn.get_input_focus().expect("sent").reply();
-        (focus.expect("it is somewhere").focus != main).then_some(())
+        (focus.expect("a focus").focus != main).then_some(())
     });
     assert_eq!(app.lies(id), (30, 40, 50, 60, 1));
 }
 
 #[test]
-fn windows_of_one_size_and_further_ones_are_centred() {
+fn fixed_size_and_further_windows_are_centred() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &["--place"]) else {
         return;
@@ -232,14 +231,14 @@ fn windows_of_one_size_and_further_ones_are_centred() {
     let second = app.shows((300, 100), |_| ());
     app.comes_to(second, (170, 130), (300, 100));
     app.is_typed_in(second);
-    // The only one that is left, as when a launcher makes way for a game.
+    // The last window, as when a launcher is replaced by a game.
     app.conn.unmap_window(first).expect("sent");
     app.conn.sync().expect("the server lives");
     app.comes_to(second, (0, 0), (640, 360));
 }
 
 #[test]
-fn a_window_is_full_screen_as_long_as_it_wants_to_be() {
+fn a_window_can_request_full_screen() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &["--place"]) else {
         return;
@@ -262,16 +261,16 @@ fn windows_follow_the_size_of_their_display() {
     let main = app.shows((200, 100), |_| ());
     let dialog = app.shows_dialog((100, 60), main);
     app.comes_to(main, (0, 0), (640, 360));
-    let mut size = DisplaySize::open(&display.name).expect("it has RandR");
-    size.set(Size::new(320, 200)).expect("it is smaller");
+    let mut size = DisplaySize::open(&display.name).expect("a display with RandR");
+    size.set(Size::new(320, 200)).expect("a smaller size");
     app.comes_to(main, (0, 0), (320, 200));
     app.comes_to(dialog, (110, 70), (100, 60));
-    size.restore().expect("it was so");
+    size.restore().expect("the original size");
     app.comes_to(main, (0, 0), (640, 360));
 }
 
 #[test]
-fn a_window_manager_that_asks_for_the_display_gets_it() {
+fn a_window_manager_replaces_the_placement() {
     let folder = Folder::new();
     let Some((mut host, display)) = host(&folder, &["--place"]) else {
         return;
@@ -279,7 +278,7 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
     let app = Application::on(&display);
     let main = app.shows((200, 100), |_| ());
     let manager = Application::on(&display);
-    assert!(!manager.can_manage(), "somebody does already");
+    assert!(!manager.can_manage(), "the placement is the manager");
     let before = manager.manager();
     assert_ne!(before, x11rb::NONE);
     let own = manager.conn.generate_id().expect("an id");
@@ -299,7 +298,7 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
     });
     assert!(manager.can_manage());
     assert_eq!(manager.manager(), own);
-    // What was shown stays where it was, and nobody has the next window but the new one.
+    // Shown windows stay, and only the new window manager controls the next.
     assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
     let check = manager.atom("_NET_SUPPORTING_WM_CHECK");
     let named = manager
@@ -313,7 +312,7 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
 }
 
 #[test]
-fn without_placement_windows_lie_where_they_want_to() {
+fn without_placement_windows_keep_their_position() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &[]) else {
         return;

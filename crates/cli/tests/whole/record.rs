@@ -1,4 +1,4 @@
-//! `--record`: what is in the file, however the host ends.
+//! `--record`: the contents of the file, for each way to end.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,13 +7,13 @@ use crate::support::{Folder, Host, Program, eventually, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "60"];
 
-/// Fragments of a file, as far as they are whole.
+/// Number of complete fragments of a file.
 fn fragments(file: &str) -> usize {
     let bytes = std::fs::read(file).unwrap_or_default();
     bytes.windows(4).filter(|four| four == b"moof").count()
 }
 
-/// Frames of a file that ffmpeg decodes without a complaint; `None`, said aloud, without ffmpeg.
+/// Number of frames of a file that ffmpeg decodes without a warning; `None`, with a message, without ffmpeg.
 fn decoded(file: &str) -> Option<usize> {
     let words = [
         "-v",
@@ -41,7 +41,7 @@ fn decoded(file: &str) -> Option<usize> {
 }
 
 #[test]
-fn a_host_that_is_killed_leaves_a_recording() {
+fn a_killed_host_leaves_a_recording() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");
     let words = ["--sound", "tone:440", "--record", &file];
@@ -51,19 +51,19 @@ fn a_host_that_is_killed_leaves_a_recording() {
     let Some(frames) = decoded(&file) else {
         return;
     };
-    // The first fragments are of half a second each, at 60 frames/s if nothing held them up.
+    // The first fragments are half a second each, at 60 frames/s if nothing delays them.
     assert!(frames >= 3, "{frames}");
 }
 
 #[test]
-fn what_was_recorded_is_told_and_not_overwritten() {
+fn a_recording_is_reported_and_not_overwritten() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");
     let mut host = Host::start(&[&PATTERN[..], &["--record", &file]].concat());
     eventually("a fragment", || (fragments(&file) >= 1).then_some(()));
     let text = host.program.stop();
     let told = text.lines().find(|line| line.contains("recorded in"));
-    let told = told.unwrap_or_else(|| panic!("not told: {text}"));
+    let told = told.unwrap_or_else(|| panic!("not reported: {text}"));
     assert!(told.contains(&file) && told.contains("no sound"), "{told}");
     let words = told
         .split_once(&format!("{file}: "))
@@ -74,7 +74,7 @@ fn what_was_recorded_is_told_and_not_overwritten() {
     if let Some(frames) = decoded(&file) {
         assert_eq!(frames, told);
     }
-    let before = std::fs::read(&file).expect("it is there");
+    let before = std::fs::read(&file).expect("the recording");
     let dir = folder.join("host");
     let own = [
         "host",
@@ -91,15 +91,15 @@ fn what_was_recorded_is_told_and_not_overwritten() {
         text.contains("is there already: name another file"),
         "{text}"
     );
-    assert_eq!(std::fs::read(&file).expect("it is there"), before);
+    assert_eq!(std::fs::read(&file).expect("the recording"), before);
     let words = [&words[..], &["--record-overwrite"]].concat();
     let (status, text) = Program::start("host", openuvr(&words)).ended();
     assert!(status.success(), "{text}");
-    assert_ne!(std::fs::read(&file).expect("it is there"), before);
+    assert_ne!(std::fs::read(&file).expect("the recording"), before);
 }
 
 #[test]
-fn a_recording_that_can_not_be_is_refused_at_once() {
+fn an_impossible_recording_is_an_error_at_start() {
     let folder = Folder::new();
     let (dir, file) = (folder.join("host"), folder.join("it.mp4"));
     let nowhere = folder.join("nowhere/it.mp4");

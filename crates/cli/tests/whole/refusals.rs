@@ -1,4 +1,4 @@
-//! What is refused is told in one line that says what to do, and ends the program with a failure.
+//! Errors: each is one line with a remedy, and a failure exit code.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -7,14 +7,14 @@ use crate::support::{
     Display, Folder, Host, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of,
 };
 
-/// A host that nobody needs to see, small and slow.
+/// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
 fn fails(command: Command) -> String {
     Program::start("it", command).fails_in_one_line()
 }
 
-/// `openuvr host` with these words, which can't start.
+/// Runs `openuvr host` with arguments that make its start fail.
 fn host_fails(words: &[&str]) -> String {
     let folder = Folder::new();
     let dir = folder.join("host");
@@ -28,24 +28,23 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A client at a terminal that was never here, where somebody types `typed`.
+/// A new client at a terminal, with `typed` as its input.
 fn new_client(address: &str, dir: &str, typed: &str) -> Program {
     let words = ["client", address, "--present", "null", "--config-dir", dir];
     Program::at_terminal("client", &openuvr(&words), typed)
 }
 
 #[test]
-fn a_wrong_pin_is_told_and_tries_are_limited() {
+fn a_wrong_pin_is_reported_and_tries_are_limited() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let text = host
         .blind("stranger", &["--pin", "000000"])
         .fails_in_one_line();
     assert_says(&text, &["the PIN is not the one that the host shows"]);
-    // The person at the host sees it, and where it came from.
+    // The host reports it with the address.
     let told = host.program.line("a wrong PIN came from 127.0.0.1:");
     assert_says(&told, &["it has 2 more tries"]);
-    // Each wrong try makes the next wait longer, a hurried one is told to wait, and the third is the
-    // last.
+    // Each wrong try extends the wait for the next, an early one gets an error, and the third is the last.
     let mut wrong = 1;
     eventually("the last try", || {
         let text = host
@@ -72,7 +71,7 @@ fn a_wrong_pin_is_told_and_tries_are_limited() {
 }
 
 #[test]
-fn without_a_pairing_window_no_new_device_comes_in() {
+fn without_a_pairing_window_no_device_pairs() {
     let mut host = Host::knowing(&["old"], &PATTERN);
     let text = host.blind("new", &PIN).fails_in_one_line();
     assert_says(
@@ -96,7 +95,7 @@ fn a_new_host_needs_a_pin() {
 }
 
 #[test]
-fn at_a_terminal_it_asks_for_the_pin() {
+fn a_terminal_gets_a_pin_prompt() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
     let pin = format!("{}\n", PIN[1]);
@@ -107,7 +106,7 @@ fn at_a_terminal_it_asks_for_the_pin() {
 }
 
 #[test]
-fn nobody_is_asked_for_a_pin_before_somebody_answers() {
+fn the_pin_prompt_waits_for_the_hosts_answer() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = nobody.local_addr().expect("an address").to_string();
     let folder = Folder::new();
@@ -126,7 +125,7 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
 }
 
 #[test]
-fn a_silent_host_is_hinted_at_with_a_key_or_a_pin() {
+fn a_silent_host_gives_a_hint() {
     let mut host = Host::knowing(&["known"], &PATTERN);
     let address = host.address();
     host.program.stop();
@@ -145,7 +144,7 @@ fn a_silent_host_is_hinted_at_with_a_key_or_a_pin() {
 }
 
 #[test]
-fn ctrl_c_ends_the_question_for_the_pin() {
+fn ctrl_c_ends_the_pin_prompt() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
     let mut client = new_client(&address, &dir, "");
@@ -171,7 +170,7 @@ fn ctrl_c_ends_the_wait_for_a_window() {
 }
 
 #[test]
-fn a_window_is_not_waited_for_beyond_the_hosts_time() {
+fn the_wait_for_a_window_has_a_limit() {
     let Some(display) = Display::start("320x200") else {
         return;
     };
@@ -182,7 +181,7 @@ fn a_window_is_not_waited_for_beyond_the_hosts_time() {
     let words = [&own[..], &window, &["--for", "2s"]].concat();
     let (status, text) = Program::start("host", openuvr(&words)).ended();
     assert_eq!(status.code(), Some(1), "{text}");
-    // Both say how long was to be waited, however long it took.
+    // Both messages name the limit, independent of the real time.
     assert_says(
         &text,
         &[
@@ -194,7 +193,7 @@ fn a_window_is_not_waited_for_beyond_the_hosts_time() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_is_no_reason_for_words() {
+fn a_closed_stdout_is_not_an_error_message() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut command = openuvr(&["host", "--config-dir", "/nonexistent", "--print-config"]);
@@ -204,7 +203,7 @@ fn an_output_that_nobody_reads_is_no_reason_for_words() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_port_in_use_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let text = host_fails(&[&PATTERN[..], &["--bind", &address]].concat());
@@ -212,8 +211,8 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_display_that_is_not_there_is_named() {
-    // 65533 is more than there can be.
+fn a_missing_display_is_named() {
+    // 65533 is beyond the possible displays.
     for name in [":65533", ":6553"] {
         let text = host_fails(&["--display", name, "--bind", "127.0.0.1:0"]);
         assert_says(&text, &[name]);
@@ -234,7 +233,7 @@ fn a_display_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_display_without_shared_memory_is_told() {
+fn a_display_without_shared_memory_is_reported() {
     let Some(display) = Display::with("640x360", &["-extension", "MIT-SHM"]) else {
         return;
     };
@@ -247,12 +246,12 @@ fn a_display_without_shared_memory_is_told() {
         text.lines().last().unwrap_or_default(),
         &["MIT-SHM", "run the client on"],
     );
-    // It leaves in order.
+    // It exits cleanly.
     host.program.line("client is gone: it said goodbye");
 }
 
 #[test]
-fn an_encoder_library_that_is_not_there_is_named() {
+fn a_missing_encoder_library_is_named() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let words = [
@@ -271,7 +270,7 @@ fn an_encoder_library_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_configuration_file_is_read_or_refused_by_name() {
+fn a_bad_configuration_file_is_named() {
     let folder = Folder::new();
     let dir = folder.path().join("openuvr");
     std::fs::create_dir_all(&dir).unwrap();
@@ -293,14 +292,14 @@ fn a_configuration_file_is_read_or_refused_by_name() {
         assert_says(&text, &[path]);
         assert_says(&text, &parts);
     }
-    // A directory can't be read as a file by anybody, root included.
+    // A directory cannot be read as a file, not even by root.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     assert_says(&fails(run()), &[path]);
 }
 
 #[test]
-fn a_bad_value_on_the_command_line_is_told_with_what_is_allowed() {
+fn a_bad_value_is_reported_with_the_allowed_ones() {
     for (words, parts) in [
         (["--fps", "0"], ["fps", "240"]),
         (["--slices", "65"], ["slices", "64"]),
@@ -323,7 +322,7 @@ fn a_bad_value_on_the_command_line_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn a_second_player_is_refused_if_the_host_says_so() {
+fn a_second_player_can_be_rejected() {
     let words = [&PATTERN[..], &["--second-player", "refuse"]].concat();
     let host = Host::knowing(&["first", "second"], &words);
     let mut first = host.blind("first", &[]);
@@ -337,13 +336,13 @@ fn a_second_player_is_refused_if_the_host_says_so() {
     assert_eq!(
         first.count("at "),
         1,
-        "the player heard nothing of it: {}",
+        "the player got no message: {}",
         first.text()
     );
 }
 
 #[test]
-fn a_second_player_takes_over_if_the_host_lets_it() {
+fn a_second_player_can_take_over() {
     let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
     let host = Host::knowing(&["first", "second", "third"], &words);
     let mut first = host.blind("first", &[]);
@@ -360,7 +359,7 @@ fn a_second_player_takes_over_if_the_host_lets_it() {
 }
 
 #[test]
-fn a_role_is_taken_over_once_and_not_by_every_reconnection() {
+fn a_reconnection_does_not_repeat_a_takeover() {
     let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
     let mut host = Host::knowing(&["first", "second"], &words);
     let first = host.blind("first", &["--take-over"]);
@@ -368,7 +367,7 @@ fn a_role_is_taken_over_once_and_not_by_every_reconnection() {
     let second = host.blind("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
-    // Both come back, in whatever order.
+    // Both reconnect, in any order.
     host.program.stop();
     let host = host.again();
     host.program.line("first joins as observer");
@@ -386,15 +385,15 @@ fn forbidding_a_device_ends_its_live_session() {
     assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
     let (status, text) = guest.ended();
     assert_says(&text, &["this device is forbidden"]);
-    assert!(!status.success(), "it did not leave by itself");
+    assert!(!status.success(), "an error exit");
     host.program.line("guest is gone");
-    // And it does not come back in, and is told why; a PIN is no way around.
+    // It cannot reconnect, gets the reason, and a PIN does not bypass that.
     for words in [&[][..], &PIN] {
         let (status, text) = host.blind("guest", words).ended();
         assert!(!status.success(), "{text}");
         assert_says(&text, &["the host forbids this device"]);
     }
-    // One that is only unknown hears nothing of the kind.
+    // An unknown device does not get that reason.
     let dir = host.folder.path().join("guest");
     std::fs::remove_file(dir.join("client.key")).unwrap();
     let text = host.blind("guest", &[]).fails_in_one_line();
@@ -405,7 +404,7 @@ fn forbidding_a_device_ends_its_live_session() {
 }
 
 #[test]
-fn a_device_that_is_allowed_again_comes_in() {
+fn an_allowed_device_can_connect_again() {
     let host = Host::knowing(&["guest"], &PATTERN);
     assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
     let text = host.blind("guest", &[]).fails_in_one_line();
@@ -418,11 +417,11 @@ fn a_device_that_is_allowed_again_comes_in() {
 }
 
 #[test]
-fn a_list_of_devices_that_is_locked_holds_nobody_up() {
+fn a_locked_device_list_blocks_no_session() {
     let host = Host::knowing(&["guest"], &PATTERN);
     let locked = std::fs::File::create(host.folder.path().join("host/.lock")).unwrap();
     locked.lock().unwrap();
-    // When it was here is to be written down meanwhile.
+    // Meanwhile the host wants to write the time of the last connection.
     let mut guest = host.blind("guest", &[]);
     guest.line("showing");
     drop(locked);
@@ -432,18 +431,18 @@ fn a_list_of_devices_that_is_locked_holds_nobody_up() {
 }
 
 #[test]
-fn a_device_is_forbidden_though_the_list_is_not_written() {
+fn a_device_is_forbidden_without_a_writable_list() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let lock = host.folder.path().join("host/.lock");
     let list = host.folder.path().join("host/devices.toml");
-    // Nobody can lock a directory as a file, root included.
+    // A directory cannot be locked as a file, not even by root.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
     let mut guest = host.blind("guest", &PIN);
     guest.line("showing");
     host.program.nth_line(1, "can't open");
     guest.stop();
-    // As long as this host runs, the device that paired is known.
+    // The paired device is known as long as this host runs.
     host.blind("guest", &[]).line("showing");
     host.program.nth_line(2, "can't open");
 
@@ -458,7 +457,7 @@ fn a_device_is_forbidden_though_the_list_is_not_written() {
             .contains("guest")
             .then_some(())
     });
-    // Now it is known, and when it was here can't be written.
+    // Now it is known, but the time of its connection cannot be written.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
     let mut guest = host.blind("guest", &[]);
@@ -471,11 +470,11 @@ fn a_device_is_forbidden_though_the_list_is_not_written() {
 }
 
 #[test]
-fn a_link_that_was_late_itself_rejects_its_run() {
+fn a_late_hop_rejects_its_run() {
     let target = UdpSocket::bind("127.0.0.1:0").expect("a port");
     target.set_read_timeout(Some(TIMEOUT)).expect("a time");
     let to = target.local_addr().expect("an address").to_string();
-    // Nothing leaves within a nanosecond.
+    // No packet leaves within a nanosecond.
     for (limit, code) in [("1ns", 3), ("1000s", 0)] {
         let words = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
         let limits = ["--punctual", "1000s", "--max-late", limit];
@@ -484,7 +483,7 @@ fn a_link_that_was_late_itself_rejects_its_run() {
         let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
         client.send_to(b"word", ("127.0.0.1", port)).expect("sent");
         let mut word = [0; 8];
-        assert_eq!(target.recv(&mut word).expect("it is relayed"), 4);
+        assert_eq!(target.recv(&mut word).expect("a relayed datagram"), 4);
         hop.signal(rustix::process::Signal::INT);
         let (status, text) = hop.ended();
         assert_eq!(status.code(), Some(code), "{text}");
@@ -494,7 +493,7 @@ fn a_link_that_was_late_itself_rejects_its_run() {
 }
 
 #[test]
-fn a_page_that_cannot_be_served_is_said() {
+fn an_unavailable_page_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let bind = ["--bind", "127.0.0.1:0", "--discoverable=false"];

@@ -1,5 +1,5 @@
-//! What breaks while it runs: a process dies, a cable is cut, a window changes or goes, a display
-//! goes. What can recover does so by itself; what can't ends with one line.
+//! Failures at run time: a process dies, a cable is cut, a window changes or closes, a display ends.
+//! Recoverable failures recover automatically; others end with one line.
 
 use std::process::Command;
 
@@ -14,11 +14,11 @@ const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
 const SLOW: [&str; 2] = ["--fps", "30"];
 
-/// Paints until the client shows it, as an application does that goes on.
+/// Paints until the client shows it, as a running application does.
 fn paint_until_shown(painter: &mut Painter, eye: &Eye) {
     let mut wait = 0;
     eventually("a picture painted just now", || {
-        // One picture for each 50 ms of looking.
+        // One picture per 50 ms of polling.
         if wait == 0 {
             painter.paint();
         }
@@ -29,7 +29,7 @@ fn paint_until_shown(painter: &mut Painter, eye: &Eye) {
 }
 
 #[test]
-fn a_host_that_was_killed_is_found_again() {
+fn a_killed_host_is_found_again() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
@@ -46,7 +46,7 @@ fn a_host_that_was_killed_is_found_again() {
     let last = eye.shot();
     client.line("fell silent; looking for it again");
     client.assert_running();
-    // The person is told over the picture, until others come.
+    // The client reports it over the picture, until new ones arrive.
     eventually("words over it", || (eye.shot() != last).then_some(()));
     let host = host.again();
     client.nth_line(2, "connected to the host");
@@ -57,13 +57,13 @@ fn a_host_that_was_killed_is_found_again() {
         (likeness > 30.0).then_some(())
     });
     host.program.line("client joins as player");
-    // The same window goes on.
+    // The window is kept.
     assert!(eye.client_window().is_some());
     assert_eq!(client.count("showing"), 1, "{}", client.text());
 }
 
 #[test]
-fn a_host_that_was_stopped_and_started_is_found_again() {
+fn a_restarted_host_is_found_again() {
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
     let mut host = Host::knowing(&["client"], &words);
     let client = host.blind("client", &[]);
@@ -76,7 +76,7 @@ fn a_host_that_was_stopped_and_started_is_found_again() {
 }
 
 #[test]
-fn a_client_that_does_not_look_again_ends_with_its_host() {
+fn a_client_without_reconnect_ends_with_its_host() {
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
     let mut host = Host::knowing(&["client"], &words);
     let mut client = host.blind("client", &["--reconnect=false"]);
@@ -94,7 +94,7 @@ fn after_a_client_was_killed_the_next_one_plays() {
     let mut first = host.blind("first", &[]);
     first.line("showing");
     first.kill();
-    // The same device is known at once, before its old session is missed.
+    // The same device reconnects at once, before its old session times out.
     let mut again = host.blind("first", &[]);
     again.line("player at");
     again.line("showing");
@@ -107,7 +107,7 @@ fn after_a_client_was_killed_the_next_one_plays() {
 }
 
 #[test]
-fn a_link_that_was_cut_recovers() {
+fn a_cut_link_recovers() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
@@ -121,11 +121,11 @@ fn a_link_that_was_cut_recovers() {
     let mut client = client(&host.folder, "client", &hop.address(), &words);
     let eye = Eye::open(&there);
     paint_until_shown(&mut painter, &eye);
-    // Too short to be noticed by anybody: the same session goes on, from another port.
+    // Too short to be noticed: the same session continues from another port.
     hop.program.stop();
     let mut hop = Hop::start(&host, hop.port, &[]);
     paint_until_shown(&mut painter, &eye);
-    // Long enough that both sides give the other up.
+    // Long enough that both sides give up the session.
     hop.program.stop();
     client.line("looking for it again");
     host.program.line("client is gone");
@@ -136,14 +136,14 @@ fn a_link_that_was_cut_recovers() {
 }
 
 #[test]
-fn a_host_is_found_where_its_name_leads_now() {
+fn a_host_is_found_at_its_names_new_address() {
     if !rustix::process::geteuid().is_root() {
-        skip("a file of names of its own needs root");
+        skip("a private hosts file needs root");
         return;
     }
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
     let host = Host::knowing(&["client"], &words);
-    // At the address before, a hop is what answers.
+    // A hop answers at the old address.
     let listen = format!("127.0.0.2:{}", host.port);
     let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
     let limits = ["--punctual", "100s"];
@@ -176,7 +176,7 @@ fn a_host_is_found_where_its_name_leads_now() {
     client.assert_running();
 }
 
-/// A client that writes every picture; where to.
+/// A client that writes every picture; also returns the folder.
 fn writer(host: &Host, name: &str) -> (Program, std::path::PathBuf) {
     let output = host.folder.join("pictures");
     let words = ["--present", "headless", "--output", &output, "--every", "1"];
@@ -200,7 +200,7 @@ fn is_written(folder: &std::path::Path, picture: &Shot) -> bool {
 }
 
 #[test]
-fn a_window_is_shown_in_each_size_and_its_end_is_told() {
+fn a_window_is_shown_in_each_size_until_its_end() {
     let Some(here) = Display::start("640x480") else {
         return;
     };
@@ -232,7 +232,7 @@ fn a_window_is_shown_in_each_size_and_its_end_is_told() {
     }
     painter.close();
     let (status, text) = host.program.ended();
-    assert!(status.success(), "a source that ends is no failure: {text}");
+    assert!(status.success(), "the end of a source is not a failure: {text}");
     assert!(text.contains("the end: window destroyed"), "{text}");
     let (status, text) = client.ended();
     assert!(status.success(), "{text}");
@@ -240,7 +240,7 @@ fn a_window_is_shown_in_each_size_and_its_end_is_told() {
 }
 
 #[test]
-fn a_window_of_an_odd_size_is_shown_by_the_codec_too() {
+fn a_codec_shows_a_window_of_odd_size() {
     let (Some(here), Some(there)) = (Display::start("640x480"), Display::start("640x480")) else {
         return;
     };
@@ -259,7 +259,7 @@ fn a_window_of_an_odd_size_is_shown_by_the_codec_too() {
 }
 
 #[test]
-fn a_host_whose_display_goes_ends_with_the_reason() {
+fn a_host_reports_the_end_of_its_display() {
     let (Some(mut here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
@@ -277,18 +277,18 @@ fn a_host_whose_display_goes_ends_with_the_reason() {
     let (status, text) = host.program.ended();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(said).collect();
-    // The reason, who is sent away by it, and perhaps that pointer and input broke too.
+    // The reason, the disconnected clients, and possibly failures of pointer and input.
     let reasons = more.iter().filter(|line| line.starts_with("openuvr: "));
     assert_eq!(reasons.count(), 1, "{text}");
     assert!(text.contains("capture failed: X display"), "{text}");
     assert!(more.len() <= 4, "{text}");
-    // The host may be started again.
+    // The host can be started again.
     client.line("something failed there; looking for it again");
     client.assert_running();
 }
 
 #[test]
-fn a_client_whose_display_goes_ends_and_the_host_goes_on() {
+fn a_client_ends_with_its_display() {
     let Some(mut there) = Display::start(SIZE) else {
         return;
     };
@@ -301,9 +301,9 @@ fn a_client_whose_display_goes_ends_and_the_host_goes_on() {
     let (status, text) = client.ended();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(said).collect();
-    // What is shown at the end, and then the reason.
+    // The summary at the end, followed by the reason.
     let reasons: Vec<&&str> = more.iter().filter(|l| l.starts_with("openuvr: ")).collect();
-    assert_eq!(reasons.len(), 1, "one clear line: {text}");
+    assert_eq!(reasons.len(), 1, "one line: {text}");
     assert!(reasons[0].contains("display"), "{text}");
     host.program.line("client is gone: it said goodbye");
     let other = host.blind("other", &[]);

@@ -1,4 +1,4 @@
-//! `openuvr session`: it runs, is played and controlled, and leaves nothing behind, however it ends.
+//! `openuvr session`: it runs, is played and controlled, and cleans up, however it ends.
 
 use std::process::Command;
 
@@ -26,7 +26,7 @@ fn start(portal: &Portal, words: &[&str], application: &[&str]) -> Program {
     start_with(portal, words, application, |command| command)
 }
 
-/// The same, by the command that `by` makes of it.
+/// As [`start`], with the command that `by` returns.
 fn start_with(
     portal: &Portal,
     words: &[&str],
@@ -36,7 +36,7 @@ fn start_with(
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200"];
-    // On a busy machine nobody comes for long.
+    // On a busy machine the first connection takes a while.
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let scene = [
         env!("CARGO_BIN_EXE_openuvr"),
@@ -54,17 +54,17 @@ fn start_with(
     Program::start("session", by(command))
 }
 
-/// Where it can be played.
+/// The addresses of the running session.
 fn running(session: &Program) -> Value {
     let line = session.line("\"web\":");
     serde_json::from_str(&line).expect("a line of JSON")
 }
 
-/// How it ended, and that nothing of it is left.
+/// The reported end; also checks that nothing is left.
 fn end(session: &mut Program, portal: &Portal) -> Value {
     let (_, text) = session.ended();
     let line = text.lines().find(|line| line.contains("\"why\":"));
-    let line = line.unwrap_or_else(|| panic!("no end in {text}"));
+    let line = line.unwrap_or_else(|| panic!("no end reported in {text}"));
     nothing_left(portal);
     serde_json::from_str(line).expect("a line of JSON")
 }
@@ -72,7 +72,7 @@ fn end(session: &mut Program, portal: &Portal) -> Value {
 /// Processes with the session in their environment.
 fn processes(portal: &Portal) -> Vec<u32> {
     let mark = format!("OPENUVR_SESSION={}", portal.session);
-    let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let all = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let of_it = |pid: &u32| {
         let about = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -89,7 +89,7 @@ fn nothing_left(portal: &Portal) {
     });
 }
 
-/// What its page answers to curl; status and body.
+/// The page's HTTP answer: status and body.
 fn ask(at: &Value, method: &str, path: &str, token: &str) -> (String, String) {
     let url = format!("{}{path}", at["web"].as_str().expect("an address"));
     let answer = Command::new("curl")
@@ -125,7 +125,7 @@ fn a_session_is_played_and_stopped_by_its_portal() {
         let told: Value = serde_json::from_str(&body).expect("JSON");
         (told["connected"] == 1).then_some(())
     });
-    // The same saves in a second session, which is refused at once.
+    // A second session with the same saves is rejected at once.
     let second = Portal::new();
     let mut refused = start(&second, &["--save", &saves], &[]);
     let why = end(&mut refused, &second);
@@ -133,7 +133,7 @@ fn a_session_is_played_and_stopped_by_its_portal() {
         why["why"].to_string().contains("another session has"),
         "{why}"
     );
-    // Nobody else may control it.
+    // No other token may control it.
     let less = portal.token(Actions::of(&[Action::Status]));
     assert_eq!(ask(&at, "POST", "/session/stop", &less).0, "403");
     let (status, body) = ask(&at, "POST", "/session/stop", &second.token(Actions::ALL));
@@ -150,7 +150,7 @@ fn a_session_is_played_and_stopped_by_its_portal() {
 }
 
 #[test]
-fn an_only_window_fills_the_display_of_a_session() {
+fn a_single_window_fills_a_sessions_display() {
     if !has_xvfb() {
         return;
     }
@@ -180,7 +180,7 @@ fn an_only_window_fills_the_display_of_a_session() {
 }
 
 #[test]
-fn a_session_that_nobody_wants_ends() {
+fn an_unused_session_ends() {
     if !has_xvfb() {
         return;
     }
@@ -195,7 +195,7 @@ fn a_session_that_nobody_wants_ends() {
 }
 
 #[test]
-fn an_application_that_fails_is_told_of() {
+fn a_failed_application_is_reported() {
     if !has_xvfb() {
         return;
     }
@@ -215,7 +215,7 @@ fn an_application_that_fails_is_told_of() {
 }
 
 #[test]
-fn a_session_that_fills_disk_or_memory_is_ended() {
+fn a_session_over_its_disk_or_memory_limit_ends() {
     if !has_xvfb() {
         return;
     }
@@ -252,7 +252,7 @@ fn an_application_inherits_no_descriptors() {
             "--first-picture=600",
             &format!("--door={door}"),
         ];
-        // One that whoever starts the session has left open.
+        // A descriptor that the session's parent has left open.
         let mut session = start_with(&portal, &words, &["sh", "-c", lists], |command| {
             let inner = "exec 9</dev/zero; exec \"$0\" \"$@\"";
             let mut outer = Command::new("sh");
@@ -283,7 +283,7 @@ fn an_application_inherits_no_descriptors() {
 }
 
 #[test]
-fn nothing_is_orphaned_when_a_part_is_killed() {
+fn no_process_is_orphaned_by_a_kill() {
     if !has_xvfb() {
         return;
     }
@@ -295,7 +295,7 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
     );
     let hides = hides.replace("openuvr-scene", &scene);
     let application = ["sh", "-c", &hides];
-    // Two beside each other: the second one is not harmed by the end of the first.
+    // Two sessions side by side: the end of the first does not affect the second.
     let (first, second) = (Portal::new(), Portal::new());
     let mut killed = start(&first, &[], &application);
     let mut other = start(&second, &[], &application);
@@ -306,7 +306,7 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
     nothing_left(&first);
     other.assert_running();
     assert!(processes(&second).len() >= 4);
-    // And now its host, which is its only child.
+    // Now the host, its only child.
     let id = other.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let host: i32 = children
@@ -315,7 +315,7 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
         .parse()
         .expect("one child");
     let host = rustix::process::Pid::from_raw(host).expect("not 0");
-    rustix::process::kill_process(host, Signal::KILL).expect("it is ours");
+    rustix::process::kill_process(host, Signal::KILL).expect("a child process");
     let why = end(&mut other, &second);
     assert!(
         why["why"]
@@ -323,5 +323,5 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
             .contains("the host of the session ended"),
         "{why}"
     );
-    assert_eq!(ask(&at, "GET", "/session", "").0, "000", "nobody answers");
+    assert_eq!(ask(&at, "GET", "/session", "").0, "000", "no answer");
 }

@@ -1,4 +1,5 @@
-//! Sound from a player at the host's sound server to what a client plays: which pitch, how loud, where not.
+//! Sound from a player at the host's sound server to a client's output: pitch, level, and where it must be
+//! absent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,20 +12,20 @@ use crate::support::sound::{
 use crate::support::stalls::Stalls;
 use crate::support::{Folder, Hop, Host, NO_SOUND, Program, client, eventually, openuvr};
 
-/// A machine that stood still for so long makes silence of its own, of which a test knows nothing.
+/// A machine that stalled for this long inserts silence that a test cannot attribute.
 const STALLED: Duration = Duration::from_millis(250);
 
 const PICTURE: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
 
 const PITCH: f64 = 500.0;
 
-/// Another player's.
+/// The pitch of another player.
 const OTHER: f64 = 800.0;
 
-/// Samples at a tone's beginning and end, where the codec may fade it: a tenth of a second.
+/// Samples at a tone's start and end that the codec may fade: 0.1 s.
 const EDGE: usize = 9600;
 
-/// A client, what it heard and what it noted.
+/// A client with its recording and its CSV.
 struct Listener {
     program: Program,
     heard: PathBuf,
@@ -46,7 +47,7 @@ impl Listener {
         }
     }
 
-    /// Waits until it has heard a pitch at a level for so many tenths of a second.
+    /// Waits until the recording has a pitch at a level for this many 0.1 s windows.
     fn hears(&self, pitch: f64, level: f64, tenths: usize) {
         eventually(
             &format!("{tenths} tenths of a second of {pitch} Hz"),
@@ -57,17 +58,17 @@ impl Listener {
         );
     }
 
-    /// Waits until its rows say something of sound that was noted from now on.
+    /// Waits for new CSV rows with audio statistics.
     fn notes_more(&self) {
         let before = rows(&self.csv, "audio_delay").len();
-        // Rows are written once a second, reports come once a second.
+        // Rows and reports are written once a second.
         eventually("later rows", || {
             (rows(&self.csv, "audio_delay").len() > before + 90).then_some(())
         });
     }
 }
 
-/// What the rows of a CSV have in a column.
+/// A column of a CSV.
 fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
     let text = std::fs::read_to_string(csv).unwrap_or_default();
     let mut lines = text.lines();
@@ -79,7 +80,7 @@ fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
     fields.collect()
 }
 
-/// The last sum of sample frames that were made up, as a CSV has it.
+/// The newest number of concealed sample frames in a CSV.
 fn concealed(csv: &std::path::Path) -> usize {
     last_sum(csv, "audio_concealed")
 }
@@ -87,11 +88,11 @@ fn concealed(csv: &std::path::Path) -> usize {
 fn last_sum(csv: &std::path::Path, column: &str) -> usize {
     let rows = rows(csv, column);
     let last = rows.iter().rev().find_map(|row| row.parse().ok());
-    last.expect("the client said how it plays")
+    last.expect("a report of the client")
 }
 
-/// Of a tone of [`PITCH`] four tenths of five are as it was played. A client that had no processor in time has said so,
-/// and spoils a tenth each time.
+/// At least four of five 0.1 s windows contain [`PITCH`] as played. Each reported underrun of a client
+/// without enough processor time may spoil one more.
 fn is_heard(tone: &[f32], csv: &std::path::Path) {
     let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
     let dry = last_sum(csv, "audio_underruns");
@@ -113,7 +114,7 @@ fn has_audio_thread(program: &Program) -> bool {
     threads(program).iter().any(|name| name == "ouvr-audio")
 }
 
-/// Waits for more frames in a client's record.
+/// Waits for further frames in a client's CSV.
 fn picture_goes_on(csv: &std::path::Path) {
     let before = rows(csv, "outcome").len();
     eventually("more frames", || {
@@ -127,7 +128,7 @@ fn host(server: &PulseServer, clients: &[&str]) -> Host {
 }
 
 #[test]
-fn a_client_hears_what_a_program_plays_at_the_host() {
+fn a_client_hears_a_program_at_the_host() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -141,7 +142,7 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
     let stalls = Stalls::watch();
     client.hears(PITCH, LEVEL, 40);
     drop((player, recorder));
-    // What was made up within the tone has been told then.
+    // By then, all concealment within the tone was reported.
     client.notes_more();
     let said = client.program.stop();
     let all = samples(&client.heard);
@@ -158,14 +159,14 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
         silent_frames(&tone[EDGE..tone.len() - EDGE]),
         concealed(&client.csv),
     );
-    // What the player itself left out, because it got no turn, is no fault of the stream.
+    // Samples that the player itself skipped, without processor time, are no fault of the stream.
     let left_out = silent_frames(from_first_to_last(&samples(&played)));
-    // A machine on which the client got no turn is silent for longer, and says so.
+    // A client without processor time has more silence, and reports it.
     let allowed = match said.contains("ran dry") {
         true => tone.len() / 20,
         false => concealed + left_out,
     };
-    let whole = format!("{silent} silent, {concealed} made up, {left_out} not played");
+    let whole = format!("{silent} silent, {concealed} concealed, {left_out} not played");
     assert!(silent <= allowed, "{whole}");
     assert!(said.contains("sound p50"), "{said}");
     let late = rows(&client.csv, "audio_latency");
@@ -173,7 +174,7 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
 }
 
 #[test]
-fn what_pipewire_plays_is_heard_as_well() {
+fn sound_of_pipewire_is_heard() {
     let Some(server) = PipeWire::start() else {
         return;
     };
@@ -181,14 +182,14 @@ fn what_pipewire_plays_is_heard_as_well() {
     let host = Host::with_sound(&server.address, &["client"], &words);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _player = Player::start(&server.address, "usual", PITCH);
-    // How much of it is whole is asked with PulseAudio: PipeWire's threads have no priority here, and leave
-    // out what they come late for.
+    // The amount of loss is checked with PulseAudio: PipeWire's threads have no real-time priority here, and
+    // skip late data.
     client.hears(PITCH, LEVEL, 20);
     assert_eq!(tenths_at(&samples(&client.heard), OTHER, LEVEL), 0);
 }
 
 #[test]
-fn two_clients_hear_at_once_each_as_loud_as_it_wants() {
+fn two_clients_have_separate_volumes() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -226,7 +227,7 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
 }
 
 #[test]
-fn without_a_sound_server_only_who_insists_fails() {
+fn a_missing_sound_server_fails_only_if_required() {
     let why = "no sound server can be reached";
     let words = [&PICTURE[..], &["--sound", "auto"]].concat();
     let host = Host::knowing(&["client"], &words);
@@ -235,7 +236,7 @@ fn without_a_sound_server_only_who_insists_fails() {
     let client = host.blind("client", &["--sound", "auto", "--csv", &csv]);
     client.line("showing");
     picture_goes_on(csv.as_ref());
-    // It would play what is recorded here.
+    // Recording works, so it would play.
     let here = "the host is this machine";
     assert_eq!(client.count(here), 1, "{}", client.text());
 
@@ -278,7 +279,7 @@ fn sound_comes_back_with_its_server() {
 }
 
 #[test]
-fn sound_follows_the_default_sink_and_says_so() {
+fn sound_follows_the_default_sink() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -293,11 +294,11 @@ fn sound_follows_the_default_sink_and_says_so() {
         .line("openuvr host: sound follows the default device: headphones");
     let _after = Player::start(&server.address, "headphones", OTHER);
     client.hears(OTHER, LEVEL, 5);
-    assert_eq!(host.program.count("sound follows"), 1, "it is told once");
+    assert_eq!(host.program.count("sound follows"), 1, "reported once");
 }
 
 #[test]
-fn a_link_that_loses_makes_no_hole_in_the_sound() {
+fn a_lossy_link_makes_no_gap_in_the_sound() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -318,10 +319,10 @@ fn a_link_that_loses_makes_no_hole_in_the_sound() {
         is_heard(tone, &client.csv);
     }
     let made_up = concealed(&client.csv);
-    // A payload that is lost comes with the next one: of a tenth a hundredth stays lost, not a twentieth.
+    // A lost payload is repeated in the next one: 10 % of loss leaves 1 %, not 5 %.
     assert!(
         made_up * 40 < all.len() || stalled,
-        "{made_up} of {} made up",
+        "{made_up} of {} concealed",
         all.len() / 2
     );
     assert!(said.contains("sound p50"), "{said}");
@@ -340,7 +341,7 @@ fn plays_to(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Progr
 }
 
 #[test]
-fn a_sink_that_comes_back_with_another_rate_is_heard() {
+fn a_sink_with_a_changed_rate_is_heard() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -366,7 +367,7 @@ fn a_sink_that_comes_back_with_another_rate_is_heard() {
 }
 
 #[test]
-fn a_sound_server_that_is_stuck_holds_up_nobody() {
+fn a_stuck_sound_server_blocks_no_client() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -386,7 +387,7 @@ fn a_sound_server_that_is_stuck_holds_up_nobody() {
     server.hold();
     picture_goes_on(&listener.csv);
     picture_goes_on(&played);
-    // Who leaves then is not held up either, and who comes and insists is told.
+    // A client can still leave, and one that requires sound gets an error.
     player.stop();
     let (mut other, _) = plays_to(&server, &host, "other", "out");
     let line = other.fails_in_one_line();

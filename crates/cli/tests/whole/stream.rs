@@ -1,4 +1,4 @@
-//! What the source drew is what the client shows.
+//! The client shows the source's pictures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::support::{
 const SIZE: &str = "640x360";
 const PIXELS: Size = Size::new(640, 360);
 
-/// Between two pictures of a painter: about 30 a second.
+/// Pause between two pictures of a painter: about 30 a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
-/// Reads a display's bar code again and again: every different one that it saw, in order.
+/// Polls a display's bar code: all distinct ones, in order.
 struct Watch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Stamp>>,
@@ -51,7 +51,7 @@ impl Watch {
 
     fn end(self) -> Vec<Stamp> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the display stays")
+        self.thread.join().expect("the polling thread")
     }
 }
 
@@ -67,7 +67,7 @@ fn assert_increasing(seen: &[Stamp]) {
 }
 
 #[test]
-fn the_scene_arrives_as_it_was_drawn() {
+fn the_scene_arrives_unchanged() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
@@ -78,7 +78,7 @@ fn the_scene_arrives_as_it_was_drawn() {
     client.line("showing 640x360");
     let (drawn, shown) = (Watch::start(&here), Watch::start(&there));
     Eye::open(&there).more_frames(40);
-    // The last that the client showed is surely seen at the source by now.
+    // By now, the source's poller has seen the client's last frame.
     let (shown, drawn) = (shown.end(), drawn.end());
     assert_increasing(&drawn);
     assert_increasing(&shown);
@@ -88,9 +88,9 @@ fn the_scene_arrives_as_it_was_drawn() {
     for stamp in shown.iter().filter(|s| s.frame >= *first) {
         assert!(
             stamp.frame <= *last,
-            "{stamp:?} is shown but not drawn yet ({last})"
+            "{stamp:?} is shown, but was not rendered ({last})"
         );
-        // A busy machine may have kept this test from seeing one or the other at the source.
+        // On a busy machine, this test may have missed frames at the source.
         if let Some(drawn) = drawn.get(&stamp.frame) {
             assert_eq!(drawn, stamp);
             known += 1;
@@ -98,7 +98,7 @@ fn the_scene_arrives_as_it_was_drawn() {
     }
     assert!(
         known >= 10,
-        "{known} frames were seen at both ends, of {} shown",
+        "{known} of the {} shown frames were seen at both ends",
         shown.len()
     );
     host.program.assert_running();
@@ -106,13 +106,13 @@ fn the_scene_arrives_as_it_was_drawn() {
     assert_eq!(
         client.text().lines().count(),
         4,
-        "nothing to complain about:\n{}",
+        "no warnings:\n{}",
         client.text()
     );
 }
 
 #[test]
-fn every_way_to_encode_shows_what_was_drawn() {
+fn each_encoder_shows_the_rendered_frames() {
     let Some(there) = Display::start(SIZE) else {
         return;
     };
@@ -129,7 +129,7 @@ fn every_way_to_encode_shows_what_was_drawn() {
         let mut host = Host::start(&[&PIN[..], &pattern, way].concat());
         let mut client = host.client("client", &there, &PIN);
         client.line("showing 640x360");
-        // Each is a bar code that was read from the window.
+        // Each has a bar code that was read from the window.
         Eye::open(&there).more_frames(5);
         host.program.assert_running();
         client.assert_running();
@@ -137,7 +137,7 @@ fn every_way_to_encode_shows_what_was_drawn() {
 }
 
 #[test]
-fn only_what_was_painted_is_shown_and_the_last_picture_stays() {
+fn only_painted_pictures_are_shown() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
@@ -178,7 +178,7 @@ fn only_what_was_painted_is_shown_and_the_last_picture_stays() {
         "{} of 42 pictures were seen",
         shown.len()
     );
-    // Nothing moves any more: the picture becomes a good one.
+    // The picture stands still now: static refinement improves it.
     let mut best = 0.0_f64;
     eventually("a good picture", || {
         best = best.max(psnr(&eye.shot(), &last));
@@ -210,13 +210,13 @@ fn pictures_of_a_moving_scene_are_alike_at_both_ends() {
             && let Some(drawn) = drawn.get(&stamp.frame)
         {
             let alike = psnr(drawn, &shown);
-            // It may be improved while it stands.
+            // A still picture may be refined.
             let best = compared.entry(stamp.frame).or_insert(alike);
             *best = best.max(alike);
         }
         (compared.len() >= 6).then_some(())
     });
-    // The newest may be compared with a half-drawn source.
+    // The newest may be compared with a partly painted source.
     for (frame, alike) in compared.iter().take(5) {
         assert!(*alike >= 28.0, "frame {frame}: {alike:.1} dB");
     }
@@ -252,7 +252,7 @@ fn raw_pixels_arrive_exactly_in_a_window() {
     }
 }
 
-/// Grey noise below a flat area, on all of a display.
+/// Paints grey noise below a flat area over a whole display.
 fn paint_noise(eye: &Eye) {
     let mut seed = 5u32;
     let pixels: Vec<u8> = (0..PIXELS.height)
@@ -280,7 +280,7 @@ fn paint_noise(eye: &Eye) {
 }
 
 #[test]
-fn a_still_picture_becomes_exact_and_then_costs_nothing() {
+fn a_still_picture_becomes_exact_at_no_further_cost() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
@@ -303,14 +303,14 @@ fn a_still_picture_becomes_exact_and_then_costs_nothing() {
         before = frames();
         (calm >= 200).then_some(())
     });
-    // Flat areas have no level too much or too little.
+    // Flat areas are exact to one level.
     let shown = eye.part(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
     let worst = |pixels: &[u8]| (0..3).map(|n| pixels[n].abs_diff(93)).max();
     let worst = shown.pixels.chunks_exact(4).filter_map(worst).max();
     assert!(worst <= Some(2), "{worst:?}");
 }
 
-/// The picture files that are whole, in the order of their names.
+/// The complete picture files, in the order of their names.
 fn pictures(folder: &Path) -> Vec<Shot> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -340,7 +340,7 @@ fn writer(host: &Host, name: &str, words: &[&str]) -> (Program, std::path::PathB
 }
 
 #[test]
-fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
+fn raw_pictures_of_a_headless_client_are_exact() {
     let size = Size::new(320, 200);
     let words = [
         "--source",
@@ -364,7 +364,7 @@ fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
     assert_eq!(last.stamp(), shown.last().and_then(Shot::stamp));
     shown.push(last);
 
-    // The same pattern made here: everything but the time in the bar code is the same.
+    // The same pattern made here: equal except for the time in the bar code.
     let mut pattern = Pattern::open(size, 1000.0).unwrap();
     let (mut frame, mut truth) = (0, Vec::new());
     let below = (barcode::height(320) * 320) as usize;
@@ -406,7 +406,7 @@ fn renditions(csv: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn each_client_can_have_an_encoder_of_its_own() {
+fn each_client_can_have_its_own_encoder() {
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
     let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
@@ -438,7 +438,7 @@ fn each_client_can_have_an_encoder_of_its_own() {
 }
 
 #[test]
-fn a_client_gets_the_first_encoder_that_it_takes() {
+fn a_client_gets_the_first_encoder_it_supports() {
     let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let both = ["--encoder", "x264,jpeg"];
     let host = Host::knowing(&["jpeg", "h264"], &[&words[..], &both].concat());
@@ -474,7 +474,7 @@ fn a_player_and_two_observers_see_the_same() {
     player.line("player at");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
     observer.line("observer at");
-    // A second player may watch, unless the host says otherwise.
+    // A second client becomes an observer by default.
     let (mut second, c) = writer(&host, "second", &[]);
     second.line("observer at");
     let folders = [&a, &b, &c];
@@ -494,7 +494,7 @@ fn a_player_and_two_observers_see_the_same() {
             .map(|shot| shot.stamp().expect("a bar code"))
             .collect();
         assert!(stamps.len() >= 19);
-        // A picture that stands still may be sent again in better quality.
+        // A still picture may be sent again with better quality.
         assert!(stamps.is_sorted_by_key(|stamp| stamp.frame), "{stamps:?}");
         let distinct: BTreeMap<u32, u64> = stamps.iter().map(|s| (s.frame, s.drawn_us)).collect();
         for (frame, drawn_us) in distinct {
@@ -504,7 +504,7 @@ fn a_player_and_two_observers_see_the_same() {
         }
     }
     let by_all = times.values().filter(|(_, count)| *count == 3).count();
-    assert!(by_all >= 10, "{by_all} frames were seen by all three");
+    assert!(by_all >= 10, "{by_all} frames arrived at all three");
     for name in ["player", "observer", "second"] {
         host.program
             .line(&format!("{name} is gone: it said goodbye"));

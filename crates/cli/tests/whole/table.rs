@@ -1,11 +1,11 @@
-//! The live table and the messages above it, as a person sees them in a terminal.
+//! The live table and the messages above it, as rendered by a terminal.
 
 use std::net::UdpSocket;
 
 use crate::support::screen::Screen;
 use crate::support::{Folder, PIN, Program, client, eventually, openuvr};
 
-/// A host of a moving picture, and where it is.
+/// A host of a moving picture, with its address.
 struct Host {
     screen: Screen,
     folder: Folder,
@@ -13,7 +13,7 @@ struct Host {
 }
 
 impl Host {
-    /// Starts one in a terminal; `None` without tmux.
+    /// Starts a host in a terminal; `None` without tmux.
     fn start(columns: u16, rows: u16) -> Option<Host> {
         let folder = Folder::new();
         let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -37,7 +37,7 @@ impl Host {
         client(&self.folder, name, &self.address, &words)
     }
 
-    /// Waits until the table was drawn again, with other figures.
+    /// Waits until the table was redrawn with other values.
     fn redrawn(&self) {
         let before = table_of(&self.screen.seen());
         self.screen.eventually("another table", |_| {
@@ -47,7 +47,7 @@ impl Host {
     }
 }
 
-/// The rows of the table: from its headline on.
+/// The rows of the table, from its heading on.
 fn table_of(rows: &[String]) -> Vec<String> {
     let head = |row: &String| row.contains(" (player)") || row.contains("whole frames/s");
     let first = rows.iter().position(head);
@@ -88,7 +88,7 @@ fn messages_stay_above_the_table() {
     assert_eq!(count(&rows, "whole frames/s"), 1, "one table: {rows:#?}");
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
     assert_eq!(count(&rows, "no client"), 0, "{rows:#?}");
-    // Somebody goes.
+    // A client leaves.
     drop(desk);
     host.screen.row("desk is gone: it");
     host.screen.row("no client now");
@@ -99,7 +99,7 @@ fn messages_stay_above_the_table() {
     host.screen.types(&["C-c"]);
     assert_eq!(host.screen.ended(), 0);
     let rows = host.screen.rows();
-    assert_eq!(count(&rows, "no client"), 0, "the rows are gone: {rows:#?}");
+    assert_eq!(count(&rows, "no client"), 0, "the rows are removed: {rows:#?}");
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
     assert_eq!(count(&rows, "desk is gone"), 1, "{rows:#?}");
 }
@@ -114,11 +114,11 @@ fn a_terminal_of_another_size_has_one_table() {
     host.screen.row("desk (player)");
     for columns in [50, 30, 72, 120] {
         host.screen.resize(columns, 40);
-        // A message that is wrapped where it is narrow.
+        // A message that wraps in a narrow terminal.
         host.screen.types(&["b", "Enter"]);
         host.redrawn();
         host.redrawn();
-        // Rows that the terminal has wrapped anew may have scrolled off it.
+        // Rows that the terminal has rewrapped may have scrolled off.
         host.screen.eventually("one table", |_| {
             let rows = host.screen.seen();
             let whole = rows
@@ -136,7 +136,7 @@ fn a_terminal_of_another_size_has_one_table() {
 }
 
 #[test]
-fn a_picture_that_stands_still_has_a_host() {
+fn a_still_picture_has_a_live_table() {
     let folder = Folder::new();
     let dir = folder.join("client");
     let words = [
@@ -156,7 +156,7 @@ fn a_picture_that_stands_still_has_a_host() {
 }
 
 #[test]
-fn what_is_typed_stays_until_its_end() {
+fn typed_input_stays_until_its_end() {
     let Some(host) = Host::start(100, 40) else {
         return;
     };

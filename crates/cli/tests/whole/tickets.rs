@@ -1,4 +1,4 @@
-//! Clients that a portal sends: who comes in by a ticket, as what, and who does not.
+//! Portal tickets: the clients and roles that they admit, and rejected ones.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::support::{Folder, Host, Program, client, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// A host that takes the portal's tickets, and its key.
+/// A host that accepts the portal's tickets, and its key.
 fn host(portal: &Portal) -> (Host, PublicKey) {
     let words = portal.words();
     let words = [&words[0], &words[1]].map(String::as_str);
@@ -21,7 +21,7 @@ fn host(portal: &Portal) -> (Host, PublicKey) {
     (host, key.expect("it has one").public())
 }
 
-/// A client of its own that was given a link with this ticket.
+/// A new client with a link that contains this ticket.
 fn follows(folder: &Folder, name: &str, link: &str) -> Program {
     client(folder, name, link, &["--present", "null"])
 }
@@ -32,7 +32,7 @@ fn key_of(folder: &Folder, name: &str) -> PublicKey {
 }
 
 #[test]
-fn a_ticket_lets_a_client_in_and_is_written_down_nowhere() {
+fn a_ticket_admits_a_client_and_is_not_stored() {
     let portal = Portal::new();
     let (host, key) = host(&portal);
     assert_eq!(host.program.count("PIN"), 0, "pairing is closed");
@@ -42,7 +42,7 @@ fn a_ticket_lets_a_client_in_and_is_written_down_nowhere() {
     let mut player = follows(&host.folder, "player", &link);
     player.line("player at");
     host.program.line("player joins as player");
-    // Who may watch does not play, whatever it asks for.
+    // An observer's ticket never gives the player role.
     let ticket = portal.ticket(Role::Observer, None);
     let link = portal.link(&host.address(), key, &ticket);
     let mut watcher = follows(&host.folder, "watcher", &link);
@@ -57,12 +57,12 @@ fn a_ticket_lets_a_client_in_and_is_written_down_nowhere() {
 }
 
 #[test]
-fn a_client_that_lost_its_link_comes_back_without_a_ticket() {
+fn a_client_reconnects_without_a_ticket() {
     let portal = Portal::new();
     let (host, key) = host(&portal);
     let ours = key_of(&host.folder, "player");
     let mut ticket = portal.ticket(Role::Player, Some(&ours));
-    // Within the skew of clocks.
+    // Within the tolerated clock skew.
     ticket.not_after = UnixTime(now().0 - 5);
     let hop = crate::support::Hop::start(&host, 0, &[]);
     let link = portal.link(&hop.address(), key, &ticket);
@@ -77,7 +77,7 @@ fn a_client_that_lost_its_link_comes_back_without_a_ticket() {
 }
 
 #[test]
-fn bad_tickets_are_refused_with_their_reason_at_both_ends() {
+fn bad_tickets_are_rejected_with_a_reason() {
     let portal = Portal::new();
     let (mut host, key) = host(&portal);
     let good = || portal.ticket(Role::Player, None);
@@ -126,7 +126,7 @@ fn bad_tickets_are_refused_with_their_reason_at_both_ends() {
 }
 
 #[test]
-fn a_host_without_a_portal_takes_no_tickets() {
+fn a_host_without_a_portal_rejects_tickets() {
     let host = Host::start(&PATTERN);
     let key = load_or_create(&host.folder.path().join("host"), KeyOwner::Host);
     let portal = Portal::new();
@@ -137,9 +137,9 @@ fn a_host_without_a_portal_takes_no_tickets() {
     assert!(said.contains("takes no tickets"), "{said}");
 }
 
-/// As when a person follows a link in a browser: xdg-open finds who opens it, and starts a client.
+/// A link followed in a browser: xdg-open finds the handler and starts a client.
 #[test]
-fn a_link_opens_a_client_by_the_desktop() {
+fn the_desktop_opens_a_link_with_a_client() {
     let has = Command::new("xdg-open").arg("--version").output().is_ok();
     if !has {
         skip("xdg-utils are not installed");
@@ -152,10 +152,10 @@ fn a_link_opens_a_client_by_the_desktop() {
     let settings = at("config/openuvr");
     std::fs::create_dir_all(&settings).expect("a folder");
     let told = "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
-    std::fs::write(settings.join("client.toml"), told).expect("it is written");
+    std::fs::write(settings.join("client.toml"), told).expect("a writable folder");
     let surround = |command: &mut Command| {
         command
-            // Without one xdg-open looks for browsers alone; nobody connects to it.
+            // Without DISPLAY, xdg-open only tries browsers; no program connects to it.
             .env("DISPLAY", ":nowhere")
             .env_remove("WAYLAND_DISPLAY")
             .env_remove("XDG_CURRENT_DESKTOP")
@@ -181,7 +181,7 @@ fn a_link_opens_a_client_by_the_desktop() {
         said.contains("may not lead to") && !refused.status.success(),
         "{said}"
     );
-    // Its end is the client's.
+    // It ends with the client.
     drop(host);
     opened.ended();
     let mut uninstall = openuvr(&["link", "uninstall"]);

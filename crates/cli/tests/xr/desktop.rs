@@ -1,4 +1,4 @@
-//! The desktop client as a headset: what its window shows of our room is what its head looks at.
+//! The desktop client as a headset: its window shows the view of its head in the test room.
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
@@ -9,7 +9,7 @@ use crate::room::{code, is_of, room};
 use crate::support::{Display, Eye, PIN, Shot, client, eventually};
 use crate::watcher::looking;
 
-/// The head looks to the left for a while, then to the right for a while, again and again.
+/// The head alternates between left and right.
 const SCRIPT: &str =
     "0,0,0,0,20,0,0\n5,0,0,0,20,0,0\n5.5,0,0,0,-20,0,0\n10.5,0,0,0,-20,0,0\n11,0,0,0,20,0,0\n";
 
@@ -38,14 +38,14 @@ fn a_scripted_head_turns_the_picture_in_the_window() {
         eventually(side, || shows(&eye, &head).then_some(()));
     }
     let text = client.stop();
-    // Not the picture alone: the thread that re-aims has drawn it.
+    // The reprojection thread must have rendered, in addition to the picture.
     assert!(text.contains("pictures of eyes drawn"), "{text}");
     room.program.signal(Signal::INT);
     let (status, text) = room.program.ended();
     assert!(status.success(), "{text}");
 }
 
-/// Whether the window's pixels are those of the left eye of a head that looks so.
+/// Whether the window shows the left eye of this head.
 fn shows(eye: &Eye, head: &Pose) -> bool {
     let shot: Shot = eye.part(Size::new(EYE, EYE));
     code(&shot, false).is_some_and(|code| !code.right && is_of(&code, head))

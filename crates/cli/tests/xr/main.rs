@@ -1,7 +1,8 @@
-//! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe, without
-//! any display server, and clients that look at what comes; and a room of ours.
+//! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe
+//! without a display server, with clients that check the pictures, and the test room.
 //!
-//! hello_xr draws cubes with colours of their sides: one two metres ahead of the head, others on the floor around.
+//! hello_xr renders cubes with a colour for each side: one two metres ahead of the head, others on the floor
+//! around.
 
 mod room;
 #[path = "../support/mod.rs"]
@@ -27,11 +28,11 @@ use openuvr_proto::units::Size;
 use support::{Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip};
 use watcher::Watcher;
 
-/// Of both eyes.
+/// Size of both eyes.
 const BOTH: Size = Size::new(640, 320);
 const EYE: u32 = 320;
 
-/// The driver and nothing else, so that the test is the same on a machine with a graphics card.
+/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
 fn driver() -> Option<PathBuf> {
     let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
     let mut files = files.flatten().flatten().map(|file| file.path());
@@ -49,19 +50,19 @@ struct Hello {
 }
 
 impl Hello {
-    /// `None`, said aloud, where something is missing.
+    /// `None`, with a message, if a dependency is missing.
     fn start(words: &[&str]) -> Option<Hello> {
-        // Pictures that lose nothing.
+        // Lossless pictures.
         Hello::encoded("raw", words)
     }
 
-    /// The same with another encoder.
+    /// As [`Hello::start`], with another encoder.
     fn encoded(encoder: &str, words: &[&str]) -> Option<Hello> {
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("there is no hello_xr (libopenxr-utils)");
             return None;
         }
-        // What it says is heard line by line, as at a terminal.
+        // Line-buffered output, as in a terminal.
         Hello::of(
             encoder,
             words,
@@ -69,7 +70,7 @@ impl Hello {
         )
     }
 
-    /// The same of another application.
+    /// As [`Hello::encoded`], with another application.
     fn of(encoder: &str, words: &[&str], application: &[&str]) -> Option<Hello> {
         let driver = driver()?;
         let folder = Folder::new();
@@ -93,7 +94,7 @@ impl Hello {
             .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
             .env("HOME", folder.path())
             .env("XDG_RUNTIME_DIR", folder.path());
-        // It ends when somebody types, or when its input does.
+        // hello_xr ends on input, or at the end of its input.
         let program = Program::listening("xr", command);
         Some(Hello { program, folder })
     }
@@ -102,7 +103,7 @@ impl Hello {
         port_of(&self.program.line("openuvr xr: streaming"))
     }
 
-    /// A client that writes down every picture.
+    /// A client that writes every picture to a file.
     fn watch(&self) -> Program {
         let output = self.folder.join("pictures");
         let _ = std::fs::remove_dir_all(&output);
@@ -112,7 +113,7 @@ impl Hello {
         client(&self.folder, "client", &address, &words)
     }
 
-    /// The newest picture that a client has written down whole, as soon as one is as is wanted.
+    /// Waits for a complete picture of a client that matches `wanted`.
     fn sees(&self, what: &str, wanted: impl Fn(&Shot) -> bool) -> Shot {
         let folder = self.folder.path().join("pictures");
         eventually(what, || {
@@ -129,12 +130,12 @@ impl Hello {
     }
 }
 
-/// Blue, green or red and nothing else, as hello_xr paints sides; the place in BGRX.
+/// Colours of hello_xr's sides, as their index in BGRX: pure blue, green or red.
 const BLUE: usize = 0;
 const GREEN: usize = 1;
 const RED: usize = 2;
 
-/// Where pixels of one colour lie in a part of a picture: the middle of them all, if there are any.
+/// Centre of all pixels of one colour in a part of a picture, if there are any.
 fn middle_of(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option<[f64; 2]> {
     let mut sum = [0.0; 2];
     let mut count = 0.0;
@@ -164,7 +165,7 @@ fn ahead(shot: &Shot) -> Option<[[f64; 2]; 2]> {
 }
 
 #[test]
-fn what_an_application_was_refused_is_told() {
+fn a_failed_call_is_reported() {
     if Command::new("hello_xr").arg("--help").output().is_err() {
         return skip("there is no hello_xr (libopenxr-utils)");
     }
@@ -174,14 +175,14 @@ fn what_an_application_was_refused_is_told() {
     };
     let (status, text) = hello.program.ended();
     assert!(!status.success(), "{text}");
-    let told = "was refused xrGetSystem: this runtime is a head-mounted display only \
+    let told = "xrGetSystem failed: only head-mounted displays are supported \
         (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
     assert_eq!(text.matches(told).count(), 1, "{text}");
     assert!(!text.contains("It may use another runtime"), "{text}");
 }
 
 #[test]
-fn an_application_that_crashed_is_said_to_have_crashed() {
+fn a_crash_is_reported() {
     let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "kill -SEGV $$"]) else {
         return;
     };
@@ -193,7 +194,7 @@ fn an_application_that_crashed_is_said_to_have_crashed() {
 }
 
 #[test]
-fn one_without_a_picture_is_asked_about_vulkan_and_opengl() {
+fn an_application_without_a_picture_gets_a_hint() {
     let Some(mut hello) = Hello::of("raw", &[], &["true"]) else {
         return;
     };
@@ -208,7 +209,7 @@ fn one_without_a_picture_is_asked_about_vulkan_and_opengl() {
 }
 
 #[test]
-fn one_that_ends_with_its_standard_input_is_told_of() {
+fn an_exit_at_the_end_of_stdin_is_reported() {
     let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "hello_xr -g Vulkan2 </dev/null"])
     else {
         return;
@@ -220,7 +221,7 @@ fn one_that_ends_with_its_standard_input_is_told_of() {
 }
 
 #[test]
-fn both_eyes_of_hello_xr_are_seen_with_parallax() {
+fn both_eyes_of_hello_xr_have_parallax() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
     };
@@ -230,18 +231,18 @@ fn both_eyes_of_hello_xr_are_seen_with_parallax() {
     let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
     let shot = hello.sees("both eyes", is_drawn);
     let [left, right] = ahead(&shot).expect("as above");
-    // 63 mm between the eyes, two metres away, a right angle wide: 2.5 pixels to each side.
+    // 63 mm between the eyes, two metres away, 90° wide: 2.5 pixels to each side.
     let middle = f64::from(EYE) / 2.0 - 0.5;
     let (to_right, to_left) = (left[0] - middle, middle - right[0]);
     assert!((1.5..4.0).contains(&to_right), "{left:?} in the left eye");
     assert!((1.5..4.0).contains(&to_left), "{right:?} in the right eye");
-    assert!((left[1] - right[1]).abs() < 0.5, "at one height");
+    assert!((left[1] - right[1]).abs() < 0.5, "at the same height");
     // Cubes on the floor: their upper sides are green, above the red ones.
     let floor = |colour| middle_of(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");
 
-    // Who goes takes the focus along; who comes brings it back, and the application has gone on.
+    // The focus is lost with the client and returns with the next; the application has continued.
     drop(watcher);
     hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
     let _watcher = hello.watch();
@@ -253,7 +254,7 @@ fn both_eyes_of_hello_xr_are_seen_with_parallax() {
 }
 
 #[test]
-fn a_head_that_turns_is_drawn_for_and_the_frames_say_so() {
+fn frames_carry_the_pose_of_a_turning_head() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
     };
@@ -266,17 +267,17 @@ fn a_head_that_turns_is_drawn_for_and_the_frames_say_so() {
         shot.size == BOTH && !ahead(shot)
     });
     assert_eq!(straight, BOTH);
-    // What lay at the right edge of the left eye's picture, 45 degrees to the right, lies ahead.
+    // Content at the right edge of the left eye's picture, 45° to the right, is now ahead.
     let turned = -std::f32::consts::FRAC_PI_4;
     watcher.sees("to the right", turned, ahead);
-    assert!(watcher.frames_with_pose() > 0, "frames name their poses");
+    assert!(watcher.frames_with_pose() > 0, "frames carry poses");
     hello.program.hang_up();
     let (status, text) = hello.program.ended();
     assert!(status.success(), "{text}");
 }
 
 #[test]
-fn a_runtime_is_installed_for_one_person_and_taken_away() {
+fn a_runtime_is_installed_for_one_user_and_removed() {
     let folder = Folder::new();
     let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
     let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
@@ -300,8 +301,8 @@ fn a_runtime_is_installed_for_one_person_and_taken_away() {
     assert!(order.contains("480x480"), "{order}");
     let (good, said) = run(&["uninstall"]);
     assert!(good && !active.exists(), "{said}");
-    // Another runtime stays.
-    std::fs::write(&active, r#"{"runtime": {"name": "Other"}}"#).expect("it is written");
+    // Another runtime is not replaced.
+    std::fs::write(&active, r#"{"runtime": {"name": "Other"}}"#).expect("a writable folder");
     let (good, said) = run(&install);
     assert!(!good && said.contains("another OpenXR runtime"), "{said}");
     assert!(run(&["uninstall"]).0 && active.exists());

@@ -1,4 +1,4 @@
-//! A client in this process that looks at its pictures, and has a head that turns.
+//! A client in this process that inspects its pictures and has a movable head.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +17,7 @@ use openuvr_runtime::clock;
 
 use crate::support::{PIN, Shot, TIMEOUT};
 
-/// Pictures that wait to be looked at; what comes while all wait is not.
+/// Number of queued pictures; further ones are dropped.
 const MOST: usize = 4;
 
 struct Presented {
@@ -47,7 +47,7 @@ pub(crate) struct Watcher {
     client: ClientRuntime,
     pictures: Receiver<(Shot, Viewpoint)>,
     with_pose: usize,
-    /// What the hands are to feel, all that was told.
+    /// All haptic feedback received.
     pub(crate) felt: Vec<Haptic>,
 }
 
@@ -102,15 +102,14 @@ impl Watcher {
         }
     }
 
-    /// Turns the head so far around its vertical axis, to the left, until a picture is as is wanted; its size.
+    /// Turns the head to the left by `yaw` until a picture matches `wanted`; returns its size.
     pub(crate) fn sees(&mut self, what: &str, yaw: f32, wanted: impl Fn(&Shot) -> bool) -> Size {
         let turned = looking(yaw, 0.0);
         let (shot, _) = self.looks(what, &turned, None, |shot, _| wanted(shot));
         shot.size
     }
 
-    /// Has the head at `head`, and holds what is held, until a picture is as is wanted; that one, and with what it
-    /// was drawn.
+    /// Sets the head and the controllers until a picture matches `wanted`; returns it with its viewpoint.
     pub(crate) fn looks(
         &mut self,
         what: &str,
@@ -134,16 +133,16 @@ impl Watcher {
                 return seen;
             }
         }
-        panic!("it did not come: {what}");
+        panic!("timeout: {what}");
     }
 
-    /// Frames that have said with which pose they were drawn.
+    /// Number of frames with a pose.
     pub(crate) fn frames_with_pose(&self) -> usize {
         self.with_pose
     }
 }
 
-/// A head in the origin that looks so far to the left and upwards, in radians.
+/// A head at the origin that looks to the left and upwards by these angles, in radians.
 pub(crate) fn looking(yaw: f32, pitch: f32) -> Pose {
     let ((sin, cos), (up, level)) = ((yaw / 2.0).sin_cos(), (pitch / 2.0).sin_cos());
     // Around y, after around x.
