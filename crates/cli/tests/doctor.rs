@@ -246,8 +246,8 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
     );
 
     let host = Host::start(&["--display", &session.display]);
-    let said = host.program.line("is the Xwayland of a Wayland session");
-    assert!(said.contains("--window TITLE"), "{said}");
+    let printed = host.program.line("is the Xwayland of a Wayland session");
+    assert!(printed.contains("--window TITLE"), "{printed}");
     // The next line shows that the host continues.
     host.program.line("openuvr host: streaming");
 }

@@ -80,10 +80,7 @@ fn wait_for(conn: &RustConnection, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
         if let Some(stamp) = stamp(conn).filter(&wanted) {
             return stamp;
         }
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "timeout"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(60), "timeout");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -114,10 +111,7 @@ fn it_draws_counts_and_reacts_to_a_key() {
     let id = i32::try_from(scene.0.id()).unwrap();
     let id = rustix::process::Pid::from_raw(id).unwrap();
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    assert!(
-        scene.0.wait().unwrap().success(),
-        "SIGTERM exits cleanly"
-    );
+    assert!(scene.0.wait().unwrap().success(), "SIGTERM exits cleanly");
 }
 
 #[test]

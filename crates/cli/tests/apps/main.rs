@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 
 use rig::Trial;
-use table::{APPS, App, Check, Door, Kind};
+use table::{APPS, App, CaptureMethod, Check, Kind};
 
 /// Reason of the newest failed check, for the table.
 static REASON: Mutex<String> = Mutex::new(String::new());
@@ -38,20 +38,20 @@ fn main() -> ExitCode {
         *REASON.lock().unwrap_or_else(PoisonError::into_inner) = why.to_owned();
     }));
     let names: Vec<&str> = Check::ALL.iter().map(|check| check.name()).collect();
-    println!("| program | package | door | {} |", names.join(" | "));
+    println!("| program | package | method | {} |", names.join(" | "));
     println!("|---|---|---|{}", "---|".repeat(names.len()));
     let mut failed = 0;
     for app in APPS {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == app.name()) {
             continue;
         }
-        for door in app.doors {
-            let row = format!("| {} | {} | {} |", app.name(), app.package, door.name());
+        for method in app.methods {
+            let row = format!("| {} | {} | {} |", app.name(), app.package, method.name());
             if !is_installed(app.words[0]) {
                 println!("{row} skipped: it is not installed");
                 continue;
             }
-            let (cells, bad) = try_it(app, *door);
+            let (cells, bad) = try_it(app, *method);
             failed += bad;
             println!("{row} {} |", cells.join(" | "));
         }
@@ -67,27 +67,22 @@ fn main() -> ExitCode {
 }
 
 /// Checks a program with one capture method: a table cell per check, and the number of unexpected results.
-fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
+fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
     let mut trial = None;
     let mut failed = 0;
     let cell = |check: &Check| {
         if !applies(app, *check) || (trial.is_none() && *check != Check::Starts) {
             return "–".to_owned();
         }
-        let name = format!("{}-{}-{}", app.name(), door.name(), check.name());
+        let name = format!("{}-{}-{}", app.name(), method.name(), check.name());
         let outcome = catch_unwind(AssertUnwindSafe(|| match check {
             Check::Starts => {
-                let started = trial.insert(Trial::start(app, door));
+                let started = trial.insert(Trial::start(app, method));
                 started.size()
             }
             check => {
                 let opened = format!("{name}-open");
-                run(
-                    *check,
-                    trial.as_mut().expect("a trial"),
-                    app,
-                    &opened,
-                )
+                run(*check, trial.as_mut().expect("a trial"), app, &opened)
             }
         }));
         let outcome = outcome.map_err(|_| {
@@ -101,7 +96,7 @@ fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
         let known = app
             .known
             .iter()
-            .find(|k| k.door == door && k.check == *check);
+            .find(|k| k.method == method && k.check == *check);
         match (outcome, known) {
             (Ok(cell), None) => cell,
             (Ok(_), Some(known)) => {
@@ -142,7 +137,10 @@ fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
             } else {
                 app.dialog
             };
-            return format!("{:.0} dB", trial.opens(opens.expect("a menu or dialog"), opened));
+            return format!(
+                "{:.0} dB",
+                trial.opens(opens.expect("a menu or dialog"), opened)
+            );
         }
         Check::Motion => {
             trial.grab();

@@ -14,7 +14,7 @@ use crate::look;
 use crate::support::{
     Display, Eye, Folder, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of, psnr,
 };
-use crate::table::{App, Door, Opens};
+use crate::table::{App, CaptureMethod, Opens};
 use crate::watch::Watch;
 
 const SCREEN: &str = "1280x800";
@@ -97,13 +97,13 @@ impl Area {
         (at(self.left, origin.0), at(self.top, origin.1))
     }
 
-    fn place(self) -> (i16, i16) {
+    fn position(self) -> (i16, i16) {
         self.from((0, 0))
     }
 }
 
 impl Trial {
-    pub(crate) fn start(app: &App, door: Door) -> Trial {
+    pub(crate) fn start(app: &App, method: CaptureMethod) -> Trial {
         let here = Display::start(SCREEN).expect("Xvfb is installed");
         let there = Display::start(LARGER).expect("Xvfb is installed");
         let folder = Folder::new();
@@ -112,8 +112,8 @@ impl Trial {
             let mut command = Command::new("sh");
             command.args(["-c", app.before]);
             let mut before = Program::start("before", at_home(command, &here, &folder));
-            patiently("the end of what comes before", || {
-                before.is_over().then_some(())
+            patiently("the end of the preparation", || {
+                before.has_ended().then_some(())
             });
         }
         let dir = folder.join("host");
@@ -125,8 +125,8 @@ impl Trial {
             "--realtime",
             "off",
         ];
-        let (host, program, window) = match door {
-            Door::Screen => {
+        let (host, program, window) = match method {
+            CaptureMethod::Screen => {
                 let mut command = Command::new(app.words[0]);
                 command.args(&app.words[1..]);
                 let program = Program::start(app.words[0], at_home(command, &here, &folder));
@@ -136,7 +136,7 @@ impl Trial {
                 let host = Program::start("host", openuvr(&[&words, &own[..], &PIN].concat()));
                 (host, Some(program), window)
             }
-            Door::Hook => {
+            CaptureMethod::Hook => {
                 let folder_of_tests = Path::new(env!("CARGO_BIN_EXE_openuvr")).parent();
                 let hook = folder_of_tests.expect("a folder");
                 let hook = hook.join("deps/libopenuvr_hook.so");
@@ -165,7 +165,7 @@ impl Trial {
 
     /// The size of its window as text.
     pub(crate) fn size(&self) -> String {
-        let (_, size) = self.place();
+        let (_, size) = self.geometry();
         size.to_string()
     }
 
@@ -173,7 +173,7 @@ impl Trial {
     pub(crate) fn picture(&self) -> f64 {
         let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
         patiently("the same picture at both ends", || {
-            let (_, size) = self.place();
+            let (_, size) = self.geometry();
             if there.geometry(there.client_window()?)? != size {
                 return None;
             }
@@ -183,8 +183,8 @@ impl Trial {
 
     /// PSNR in dB of a part of the screen at both ends; `None` if the pictures differ or are empty.
     fn likeness(&self, here: &Eye, there: &Eye, area: Area) -> Option<f64> {
-        let (origin, _) = self.place();
-        let one = here.part_at(area.place(), area.size());
+        let (origin, _) = self.geometry();
+        let one = here.part_at(area.position(), area.size());
         let other = there.part_at(area.from(origin), area.size());
         let colours = one.colours();
         let first = *colours.first()?;
@@ -212,13 +212,17 @@ impl Trial {
         let hand = Hand::at(&self.here);
         let focus = hand.conn.get_input_focus().expect("sent").reply();
         let focus = focus.expect("the server lives").focus;
-        assert_eq!(top(&hand, focus), top(&hand, self.window), "the program has the keyboard");
+        assert_eq!(
+            top(&hand, focus),
+            top(&hand, self.window),
+            "the program has the keyboard"
+        );
     }
 
     /// Clicks at the client, and checks that the click arrives at the same position.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
-        self.points(0.5);
+        self.move_to(0.5);
         let hand = Hand::at(&self.there);
         hand.button(1, true);
         hand.button(1, false);
@@ -238,17 +242,17 @@ impl Trial {
 
     /// Moves the pointer to a fraction of the diagonal of the window, and waits until the host's pointer
     /// follows.
-    fn points(&self, part: f64) {
+    fn move_to(&self, part: f64) {
         let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
         let near = |a: i16, b: i16| (i32::from(a) - i32::from(b)).abs() <= 2;
         let way = |side: u32| (f64::from(side) * part) as i16;
         let mut seen = (0, 0);
         let at = || {
-            let ((left, upper), size) = self.place();
+            let ((left, upper), size) = self.geometry();
             let (x, y) = (way(size.width), way(size.height));
             ((x, y), (left + x, upper + y))
         };
-        hand.points(at().0.0, at().0.1);
+        hand.move_to(at().0.0, at().0.1);
         let there = in_time(|| {
             seen = here.pointer();
             let (_, wanted) = at();
@@ -261,7 +265,7 @@ impl Trial {
     pub(crate) fn pointer(&self) -> &'static str {
         let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
         for part in [0.2, 0.7] {
-            self.points(part);
+            self.move_to(part);
         }
         let mut shown = "";
         eventually("the same shape of the pointer", || {
@@ -281,12 +285,12 @@ impl Trial {
         match with {
             Opens::Keys(keys) => hand.chord(keys),
             Opens::Button(number) => {
-                self.points(0.5);
+                self.move_to(0.5);
                 hand.button(number, true);
                 hand.button(number, false);
             }
             Opens::Held(keys, number) => {
-                self.points(0.3);
+                self.move_to(0.3);
                 keys.iter().for_each(|key| hand.key(*key, true));
                 hand.button(number, true);
             }
@@ -302,10 +306,10 @@ impl Trial {
                 // A window manager may have reparented it meanwhile.
                 let (window, area) = self.companions().into_iter().find(is_new)?;
                 opened = window;
-                let now = here.part_at(area.place(), area.size());
+                let now = here.part_at(area.position(), area.size());
                 // It is mapped before it is painted.
                 let painted =
-                    look::differing(&now, &look::part(&screen, area.place(), area.size()));
+                    look::differing(&now, &look::part(&screen, area.position(), area.size()));
                 let alike = self.likeness(&here, &there, area);
                 alike.filter(|_| painted >= PAINTED)
             })
@@ -313,9 +317,9 @@ impl Trial {
         self.keep(name);
         if let Opens::Held(keys, number) = with {
             // Not on one of its items.
-            let (_, size) = self.place();
+            let (_, size) = self.geometry();
             let corner = |side: u32| i16::try_from(side - 1).expect("a side");
-            hand.points(corner(size.width), corner(size.height));
+            hand.move_to(corner(size.width), corner(size.height));
             hand.button(number, false);
             keys.iter().rev().for_each(|key| hand.key(*key, false));
         }
@@ -356,7 +360,7 @@ impl Trial {
 
     /// The part of the window that is on the screen.
     fn visible(&self) -> Area {
-        let (at, size) = self.place();
+        let (at, size) = self.geometry();
         let eye = Eye::open(&self.here);
         let screen = eye.geometry(eye.root).expect("the screen");
         Area::at(at, size).within(Area::at((0, 0), screen))
@@ -377,7 +381,7 @@ impl Trial {
             *moved = (moved.0 + more.0, moved.1 + more.1);
         };
         eventually("the grab of the mouse", || {
-            hand.moves(0, 1);
+            hand.move_by(0, 1);
             look(&mut moved);
             (moved.1 > 0).then_some(())
         });
@@ -389,7 +393,7 @@ impl Trial {
         });
         let before = moved;
         for _ in 0..20 {
-            hand.moves(7, -3);
+            hand.move_by(7, -3);
         }
         eventually("the complete motion", || {
             look(&mut moved);
@@ -399,7 +403,7 @@ impl Trial {
     }
 
     /// Position and size of the window at the host.
-    fn place(&self) -> ((i16, i16), Size) {
+    fn geometry(&self) -> ((i16, i16), Size) {
         let hand = Hand::at(&self.here);
         let at = hand
             .conn
@@ -472,8 +476,8 @@ fn watch(folder: &Folder, display: &Display, port: u16, words: &[&str]) -> Progr
     client
 }
 
-/// The largest managed window whose size stays constant for some polls: programs show splash screens first,
-/// and resize themselves.
+/// The largest managed window, once its size is constant for some polls: programs show splash screens
+/// first, and resize themselves.
 fn main_window(display: &Display) -> Window {
     let (hand, eye) = (Hand::at(display), Eye::open(display));
     let mut steady = (None, 0);

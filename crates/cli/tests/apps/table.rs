@@ -2,18 +2,18 @@
 
 /// Capture method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Door {
+pub(crate) enum CaptureMethod {
     /// `openuvr host --window`.
     Screen,
     /// `openuvr run`.
     Hook,
 }
 
-impl Door {
+impl CaptureMethod {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Door::Screen => "screen",
-            Door::Hook => "hook",
+            CaptureMethod::Screen => "screen",
+            CaptureMethod::Hook => "hook",
         }
     }
 }
@@ -78,8 +78,8 @@ pub(crate) enum Opens {
 }
 
 /// A known failure and its reason: the check must fail as long as it is listed.
-pub(crate) struct Known {
-    pub(crate) door: Door,
+pub(crate) struct KnownFailure {
+    pub(crate) method: CaptureMethod,
     pub(crate) check: Check,
     pub(crate) why: &'static str,
 }
@@ -89,13 +89,13 @@ pub(crate) struct App {
     /// The command line.
     pub(crate) words: &'static [&'static str],
     pub(crate) package: &'static str,
-    pub(crate) doors: &'static [Door],
+    pub(crate) methods: &'static [CaptureMethod],
     pub(crate) kind: Kind,
     /// A command to run to its end first.
     pub(crate) before: &'static str,
     pub(crate) menu: Option<Opens>,
     pub(crate) dialog: Option<Opens>,
-    pub(crate) known: &'static [Known],
+    pub(crate) known: &'static [KnownFailure],
 }
 
 impl App {
@@ -124,14 +124,14 @@ impl App {
     }
 }
 
-const SCREEN: &[Door] = &[Door::Screen];
-const BOTH: &[Door] = &[Door::Screen, Door::Hook];
+const SCREEN: &[CaptureMethod] = &[CaptureMethod::Screen];
+const BOTH: &[CaptureMethod] = &[CaptureMethod::Screen, CaptureMethod::Hook];
 
 const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
     App {
         words,
         package,
-        doors: SCREEN,
+        methods: SCREEN,
         kind: Kind::Desktop,
         before: "",
         menu: None,
@@ -143,7 +143,7 @@ const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
 /// A program that renders with OpenGL or Vulkan.
 const fn drawing(words: &'static [&'static str], package: &'static str) -> App {
     App {
-        doors: BOTH,
+        methods: BOTH,
         ..desktop(words, package)
     }
 }

@@ -54,10 +54,10 @@ fn types_beside(load: Load) {
     // Without a window manager, the pointer's window has the keyboard.
     let words = [&PIN[..], &["--input-script", &script]].concat();
     let mut client = host.client("client", &there, &words);
-    let Some(running) = load.begin() else { return };
-    let (status, said) = client.ended();
+    let Some(running) = load.start() else { return };
+    let (status, printed) = client.ended();
     drop(running);
-    assert!(status.success(), "{said}");
+    assert!(status.success(), "{printed}");
     let want: String = ('a'..='z').cycle().take(26 * ALPHABETS).collect();
     eventually("the last letter", || {
         let typed = std::fs::read_to_string(&typed).ok()?;

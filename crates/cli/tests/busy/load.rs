@@ -37,7 +37,7 @@ impl Load {
     ];
 
     /// Starts the load. `None`, with a message, if the machine does not support it.
-    pub(crate) fn begin(self) -> Option<Running> {
+    pub(crate) fn start(self) -> Option<Running> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {
             Load::Loops => Some(Running::Loops(Loops::start(cores * FOR_EACH_CORE))),

@@ -5,10 +5,7 @@
 //! load has ended. Latency depends on the machine and is not checked. `./dev test-busy` runs all of them;
 //! tests that are not ignored also run with all others.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "what was measured, for who runs the tier"
-)]
+#![allow(clippy::print_stdout, reason = "measurements for the user of the tier")]
 
 #[path = "../support/mod.rs"]
 mod support;

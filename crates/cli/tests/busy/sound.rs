@@ -35,7 +35,7 @@ fn sound_has_no_gap_longer_than_40_ms() {
         eventually("two seconds of sound", || {
             (tenths_at(&samples(&heard), PITCH, LEVEL) >= 20).then_some(())
         });
-        let Some(running) = load.begin() else { return };
+        let Some(running) = load.start() else { return };
         std::thread::sleep(BUSY);
         drop(running);
         client.stop();

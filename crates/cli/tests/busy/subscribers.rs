@@ -34,7 +34,7 @@ fn a_recording_has_all_encoded_frames() {
             let bytes = std::fs::read(&file).unwrap_or_default();
             bytes.windows(4).any(|four| four == b"moof").then_some(())
         });
-        let Some(running) = load.begin() else { return };
+        let Some(running) = load.start() else { return };
         std::thread::sleep(BUSY);
         drop(running);
         let text = host.program.stop();
@@ -78,7 +78,7 @@ fn a_video_player_gets_nearly_all_frames() {
             let left = |line: &&str| line.starts_with("other-") && line.contains(",left,");
             (text.lines().filter(left).count() >= 60).then_some(())
         });
-        let Some(running) = load.begin() else { return };
+        let Some(running) = load.start() else { return };
         std::thread::sleep(BUSY);
         drop(running);
         player.assert_running();

@@ -53,7 +53,7 @@ fn streams_beside(load: Load) {
     let began = clock::now();
     std::thread::sleep(QUIET);
     let loaded = clock::now();
-    let Some(running) = load.begin() else { return };
+    let Some(running) = load.start() else { return };
     std::thread::sleep(BUSY);
     drop(running);
     let ended = clock::now();

@@ -51,8 +51,8 @@ pub(crate) fn program(folder: &Folder, source: &str, more: &[&str]) -> PathBuf {
         .args(more)
         .output()
         .expect("build-essential is there");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{source}: {said}");
+    let printed = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{source}: {printed}");
     program
 }
 

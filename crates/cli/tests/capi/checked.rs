@@ -39,7 +39,7 @@ fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
 
 /// Waits for its end, and shows the tool's report if there is a finding.
 fn ends_clean(mut program: Program, log: &str) {
-    program.hang_up();
+    program.close_stdin();
     let (status, text) = program.ended();
     let found = std::fs::read_to_string(log).unwrap_or_default();
     assert!(status.success(), "{status}: {text}\n{found}");
@@ -57,13 +57,13 @@ fn the_host_that_draws_is_clean_under_valgrind() {
     let Some(outer) = under_valgrind(inner, &log) else {
         return;
     };
-    let host = Program::listening("host", outer);
+    let host = Program::with_stdin("host", outer);
     let port = port_of(&host.line("MUDs reach this host by"));
     let address = format!("127.0.0.1:{port}");
     let words = ["--display", &display.name];
     let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
     client.line("showing 640x368");
-    turns(&Eye::open(&display));
+    wait_for_turn(&Eye::open(&display));
     drop(client);
     ends_clean(host, &log);
 }
@@ -86,10 +86,10 @@ fn the_mud_is_clean_under_valgrind() {
     let Some(outer) = under_valgrind(inner, &log) else {
         return;
     };
-    let mud = Program::listening("mud", outer);
+    let mud = Program::with_stdin("mud", outer);
     mud.line("showing 640x368");
     let eye = Eye::open(&display);
-    turns(&eye);
+    wait_for_turn(&eye);
     // A program that is so much slower may lose its session in between, together with its input.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
@@ -117,11 +117,11 @@ fn the_listings_are_clean_under_the_sanitizers() {
         mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
             .env("XDG_CONFIG_HOME", &more)
             .env("DISPLAY", &display.name);
-        let mud = Program::listening("mud", mud);
+        let mud = Program::with_stdin("mud", mud);
         mud.line("showing 640x368");
         let eye = Eye::open(&display);
         assert_eq!(eye.part(SIZE).size, SIZE);
-        turns(&eye);
+        wait_for_turn(&eye);
         ends(mud);
         ends(host.program);
     }

@@ -65,14 +65,15 @@ impl Play<'_> {
     /// Types a command into the engine's console, and closes it.
     fn console(&mut self, command: &str) {
         self.opened_console(command);
-        self.player.types("wait 200ms\nkey KEY_GRAVE\n");
+        self.player.type_text("wait 200ms\nkey KEY_GRAVE\n");
     }
 
     /// As [`Play::console`], but the console stays open unless the command closes it.
     fn opened_console(&mut self, command: &str) {
         let lines = ["key KEY_GRAVE", "wait 500ms", &format!("text /{command}")];
         let end = ["wait 200ms", "key KEY_ENTER\n"];
-        self.player.types(&[&lines[..], &end].concat().join("\n"));
+        self.player
+            .type_text(&[&lines[..], &end].concat().join("\n"));
     }
 
     /// The player's position and view direction.
@@ -133,7 +134,7 @@ fn an_engine_is_played_from_a_client() {
     let own = ["client", &address, "--config-dir", &keys, "--csv", &csv];
     let hands = ["--display", &display.name, "--input-script", "-"];
     let command = openuvr(&[&own[..], &["--realtime", "off"], &PIN, &hands].concat());
-    let mut player = Program::listening("player", command);
+    let mut player = Program::with_stdin("player", command);
     player.line("showing 640x480");
 
     let eye = Eye::open(&display);
@@ -158,7 +159,7 @@ fn an_engine_is_played_from_a_client() {
     // The mouse rotates the view by exactly its motion, and the picture with it.
     let (_, before) = play.view();
     let seen = look();
-    play.player.types("rel 1000 0\n");
+    play.player.type_text("rel 1000 0\n");
     eventually("the view turns", || {
         (differing(&seen, &look()) > 500).then_some(())
     });
@@ -167,7 +168,7 @@ fn an_engine_is_played_from_a_client() {
     assert!((turned - 1000.0 * DEGREES).abs() <= 2.0, "{turned} degrees");
 
     // A key walks for as long as it is held.
-    (play.player).types("key KEY_W down\nwait 1s\nkey KEY_W up\n");
+    (play.player).type_text("key KEY_W down\nwait 1s\nkey KEY_W up\n");
     let (walked_to, _) = play.view();
     let way = [0, 1].map(|n| (walked_to[n] - stood[n]).abs());
     assert!(way[0].max(way[1]) > 30.0, "from {stood:?} to {walked_to:?}");

@@ -7,7 +7,7 @@ use crate::build::{crates, library};
 use crate::support::{Folder, skip};
 
 /// The output of a command, which must succeed.
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let out = command.output().expect("an installed program");
     let (text, errors) = (
         String::from_utf8_lossy(&out.stdout),
@@ -26,7 +26,7 @@ fn make(what: &str, variables: &[(&str, &Path)]) {
         make.arg(format!("{name}={}", folder.display()));
     }
     make.arg(format!("BUILT={}", library().folder.display()));
-    said(&mut make);
+    output_of(&mut make);
 }
 
 /// Files and links below a folder.
@@ -56,9 +56,9 @@ fn the_library_is_installed_for_programs_in_c() {
     make("install", &places);
 
     let installed = libraries.join("libopenuvr.so");
-    let dynamic = said(Command::new("readelf").arg("-dW").arg(&installed));
+    let dynamic = output_of(Command::new("readelf").arg("-dW").arg(&installed));
     assert!(dynamic.contains("soname: [libopenuvr.so.0]"), "{dynamic}");
-    let symbols = said(
+    let symbols = output_of(
         Command::new("nm")
             .args(["-D", "--defined-only"])
             .arg(&installed),
@@ -68,7 +68,7 @@ fn the_library_is_installed_for_programs_in_c() {
     assert!(ours.len() > 40, "{symbols}");
     let versioned = |line: &&str| line.contains("openuvr_") && line.ends_with("@@OPENUVR_0");
     assert!(ours.iter().all(versioned), "{symbols}");
-    let sections = said(Command::new("readelf").arg("-SW").arg(&installed));
+    let sections = output_of(Command::new("readelf").arg("-SW").arg(&installed));
     assert!(
         !sections.contains(".symtab") && !sections.contains(".debug"),
         "{sections}"
@@ -76,20 +76,20 @@ fn the_library_is_installed_for_programs_in_c() {
     let page = std::fs::read_to_string(prefix.join("share/man/man3/openuvr_frame_ready.3"));
     assert!(page.expect("a page").contains("int openuvr_frame_ready("));
 
-    let flags = said(
+    let flags = output_of(
         Command::new("pkg-config")
             .args(["--cflags", "--libs", "openuvr"])
             .env("PKG_CONFIG_PATH", libraries.join("pkgconfig")),
     );
     let program = folder.path().join("plain");
-    said(
+    output_of(
         Command::new("cc")
             .arg(crates().join("capi/examples/plain.c"))
             .args(flags.split_whitespace())
             .arg("-o")
             .arg(&program),
     );
-    let loaded = said(
+    let loaded = output_of(
         Command::new("ldd")
             .arg(&program)
             .env("LD_LIBRARY_PATH", &libraries),
@@ -104,7 +104,7 @@ fn the_library_is_installed_for_programs_in_c() {
 
 /// A project that finds the package, and one that requires another interface version.
 fn with_cmake(folder: &Folder, libraries: &Path) {
-    if !there("cmake") {
+    if !is_installed("cmake") {
         skip("cmake is not installed");
         return;
     }
@@ -120,7 +120,7 @@ fn with_cmake(folder: &Folder, libraries: &Path) {
     );
     std::fs::write(project.join("CMakeLists.txt"), text).expect("a new file");
     let built = project.join("built");
-    said(
+    output_of(
         Command::new("cmake")
             .args([
                 "-S",
@@ -134,7 +134,7 @@ fn with_cmake(folder: &Folder, libraries: &Path) {
                 libraries.display()
             )),
     );
-    said(Command::new("cmake").arg("--build").arg(&built));
+    output_of(Command::new("cmake").arg("--build").arg(&built));
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<
         .args(words)
         .args(["0", PIN[1]])
         .env("DISPLAY", &display.name);
-    let program = Program::listening("host", command);
+    let program = Program::with_stdin("host", command);
     let port = port_of(&program.line("MUDs reach this host by"));
     Some(Host {
         program,
@@ -51,12 +51,12 @@ pub(crate) fn is_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) -
 }
 
 /// Waits for [`is_hub_at`].
-pub(crate) fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
+pub(crate) fn wait_for_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
     eventually("the hub moves", || is_hub_at(eye, at, not_at).then_some(()));
 }
 
 /// Waits until the wheel has turned.
-pub(crate) fn turns(eye: &Eye) {
+pub(crate) fn wait_for_turn(eye: &Eye) {
     let before = eye.part(SIZE).colours();
     eventually("the wheel turns", || {
         (eye.part(SIZE).colours() != before).then_some(())
@@ -64,7 +64,7 @@ pub(crate) fn turns(eye: &Eye) {
 }
 
 pub(crate) fn ends(mut program: Program) {
-    program.hang_up();
+    program.close_stdin();
     let (status, text) = program.ended();
     assert!(status.success(), "{status}: {text}");
 }
@@ -90,8 +90,8 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
         let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
         client.line("showing 640x368");
         let eye = Eye::open(&display);
-        hub_at(&eye, (576, 36), (576, 331));
-        turns(&eye);
+        wait_for_hub_at(&eye, (576, 36), (576, 331));
+        wait_for_turn(&eye);
         drop(client);
         ends(host.program);
     }
@@ -107,7 +107,7 @@ fn a_missing_picture_is_reported_at_both_ends() {
     let more = [&GL[..], &["-Wno-unused-function"]].concat();
     let mut command = command(&program(&folder, "tests/paper.c", &more), &folder);
     command.env("DISPLAY", &own.name).env("OPENUVR_LOG", "3");
-    let host = Program::listening("host", command);
+    let host = Program::with_stdin("host", command);
     let port = port_of(&host.line("MUDs reach this host by"));
     let line = host.line("with the PIN");
     let pin = line.rsplit(' ').next().expect("a word");
@@ -168,13 +168,13 @@ fn the_listings_connect_and_get_mouse_input() {
     mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
         .arg(&path)
         .env("DISPLAY", &display.name);
-    let mud = Program::listening("mud", mud);
+    let mud = Program::with_stdin("mud", mud);
     mud.line("showing 640x368");
     let eye = Eye::open(&display);
-    turns(&eye);
-    hub_at(&eye, (320, 184), (200, 340));
+    wait_for_turn(&eye);
+    wait_for_hub_at(&eye, (320, 184), (200, 340));
     move_mouse(&mut mouse, -120, 156);
-    hub_at(&eye, (200, 340), (320, 150));
+    wait_for_hub_at(&eye, (200, 340), (320, 150));
     ends(mud);
     ends(host.program);
 }

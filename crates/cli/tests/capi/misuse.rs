@@ -27,7 +27,7 @@ fn a_client_reports_a_killed_application() {
     let words = ["--display", &display.name, "--reconnect=false"];
     let mut client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
     client.line("showing 640x368");
-    turns(&Eye::open(&display));
+    wait_for_turn(&Eye::open(&display));
     host.program.kill();
     let (_, text) = client.ended();
     assert!(text.contains("silent") || text.contains("answer"), "{text}");

@@ -14,7 +14,7 @@ const SIZE: Size = Size::new(640, 368);
 fn host(folder: &Folder) -> (Program, u16) {
     let mut command = command(&program(folder, "examples/plain.c", &[]), folder);
     command.args([PIN[1], "127.0.0.1:0"]);
-    let host = Program::listening("plain", command);
+    let host = Program::with_stdin("plain", command);
     let port = port_of(&host.line("MUDs reach this host by"));
     (host, port)
 }
@@ -60,7 +60,7 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
     host.line("joins as player");
     drop(client);
     host.line("a client is gone");
-    host.hang_up();
+    host.close_stdin();
     let (status, text) = host.ended();
     assert!(status.success(), "{text}");
 }
@@ -78,14 +78,14 @@ fn a_gateway_records_an_application_that_runs_twice() {
     for frames in [20_000, 40_000] {
         let mut application = command(&program(&folder, "examples/plain.c", &[]), &folder);
         application.args([PIN[1], "127.0.0.1:0", &socket]);
-        let mut application = Program::listening("plain", application);
+        let mut application = Program::with_stdin("plain", application);
         application.line("recording to");
         // The file has some pictures of it.
         eventually("the file grows", || {
             let length = std::fs::metadata(&file).map_or(0, |there| there.len());
             (length > frames).then_some(())
         });
-        application.hang_up();
+        application.close_stdin();
         assert!(application.ended().0.success());
     }
     let text = gateway.stop();
@@ -106,11 +106,11 @@ fn a_gateway_socket_replaces_no_existing_file() {
     for socket in [&file, &other] {
         let mut host = command(&program(&folder, "examples/plain.c", &[]), &folder);
         host.args([PIN[1], "127.0.0.1:0", socket]);
-        let mut host = Program::listening("plain", host);
+        let mut host = Program::with_stdin("plain", host);
         host.line("already in use");
         // It streams nevertheless.
         host.line("MUDs reach this host by");
-        host.hang_up();
+        host.close_stdin();
         assert!(host.ended().0.success());
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");

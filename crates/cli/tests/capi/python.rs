@@ -82,8 +82,8 @@ fn host_and_client_work_in_python() {
     }
     let folder = Folder::new();
     let script = crates().join("capi/tests/python/round_trip.py");
-    let said = run(python(&folder, &script));
-    assert!(said.ends_with("both ends agree\n"), "{said}");
+    let printed = run(python(&folder, &script));
+    assert!(printed.ends_with("both ends agree\n"), "{printed}");
 }
 
 #[test]
@@ -120,10 +120,10 @@ fn the_wheel_contains_its_library() {
         .args(["-c", "import openuvr; print(openuvr.version(), openuvr)"])
         .env_remove("LD_LIBRARY_PATH")
         .env("PYTHONPATH", folder.path().join("installed"));
-    let said = run(import);
+    let printed = run(import);
     assert!(
-        said.contains("(0, 1, 0)") && said.contains("/installed/"),
-        "{said}"
+        printed.contains("(0, 1, 0)") && printed.contains("/installed/"),
+        "{printed}"
     );
 }
 

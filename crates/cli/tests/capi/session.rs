@@ -54,22 +54,22 @@ fn a_library_application_runs_in_a_portal_session() {
     };
     let forged = other.link(native, host, &other.ticket(Role::Player, None));
     let mut refused = client(&folder, "eve", &forged, &["--present", "null"]);
-    let (status, said) = refused.ended();
+    let (status, printed) = refused.ended();
     assert!(
-        !status.success() && said.contains("not signed by the portal"),
-        "{said}"
+        !status.success() && printed.contains("not signed by the portal"),
+        "{printed}"
     );
     // The PIN in the application's configuration is not valid either.
     let pin = ["--present", "null", "--pin", "1234"];
     let mut refused = client(&folder, "pin", native, &pin);
-    let (status, said) = refused.ended();
-    assert!(!status.success(), "{said}");
+    let (status, printed) = refused.ended();
+    assert!(!status.success(), "{printed}");
     let link = portal.link(native, host, &portal.ticket(Role::Player, None));
     let player = client(&folder, "player", &link, &["--present", "null"]);
     player.line("player at");
     player.line("showing 640x368");
     // Its page requires a token of the portal.
-    let ask = |method: &str, path: &str| {
+    let request = |method: &str, path: &str| {
         let url = format!("{}{path}", at["web"].as_str().expect("an address"));
         let token = format!("Authorization: Bearer {}", portal.token(Actions::ALL));
         let words = [
@@ -85,12 +85,15 @@ fn a_library_application_runs_in_a_portal_session() {
         String::from_utf8(answer.expect("curl is installed").stdout).expect("text")
     };
     eventually("the player is counted", || {
-        let told: Value = serde_json::from_str(&ask("GET", "/session")).expect("JSON");
-        (told["connected"] == 1).then_some(())
+        let state: Value = serde_json::from_str(&request("GET", "/session")).expect("JSON");
+        (state["connected"] == 1).then_some(())
     });
-    ask("POST", "/session/stop");
-    let (_, said) = session.ended();
-    assert!(said.contains("the portal stopped the session"), "{said}");
+    request("POST", "/session/stop");
+    let (_, printed) = session.ended();
+    assert!(
+        printed.contains("the portal stopped the session"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn an_application_without_the_library_is_reported() {
     }
     let (portal, folder) = (Portal::new(), Folder::new());
     let mut session = start(&portal, &folder, &[], "exit 3");
-    let (_, said) = session.ended();
-    assert!(said.contains("ended without a picture"), "{said}");
-    assert!(said.contains("not link libopenuvr"), "{said}");
+    let (_, printed) = session.ended();
+    assert!(printed.contains("ended without a picture"), "{printed}");
+    assert!(printed.contains("not link libopenuvr"), "{printed}");
 }

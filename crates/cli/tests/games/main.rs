@@ -36,7 +36,7 @@ const OPENARENA: &str = "bind PAD0_A \"echo the pad's A\"\nbind PAD0_RIGHTSTICK_
 
 #[test]
 fn supertux_is_played_and_heard() {
-    let Some(mut table) = Table::lay("supertux2", WINDOW) else {
+    let Some(mut table) = Table::set_up("supertux2", WINDOW) else {
         return;
     };
     let own = ["--renderer", "opengl", "--window", "--geometry", "640x480"];
@@ -48,22 +48,22 @@ fn supertux_is_played_and_heard() {
         table.is_painted().then_some(())
     });
     table.fills_the_window();
-    table.hears();
+    table.check_sound();
     let before = table.still(SAME_VIEW);
     table.keep("start");
     // The character walks to the right, and the view scrolls with it.
-    table.hold(&[(EV_ABS, ABS_X, 32_767)]);
+    table.send_events(&[(EV_ABS, ABS_X, 32_767)]);
     eventually("another view", || {
-        (psnr(&before, &table.seen()) < OTHER_VIEW).then_some(())
+        (psnr(&before, &table.picture()) < OTHER_VIEW).then_some(())
     });
-    table.hold(&[(EV_ABS, ABS_X, 0)]);
+    table.send_events(&[(EV_ABS, ABS_X, 0)]);
     table.keep("walked");
     table.end();
 }
 
 #[test]
 fn openarena_is_played_and_heard() {
-    let Some(mut table) = Table::lay("openarena", WINDOW) else {
+    let Some(mut table) = Table::set_up("openarena", WINDOW) else {
         return;
     };
     table.home_file(".openarena/baseoa/autoexec.cfg", OPENARENA);
@@ -89,7 +89,7 @@ fn openarena_is_played_and_heard() {
     .concat();
     table.start(&game);
     table.join();
-    table.says("entered the game");
+    table.wait_for_line("entered the game");
     table.fills_the_window();
     table.keep("start");
     // Input during the recreation of its window for the new size is lost: the game reopens the pad then.
@@ -101,16 +101,16 @@ fn openarena_is_played_and_heard() {
         });
     }
     let before = table.still(SAME_VIEW);
-    table.hold(&[(EV_ABS, ABS_RX, 32_767)]);
+    table.send_events(&[(EV_ABS, ABS_RX, 32_767)]);
     eventually("another view", || {
-        (psnr(&before, &table.seen()) < OTHER_VIEW).then_some(())
+        (psnr(&before, &table.picture()) < OTHER_VIEW).then_some(())
     });
-    table.hold(&[(EV_ABS, ABS_RX, 0)]);
+    table.send_events(&[(EV_ABS, ABS_RX, 0)]);
     table.keep("turned");
     // It shoots, which is audible.
-    table.hold(&[(EV_ABS, ABS_RZ, 1023)]);
-    table.hears();
-    table.hold(&[(EV_ABS, ABS_RZ, 0)]);
+    table.send_events(&[(EV_ABS, ABS_RZ, 1023)]);
+    table.check_sound();
+    table.send_events(&[(EV_ABS, ABS_RZ, 0)]);
     table.keep("shot");
     table.end();
 }

@@ -54,7 +54,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// `None`, with a message, if a dependency is missing. `program` is the game's.
-    pub(crate) fn lay(program: &'static str, window: Size) -> Option<Table> {
+    pub(crate) fn set_up(program: &'static str, window: Size) -> Option<Table> {
         if !Path::new("/usr/games").join(program).exists() {
             skip(&format!("{program} is not installed: ./dev test-games"));
             return None;
@@ -174,7 +174,7 @@ impl Table {
     }
 
     /// Waits for a line of the game.
-    pub(crate) fn says(&self, line: &str) {
+    pub(crate) fn wait_for_line(&self, line: &str) {
         self.run().line(line);
     }
 
@@ -200,28 +200,28 @@ impl Table {
 
     /// Whether at least a quarter of the client's picture is not black.
     pub(crate) fn is_painted(&self) -> bool {
-        let seen = self.seen();
+        let seen = self.picture();
         let painted = seen.colours().iter().filter(|c| **c != [0; 3]).count();
         painted > self.window.pixels() / 4
     }
 
     /// The client's picture.
-    pub(crate) fn seen(&self) -> Shot {
+    pub(crate) fn picture(&self) -> Shot {
         Eye::open(&self.there).part(self.window)
     }
 
     /// Waits until the picture stands still, except for minor motion.
     pub(crate) fn still(&self, alike: f64) -> Shot {
         eventually("a view that stands still", || {
-            let before = self.seen();
+            let before = self.picture();
             std::thread::sleep(std::time::Duration::from_millis(300));
-            let now = self.seen();
+            let now = self.picture();
             (psnr(&before, &now) > alike).then_some(now)
         })
     }
 
     /// Waits until enough sound was recorded, and checks that it matches the played sound.
-    pub(crate) fn hears(&self) {
+    pub(crate) fn check_sound(&self) {
         let file = |name: &str| samples(&self.folder.path().join(name));
         eventually("four seconds of sound", || {
             (heard::loud_parts(&file("heard.wav")) >= HEARD).then_some(())
@@ -238,16 +238,16 @@ impl Table {
     }
 
     /// Sends events of the pad as one report.
-    pub(crate) fn hold(&self, events: &[(u16, u16, i32)]) {
+    pub(crate) fn send_events(&self, events: &[(u16, u16, i32)]) {
         let events = [events, &[(EV_SYN, 0, 0)]].concat();
         self.hands.write(0, &events).expect("it is served");
     }
 
     /// Presses a button long enough for a game that polls it a few times a second.
     pub(crate) fn press(&self, button: u16) {
-        self.hold(&[(EV_KEY, button, 1)]);
+        self.send_events(&[(EV_KEY, button, 1)]);
         std::thread::sleep(std::time::Duration::from_millis(300));
-        self.hold(&[(EV_KEY, button, 0)]);
+        self.send_events(&[(EV_KEY, button, 0)]);
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
 
@@ -258,7 +258,7 @@ impl Table {
             &Eye::open(&self.here).part(self.window),
             &format!("{name}-host"),
         );
-        look::keep(&self.seen(), &format!("{name}-client"));
+        look::keep(&self.picture(), &format!("{name}-client"));
     }
 
     /// Checks that both ends are running, and that the host's display gets its own size back.

@@ -1,4 +1,4 @@
-//! Browsers, video players and a recording of a game under `openuvr run`, whose gateways are outside the
+//! Browsers, video players and a recording of a game under `openuvr run`, with gateways outside the
 //! game.
 
 use std::ffi::OsStr;
@@ -14,10 +14,7 @@ use crate::support::recording::ffprobe_reads;
 use crate::support::{Folder, PIN, eventually, skip};
 
 /// The browser for the page, if installed.
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever reads the tests' output is to know"
-)]
+#[expect(clippy::print_stderr, reason = "visible in the tests' output")]
 fn program() -> Option<&'static str> {
     let found = browser::program();
     if found.is_none() {
@@ -210,10 +207,10 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
     let focus = json!({ "enabled": true });
     browser.call(Some(&tab), "Emulation.setFocusEmulationEnabled", &focus);
     let notes = || std::fs::read_to_string(run.folder.path().join("notes")).unwrap_or_default();
-    let says = |line: &str| eventually(line, || notes().contains(line).then_some(()));
+    let wait_for_note = |line: &str| eventually(line, || notes().contains(line).then_some(()));
     browser.run(&tab, PAD);
-    says(" 045e:028e buttons 11 axes 6 hats 1 rumble 1");
-    for (done, said) in [
+    wait_for_note(" 045e:028e buttons 11 axes 6 hats 1 rumble 1");
+    for (done, expected) in [
         ("pad.buttons[0] = { pressed: true, value: 1 }", "0 a 1"),
         ("pad.axes = [0, 1, 0, 0]", "0 lefty 32767"),
         (
@@ -222,7 +219,7 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
         ),
     ] {
         browser.run(&tab, &format!("{done}; true"));
-        says(said);
+        wait_for_note(expected);
     }
     // The game's rumble is sent repeatedly while it lasts, and ends.
     let folder = run.folder.path();
@@ -236,8 +233,8 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
     browser.until(&tab, "felt.at(-1)[0] === 'reset'");
     // Unplugged with a pressed button, which is released first.
     browser.run(&tab, "navigator.getGamepads = () => [null]; true");
-    says("0 a 0");
-    says("removed 0");
+    wait_for_note("0 a 0");
+    wait_for_note("removed 0");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::rig::{Run, displays};
 use crate::support::{Display, Eye, eventually, psnr, skip};
 
 /// Waits until the client has shown this many different pictures.
-fn sees_motion(there: &Display, size: Size, pictures: usize) {
+fn wait_for_motion(there: &Display, size: Size, pictures: usize) {
     let eye = Eye::open(there);
     let mut seen = HashSet::new();
     eventually("moving pictures", || {
@@ -50,7 +50,7 @@ fn gears_turn_at_the_client() {
         let mut run = Run::start(&here, &[], &[program]);
         let mut client = run.client(&there, &[]);
         client.line("showing 300x300");
-        sees_motion(&there, Size::new(300, 300), 10);
+        wait_for_motion(&there, Size::new(300, 300), 10);
         client.assert_running();
         run.program.assert_running();
     }
@@ -68,7 +68,7 @@ fn a_game_that_loads_gl_through_sdl_is_streamed() {
     let mut run = Run::start(&here, &[], &game);
     let client = run.client(&there, &[]);
     client.line("showing 800x600");
-    sees_motion(&there, Size::new(800, 600), 10);
+    wait_for_motion(&there, Size::new(800, 600), 10);
     run.program.signal(Signal::TERM);
     let (code, text) = run.ended();
     assert_eq!(code, Some(0), "it ends as without the hook: {text}");
@@ -101,7 +101,7 @@ fn a_key_at_the_client_turns_the_view_of_openarena() {
     let mut run = Run::start(&here, &[], &game);
     let _client = run.client(&there, &[]);
     run.program.line("entered the game");
-    sees_motion(&there, size, 5);
+    wait_for_motion(&there, size, 5);
     let eye = Eye::open(&there);
     let quiet = || {
         let before = eye.part(size);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::hand::Hand;
-use crate::rig::{GREEN, RED, Run, WHITE, YELLOW, actor, build, displays, sees};
+use crate::rig::{GREEN, RED, Run, WHITE, YELLOW, actor, build, displays, wait_for_colours};
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Eye, Program, eventually, openuvr, port_of, skip};
 
@@ -18,7 +18,7 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     let script = format!("(sleep 0.3; {actor}) & exit 42");
     let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
     assert_eq!(code, Some(42), "exit code of the launcher: {text}");
@@ -37,10 +37,12 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     );
     let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     let zombies = || {
         let of_run = format!("Z {} ", run.program.id());
-        let all = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
+        let all = std::fs::read_dir("/proc")
+            .expect("proc is mounted")
+            .flatten();
         let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
         stats.filter(|stat| stat.contains(&of_run)).count()
     };
@@ -59,17 +61,17 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
     let mut run = Run::start(&here, &[], &[actor, "welcome"]);
     let client = run.client(&there, &[]);
     let (eye, person) = (Eye::open(&there), Hand::at(&there));
-    sees(&eye, WHITE, WHITE);
+    wait_for_colours(&eye, WHITE, WHITE);
     let window_is_gone = || run.program.text().contains("the welcome was clicked");
     eventually("the click", || {
         // A client that has just become the player may miss the first one.
-        person.points(160, 120);
+        person.move_to(160, 120);
         person.button(1, true);
         person.button(1, false);
         window_is_gone().then_some(())
     });
     // Streamed from inside the game, at the same address and to the same client.
-    sees(&eye, RED, GREEN);
+    wait_for_colours(&eye, RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");
@@ -201,7 +203,7 @@ fn a_preloaded_library_finds_its_next_symbol() {
     let preload = [("LD_PRELOAD", OsStr::new(&front))];
     let mut run = Run::start(&here, &preload, &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     run.seen("seen");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");
@@ -253,8 +255,8 @@ fn an_unknown_window_name_lists_the_existing_ones() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
-    let run = Run::with(&here, &["--window", "Nobody"], &[], &[actor]);
-    let line = run.program.line("has 'Nobody'");
+    let run = Run::with(&here, &["--window", "Missing"], &[], &[actor]);
+    let line = run.program.line("has 'Missing'");
     assert!(line.contains("there are: 'actor'"), "{line}");
 }
 
@@ -266,7 +268,7 @@ fn only_the_window_of_a_name_is_streamed() {
     let mut run = Run::with(&here, &["--window", "ACTOR"], &[], &[actor, "hand-over"]);
     let _client = run.client(&there, &[]);
     let eye = Eye::open(&there);
-    sees(&eye, RED, GREEN);
+    wait_for_colours(&eye, RED, GREEN);
     run.seen("seen");
     // The larger window is never streamed: its pictures have other colours.
     let large = Eye::open(&here);
@@ -275,7 +277,7 @@ fn only_the_window_of_a_name_is_streamed() {
         shown.then_some(())
     });
     run.seen("large");
-    sees(&eye, YELLOW, GREEN);
+    wait_for_colours(&eye, YELLOW, GREEN);
     run.seen("small");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");

@@ -6,7 +6,7 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::hand::Hand;
-use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
+use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, wait_for_colours};
 use crate::support::{Display, Eye, eventually, port_of};
 
 const SCREEN: &str = "640x480";
@@ -27,16 +27,16 @@ fn a_program_with_forks_threads_and_contexts_is_streamed() {
     let mut run = Run::start(&here, &[], &[&[actor], &acts[..]].concat());
     let mut client = run.client(&there, &[]);
     let eye = Eye::open(&there);
-    sees(&eye, RED, GREEN);
+    wait_for_colours(&eye, RED, GREEN);
     run.seen("seen");
     run.program.line("contexts was played");
-    sees(&eye, YELLOW, BLUE);
+    wait_for_colours(&eye, YELLOW, BLUE);
     run.seen("resized");
-    sees(&eye, WHITE, RED);
+    wait_for_colours(&eye, WHITE, RED);
     run.seen("large");
-    sees(&eye, YELLOW, GREEN);
+    wait_for_colours(&eye, YELLOW, GREEN);
     run.seen("small");
-    sees(&eye, BLUE, YELLOW);
+    wait_for_colours(&eye, BLUE, YELLOW);
     run.seen("again");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");
@@ -61,7 +61,7 @@ fn an_exit_in_mid_frame_keeps_the_exit_code() {
     for (act, code, word) in [("exit", 9, "goodbye"), ("die", 128 + 9, "silent")] {
         let mut run = Run::start(&here, &[], &[actor, act]);
         let client = run.client(&there, &[]);
-        sees(&Eye::open(&there), RED, GREEN);
+        wait_for_colours(&Eye::open(&there), RED, GREEN);
         run.seen("seen");
         let (ended, text) = run.ended();
         assert_eq!(ended, Some(code), "{text}");
@@ -76,9 +76,9 @@ fn a_killed_stream_does_not_affect_the_program() {
     };
     let mut run = Run::start(&here, &[], &[actor, "go-on"]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     run.seen("seen");
-    sees(&Eye::open(&there), BLUE, RED);
+    wait_for_colours(&Eye::open(&there), BLUE, RED);
     run.program.kill();
     client.line("goodbye");
     let eye = Eye::open(&here);
@@ -102,10 +102,10 @@ fn the_pointer_goes_to_the_same_position_in_the_game() {
     };
     let run = Run::start(&here, &[], &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     let (game, person) = (Hand::at(&here), Hand::at(&there));
     for (x, y) in [(100, 60), (7, 231)] {
-        person.points(x, y);
+        person.move_to(x, y);
         // The game's window is 40 pixels from the left edge, the client's in the corner.
         eventually("the pointer", || {
             (game.pointer() == (x + 40, y)).then_some(())
@@ -121,10 +121,10 @@ fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
     let run = Run::with(&here, &["--window", "actor"], &[], &[actor, "surface"]);
     run.seen("seen");
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), YELLOW, RED);
+    wait_for_colours(&Eye::open(&there), YELLOW, RED);
     let (game, person) = (Hand::at(&here), Hand::at(&there));
     for (x, y) in [(100, 60), (7, 231)] {
-        person.points(x, y);
+        person.move_to(x, y);
         eventually("the pointer", || {
             (game.pointer() == (x + 40, y)).then_some(())
         });
@@ -146,7 +146,7 @@ fn a_late_client_sees_an_idle_programs_picture() {
         run.program.line("openuvr run: streaming");
         run.seen("seen");
         let client = run.client(&there, &[]);
-        sees(&Eye::open(&there), WHITE, GREEN);
+        wait_for_colours(&Eye::open(&there), WHITE, GREEN);
         run.seen("rested");
         let (code, text) = run.ended();
         assert_eq!(code, Some(7), "{depth}: {text}");
@@ -162,21 +162,21 @@ fn other_windows_of_a_program_are_streamed() {
     let mut run = Run::start(&here, &[], &[actor, "dialog"]);
     let client = run.client(&there, &[]);
     let (eye, person) = (Eye::open(&there), Hand::at(&there));
-    sees(&eye, RED, GREEN);
+    wait_for_colours(&eye, RED, GREEN);
     run.seen("seen");
     // In the middle of the picture, where the colours are compared.
-    sees(&eye, WHITE, WHITE);
-    person.points(160, 120);
+    wait_for_colours(&eye, WHITE, WHITE);
+    person.move_to(160, 120);
     let click = || {
         person.button(1, true);
         person.button(1, false);
     };
     click();
     run.program.line("the dialog was clicked");
-    sees(&eye, BLUE, BLUE);
+    wait_for_colours(&eye, BLUE, BLUE);
     click();
     run.program.nth_line(2, "the dialog was clicked");
-    sees(&eye, YELLOW, RED);
+    wait_for_colours(&eye, YELLOW, RED);
     run.seen("closed");
     let (code, text) = run.ended();
     assert_eq!(code, Some(7), "{text}");
@@ -196,13 +196,13 @@ fn a_menu_in_front_of_the_window_is_in_its_picture() {
     let run = Run::start(&here, &[], &[actor, "menu"]);
     let _client = run.client(&there, &[]);
     let eye = Eye::open(&there);
-    sees(&eye, RED, GREEN);
+    wait_for_colours(&eye, RED, GREEN);
     run.seen("seen");
-    sees(&eye, YELLOW, BLUE);
+    wait_for_colours(&eye, YELLOW, BLUE);
     run.seen("menu");
-    sees(&eye, RED, BLUE);
+    wait_for_colours(&eye, RED, BLUE);
     run.seen("below");
-    sees(&eye, WHITE, GREEN);
+    wait_for_colours(&eye, WHITE, GREEN);
     run.seen("closed");
 }
 
@@ -215,9 +215,9 @@ fn the_client_shows_the_pointer_of_the_game() {
     let game = Hand::at(&here);
     game.red_square_over(game.root);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     let person = Hand::at(&there);
-    person.points(100, 60);
+    person.move_to(100, 60);
     eventually("the game's pointer", || {
         let (size, pixels) = shape(&person);
         (size == (16, 16) && pixels.iter().all(|pixel| *pixel == 0xffff_0000)).then_some(())
@@ -289,9 +289,9 @@ fn a_killed_program_leaves_no_key_pressed() {
     };
     let mut run = Run::start(&here, &[], &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     let (game, person) = (Hand::at(&here), Hand::at(&there));
-    person.points(100, 60);
+    person.move_to(100, 60);
     person.key(A, true);
     eventually("the key is down", || {
         (game.pressed().0 == [A]).then_some(())
@@ -313,7 +313,7 @@ fn a_minimised_window_is_reported_at_both_ends() {
     };
     let run = Run::start(&here, &[], &[actor]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&Eye::open(&there), RED, GREEN);
     let game = Hand::at(&here);
     let tree = game.conn.query_tree(game.root).expect("sent");
     let window = *(tree.reply().expect("the root is there").children.first()).expect("its window");

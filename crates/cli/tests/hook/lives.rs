@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 
 use crate::hand::Hand;
-use crate::rig::{Run, build, displays, sees};
+use crate::rig::{Run, build, displays, wait_for_colours};
 use crate::support::{Display, Eye, eventually};
 
 /// Acts for GLX and EGL.
@@ -52,7 +52,7 @@ fn every_act(api: &str, more: &[&str]) {
     for (act, name) in (0u8..).zip(&acts) {
         let (above, below) = (1 + act % 7, 1 + (act + 3) % 7);
         let eye = Eye::open(&there);
-        sees(&eye, above, below);
+        wait_for_colours(&eye, above, below);
         run.seen(&format!("SEEN.{act}"));
         run.program.line(&format!("lives: {name} is over"));
         drop(client);
@@ -60,7 +60,7 @@ fn every_act(api: &str, more: &[&str]) {
             eye.client_window().is_none().then_some(())
         });
         client = run.client(&there, &[]);
-        sees(&eye, above, below);
+        wait_for_colours(&eye, above, below);
         run.seen(&format!("KEPT.{act}"));
     }
     let (code, text) = run.ended();
@@ -108,14 +108,18 @@ fn input_goes_to_the_display_that_an_egl_surface_is_on() {
     );
     let _client = run.client(&there, &[]);
     let eye = Eye::open(&there);
-    sees(&eye, 1, 4);
+    wait_for_colours(&eye, 1, 4);
     let (wrong, right, person) = (Hand::at(&named), Hand::at(&shown), Hand::at(&there));
     let before = wrong.pointer();
     for (x, y) in [(100, 60), (7, 231)] {
-        person.points(x, y);
+        person.move_to(x, y);
         eventually("the pointer of the surface's display", || {
             (right.pointer() == (x, y)).then_some(())
         });
     }
-    assert_eq!(wrong.pointer(), before, "the pointer of DISPLAY does not move");
+    assert_eq!(
+        wrong.pointer(),
+        before,
+        "the pointer of DISPLAY does not move"
+    );
 }

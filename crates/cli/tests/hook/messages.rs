@@ -41,7 +41,7 @@ fn a_partial_line_of_the_game_is_not_interrupted() {
         let begun = rows.iter().position(|row| row == "Loading...")?;
         (joins < begun && begun < place("desk (player)")?).then_some(())
     });
-    screen.types(&["Enter"]);
+    screen.type_text(&["Enter"]);
     assert_eq!(screen.ended(), 7);
     let rows = screen.rows();
     for line in ["Loading...", "over"] {
@@ -71,7 +71,7 @@ fn a_run_with_lost_messages_keeps_streaming() {
         let mut command = openuvr(&words(&dir, hook, &more, &game));
         command.env("DISPLAY", &here.name);
         command.env("XDG_RUNTIME_DIR", folder.path());
-        let mut run = Program::telling("run", command, error);
+        let mut run = Program::with_stderr("run", command, error);
         let blind = [&["--present", "null"], &PIN[..]].concat();
         let desk = client(&folder, "desk", &address, &blind);
         desk.line("player at");

@@ -1,6 +1,6 @@
-/* A plain reader of /dev/input: opens what is there and what comes, and writes down what each device is and
- * says. Has none of a pad's numbers but what the devices say of themselves. With the word "twice" it opens each
- * device a second time in another thread, and reads that. What is in the file given as rumble is played. */
+/* A plain reader of /dev/input: opens existing and new devices, and records their descriptions and events. It knows
+ * no pad's codes except those that the devices report. With the argument "twice" it also opens and reads each device
+ * in a second thread. It plays the rumble effect in the file given. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -114,7 +114,7 @@ static void look(int twice) {
   closedir(folder);
 }
 
-/* How the device itself says that it is held. */
+/* The state that the device itself reports. */
 static void state(const struct device *device) {
   unsigned char keys[KEY_CNT / 8] = {0};
   struct input_absinfo x = {0};
@@ -147,7 +147,7 @@ static void hear(struct device *device) {
   }
 }
 
-/* Plays "strong weak milliseconds" on the first device; 0 milliseconds: until it is stopped, by zeros. */
+/* Plays "strong weak milliseconds" on the first device; with 0 milliseconds until zeros stop it. */
 static void rumble(const char *file) {
   static int last = -1;
   FILE *wanted = fopen(file, "r");

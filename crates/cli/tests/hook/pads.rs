@@ -86,12 +86,12 @@ impl Rig {
             files,
             _display: display,
         };
-        rig.note("ready");
+        rig.wait_for_line("ready");
         Some(rig)
     }
 
     /// Waits until the game has opened a pad of this name.
-    fn described(&self, name: &str) {
+    fn wait_for_pad(&self, name: &str) {
         let words = format!(" is {name} at ");
         eventually(&words, || self.notes().contains(&words).then_some(()));
     }
@@ -102,36 +102,36 @@ impl Rig {
     }
 
     /// Waits for a line of the reader, without its timestamp.
-    fn note(&self, line: &str) {
-        self.notes_in_order(&[line]);
+    fn wait_for_line(&self, line: &str) {
+        self.wait_for_lines(&[line]);
     }
 
     /// Waits for lines in this order, with any lines between them.
-    fn notes_in_order(&self, lines: &[&str]) {
+    fn wait_for_lines(&self, lines: &[&str]) {
         eventually(&format!("{lines:?}"), || {
             let notes = self.notes();
-            let mut said = notes
+            let mut lines_left = notes
                 .lines()
                 .map(|line| line.split(" @").next().unwrap_or(line));
             lines
                 .iter()
-                .all(|line| said.any(|said| said == *line))
+                .all(|line| lines_left.any(|next| next == *line))
                 .then_some(())
         });
     }
 
     /// Sends events of the first pad as one report.
-    fn hold(&self, events: &[(u16, u16, i32)]) {
-        self.hold_on(0, events);
+    fn send(&self, events: &[(u16, u16, i32)]) {
+        self.send_to(0, events);
     }
 
-    fn hold_on(&self, pad: u32, events: &[(u16, u16, i32)]) {
+    fn send_to(&self, pad: u32, events: &[(u16, u16, i32)]) {
         let events = [events, &[(EV_SYN, 0, 0)]].concat();
         self.hands.write(pad, &events).expect("it is served");
     }
 
     /// Waits for a request of the client to its pad.
-    fn asked(&self) -> Request {
+    fn next_request(&self) -> Request {
         eventually("a request", || {
             match self.hands.asked(Some(Duration::from_millis(100))) {
                 Some((_, _, Asked::Request(request))) => Some(request),
@@ -166,42 +166,42 @@ fn a_game_reads_the_clients_pad() {
         return;
     };
     rig.client.line("game pad My Pad (1)");
-    rig.note(
+    rig.wait_for_line(
         "event240 is My Pad (1) at openuvr/pad0 0003:045e:028e:0110 keys 11 axes 8 x -32768..32767 flat 128 \
          rumble 1 effects 16 device 1 13",
     );
-    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
-    rig.notes_in_order(&[
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
+    rig.wait_for_lines(&[
         "event240 1 304 1",
         "event240 3 0 -12345",
         "event240 holds 1 keys x -12345",
     ]);
-    rig.hold(&[
+    rig.send(&[
         (EV_ABS, ABS_Z, 512),
         (EV_ABS, ABS_HAT0Y, -1),
         (EV_ABS, ABS_RY, 32_767),
     ]);
-    rig.notes_in_order(&["event240 3 4 32767", "event240 3 2 128", "event240 3 17 -1"]);
+    rig.wait_for_lines(&["event240 3 4 32767", "event240 3 2 128", "event240 3 17 -1"]);
     // Within the stick's dead zone.
-    rig.hold(&[(EV_ABS, ABS_X, 100)]);
-    rig.note("event240 3 0 0");
+    rig.send(&[(EV_ABS, ABS_X, 100)]);
+    rig.wait_for_line("event240 3 0 0");
     // Unplugged with the button and the d-pad pressed: both are released first.
     rig.hands.unplug(0);
-    rig.notes_in_order(&[
+    rig.wait_for_lines(&[
         "event240 1 304 0",
         "event240 3 17 0",
         "event240 gone No such device",
     ]);
-    rig.note("folder - event240");
+    rig.wait_for_line("folder - event240");
     rig.client.line("game pad My Pad (1) is unplugged");
     // Plugged in again.
     rig.hands.plug(0, xbox("Another")).expect("a folder");
-    rig.described("Another");
-    rig.hold(&[(EV_KEY, BTN_MODE, 1)]);
-    rig.notes_in_order(&["folder - event240", "folder + event240", "event240 1 316 1"]);
+    rig.wait_for_pad("Another");
+    rig.send(&[(EV_KEY, BTN_MODE, 1)]);
+    rig.wait_for_lines(&["folder - event240", "folder + event240", "event240 1 316 1"]);
     // The client ends with a pressed button.
     rig.client.signal(Signal::INT);
-    rig.notes_in_order(&[
+    rig.wait_for_lines(&[
         "event240 1 316 1",
         "event240 1 316 0",
         "event240 gone No such device",
@@ -240,33 +240,33 @@ fn a_permanent_pad_exists_without_a_player() {
     let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
     assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
     // The second pad appears as usual, with its own name.
-    rig.described("Second");
-    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
-    rig.hold_on(1, &[(EV_KEY, BTN_EAST, 1)]);
-    rig.notes_in_order(&[
+    rig.wait_for_pad("Second");
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
+    rig.send_to(1, &[(EV_KEY, BTN_EAST, 1)]);
+    rig.wait_for_lines(&[
         "event240 1 304 1",
         "event240 3 0 -12345",
         "event240 holds 1 keys x -12345",
     ]);
-    rig.note("event241 1 305 1");
+    rig.wait_for_line("event241 1 305 1");
     // Unplugged, and the client ended, with a pressed button each time: it is released, and the pad stays.
     rig.hands.unplug(0);
-    rig.notes_in_order(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
+    rig.wait_for_lines(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
     rig.hands.plug(0, xbox("Another")).expect("a folder");
     rig.client.line("game pad Another");
-    rig.hold(&[(EV_KEY, BTN_MODE, 1)]);
-    rig.note("event240 1 316 1");
+    rig.send(&[(EV_KEY, BTN_MODE, 1)]);
+    rig.wait_for_line("event240 1 316 1");
     rig.client.signal(Signal::INT);
-    rig.notes_in_order(&["event240 1 316 1", "event240 1 316 0"]);
-    rig.note("event241 gone No such device");
+    rig.wait_for_lines(&["event240 1 316 1", "event240 1 316 0"]);
+    rig.wait_for_line("event241 gone No such device");
     // A new client has it at once, and gets the game's rumble.
     rig.client = client(&rig.run, &rig.files, "client", &[]);
     rig.client.line("game pad Another");
-    rig.hold(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
-    rig.note("event240 1 315 1");
+    rig.send(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
+    rig.wait_for_line("event240 1 315 1");
     rig.plays("40000 7 0");
-    assert!(matches!(rig.asked(), Request::Upload(0, _)));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
+    assert!(matches!(rig.next_request(), Request::Upload(0, _)));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
     let notes = rig.notes();
     assert!(
         !notes.contains("event240 gone") && !notes.contains("odd"),
@@ -284,7 +284,7 @@ fn the_games_rumble_is_sent_to_the_client() {
     }) else {
         return;
     };
-    rig.described("Pad");
+    rig.wait_for_pad("Pad");
     rig.plays("40000 7 0");
     let effect = Effect {
         strong: 40_000,
@@ -292,8 +292,8 @@ fn the_games_rumble_is_sent_to_the_client() {
         length: 0,
         delay: 0,
     };
-    assert_eq!(rig.asked(), Request::Upload(0, effect));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
+    assert_eq!(rig.next_request(), Request::Upload(0, effect));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
     // Stronger while it runs, in place of the uploaded effect.
     rig.plays("65535 65535 0");
     let harder = Effect {
@@ -301,9 +301,9 @@ fn the_games_rumble_is_sent_to_the_client() {
         weak: 65_535,
         ..effect
     };
-    assert_eq!(rig.asked(), Request::Upload(0, harder));
+    assert_eq!(rig.next_request(), Request::Upload(0, harder));
     rig.plays("0 0 0");
-    assert_eq!(rig.asked(), Request::Play(0, 0));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
     // An effect that ends by itself.
     rig.plays("500 0 60");
     let weaker = Effect {
@@ -311,15 +311,15 @@ fn the_games_rumble_is_sent_to_the_client() {
         weak: 0,
         ..effect
     };
-    assert_eq!(rig.asked(), Request::Upload(0, weaker));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
-    assert_eq!(rig.asked(), Request::Play(0, 0));
+    assert_eq!(rig.next_request(), Request::Upload(0, weaker));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
     // The game ends during an effect, without stopping it.
     rig.plays("1 1 0");
-    assert!(matches!(rig.asked(), Request::Upload(0, _)));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
+    assert!(matches!(rig.next_request(), Request::Upload(0, _)));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
     rig.run.program.signal(Signal::TERM);
-    assert_eq!(rig.asked(), Request::Play(0, 0));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
     let notes = rig.notes();
     assert!(
         !notes.contains("no effect") && !notes.contains("no play"),
@@ -335,26 +335,26 @@ fn two_pads_and_two_readers_of_each() {
     }) else {
         return;
     };
-    rig.described("First");
-    rig.described("Second");
+    rig.wait_for_pad("First");
+    rig.wait_for_pad("Second");
     // The second readers print nothing before the first event: wait for them.
     eventually("all read", || {
-        rig.hold_on(0, &[(EV_KEY, BTN_TL, 1)]);
-        rig.hold_on(3, &[(EV_KEY, BTN_TR, 1)]);
-        rig.hold_on(0, &[(EV_KEY, BTN_TL, 0)]);
-        rig.hold_on(3, &[(EV_KEY, BTN_TR, 0)]);
+        rig.send_to(0, &[(EV_KEY, BTN_TL, 1)]);
+        rig.send_to(3, &[(EV_KEY, BTN_TR, 1)]);
+        rig.send_to(0, &[(EV_KEY, BTN_TL, 0)]);
+        rig.send_to(3, &[(EV_KEY, BTN_TR, 0)]);
         let notes = rig.notes();
         let all = ["event240 again 1 310 1", "event241 again 1 311 1"];
         all.iter().all(|line| notes.contains(line)).then_some(())
     });
-    rig.hold_on(3, &[(EV_ABS, ABS_RX, -20_000), (EV_ABS, ABS_RZ, 1023)]);
-    rig.notes_in_order(&["event241 3 3 -20000", "event241 3 5 255"]);
-    rig.notes_in_order(&["event241 again 3 3 -20000", "event241 again 3 5 255"]);
+    rig.send_to(3, &[(EV_ABS, ABS_RX, -20_000), (EV_ABS, ABS_RZ, 1023)]);
+    rig.wait_for_lines(&["event241 3 3 -20000", "event241 3 5 255"]);
+    rig.wait_for_lines(&["event241 again 3 3 -20000", "event241 again 3 5 255"]);
     rig.hands.unplug(0);
-    rig.note("event240 again gone No such device");
-    rig.note("folder - event240");
-    rig.hold_on(3, &[(EV_KEY, BTN_SOUTH, 1)]);
-    rig.note("event241 1 304 1");
+    rig.wait_for_line("event240 again gone No such device");
+    rig.wait_for_line("folder - event240");
+    rig.send_to(3, &[(EV_KEY, BTN_SOUTH, 1)]);
+    rig.wait_for_line("event241 1 304 1");
     let notes = rig.notes();
     assert!(!notes.contains("event240 1 304 1"), "{notes}");
 }
@@ -373,14 +373,14 @@ fn a_database_maps_the_buttons() {
     };
     let line = rig.client.line("pads.txt, line 2");
     assert!(line.contains("'nonsense here' is no device"), "{line}");
-    rig.described("Pad");
-    rig.hold(&[
+    rig.wait_for_pad("Pad");
+    rig.send(&[
         (EV_KEY, BTN_SOUTH, 1),
         (EV_ABS, ABS_RX, 4321),
         (EV_ABS, ABS_X, 999),
     ]);
     // Its first button is mapped to B, and its fourth axis to the left stick.
-    rig.notes_in_order(&["event240 1 305 1", "event240 3 0 4321"]);
+    rig.wait_for_lines(&["event240 1 305 1", "event240 3 0 4321"]);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn disabled_pads_do_not_exist() {
     // The same device again: its session replaces the first, and sends its pads.
     let other = client(&rig.run, &rig.files, "client", &[]);
     other.line("game pad Pad");
-    rig.described("Pad");
+    rig.wait_for_pad("Pad");
     assert_eq!(rig.client.count("game pad"), 0, "{}", rig.client.text());
 }
 
@@ -424,26 +424,26 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     };
     // SDL's own name for this vendor and product.
     rig.added(1);
-    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
-    rig.notes_in_order(&["0 a 1", "0 lefty 32767"]);
-    rig.hold(&[
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
+    rig.wait_for_lines(&["0 a 1", "0 lefty 32767"]);
+    rig.send(&[
         (EV_KEY, BTN_NORTH, 1),
         (EV_ABS, ABS_HAT0X, -1),
         (EV_ABS, ABS_RZ, 1023),
     ]);
     // SDL scales the triggers' 255 steps.
-    for said in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
-        rig.note(said);
+    for expected in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
+        rig.wait_for_line(expected);
     }
     rig.plays("30000 500 1000");
-    let Request::Upload(0, effect) = rig.asked() else {
+    let Request::Upload(0, effect) = rig.next_request() else {
         panic!("expected an upload of an effect");
     };
     assert_eq!((effect.strong, effect.weak), (30_000, 500));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
-    assert_eq!(rig.asked(), Request::Play(0, 0));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
     rig.hands.unplug(0);
-    rig.notes_in_order(&["0 a 0", "removed 0"]);
+    rig.wait_for_lines(&["0 a 0", "removed 0"]);
     rig.hands.plug(0, xbox("Other")).expect("a folder");
     rig.added(2);
     rig.client.kill();

@@ -120,7 +120,7 @@ pub(crate) const WHITE: u8 = 7;
 
 /// Waits until the picture in the client's window has these colours above and below its middle. The window
 /// keeps its first size and scales other pictures to fit.
-pub(crate) fn sees(eye: &Eye, above: u8, below: u8) {
+pub(crate) fn wait_for_colours(eye: &Eye, above: u8, below: u8) {
     eventually(&format!("{above} above {below}"), || {
         let size = eye.geometry(eye.client_window()?)?;
         let shot = eye.part(size);

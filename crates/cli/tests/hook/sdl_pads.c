@@ -1,4 +1,4 @@
-/* Reads game pads with SDL 2, and writes down what it says of them. What is in the file given second is played. */
+/* Reads game pads with SDL 2 and records SDL's events. Plays the rumble effect in the file given second. */
 #include <SDL2/SDL.h>
 #include <stdio.h>
 #include <unistd.h>

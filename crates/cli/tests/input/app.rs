@@ -12,7 +12,7 @@ use crate::support::{Display, eventually};
 
 /// An input event of the application. Keys are X key codes of the host's keyboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Saw {
+pub(crate) enum Received {
     Down(u8),
     Up(u8),
     ButtonDown(u8),
@@ -25,7 +25,7 @@ pub(crate) struct App {
     pub(crate) root: Window,
     pub(crate) window: Window,
     /// Received events that no call has returned yet.
-    seen: Vec<Saw>,
+    events: Vec<Received>,
     /// Total motion of the mouse, from raw events.
     pub(crate) moved: (i64, i64),
 }
@@ -95,19 +95,19 @@ impl App {
             conn,
             root: screen.root,
             window,
-            seen: Vec::new(),
+            events: Vec::new(),
             moved: (0, 0),
         }
     }
 
     /// Reads the events that have arrived.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn poll(&mut self) {
         while let Some(event) = self.conn.poll_for_event().expect("the server lives") {
-            let saw = match event {
-                Event::KeyPress(event) => Saw::Down(event.detail),
-                Event::KeyRelease(event) => Saw::Up(event.detail),
-                Event::ButtonPress(event) => Saw::ButtonDown(event.detail),
-                Event::ButtonRelease(event) => Saw::ButtonUp(event.detail),
+            let event = match event {
+                Event::KeyPress(event) => Received::Down(event.detail),
+                Event::KeyRelease(event) => Received::Up(event.detail),
+                Event::ButtonPress(event) => Received::ButtonDown(event.detail),
+                Event::ButtonRelease(event) => Received::ButtonUp(event.detail),
                 Event::XinputRawMotion(event) => {
                     let mask = event.valuator_mask.first().copied().unwrap_or(0);
                     let mut values = event.axisvalues_raw.iter().map(|v| i64::from(v.integral));
@@ -121,33 +121,33 @@ impl App {
                 }
                 _ => continue,
             };
-            self.seen.push(saw);
+            self.events.push(event);
         }
     }
 
     /// Waits for `last` and returns all events up to it.
-    pub(crate) fn saw(&mut self, last: Saw) -> Vec<Saw> {
+    pub(crate) fn wait_for(&mut self, last: Received) -> Vec<Received> {
         let end = eventually(&format!("the application receives {last:?}"), || {
-            self.look();
-            self.seen.iter().position(|saw| *saw == last)
+            self.poll();
+            self.events.iter().position(|event| *event == last)
         });
-        self.seen.drain(..=end).collect()
+        self.events.drain(..=end).collect()
     }
 
     /// Number of pending events equal to `wanted`.
-    pub(crate) fn seen_so_far(&self, wanted: Saw) -> usize {
-        self.seen.iter().filter(|saw| **saw == wanted).count()
+    pub(crate) fn pending(&self, wanted: Received) -> usize {
+        self.events.iter().filter(|event| **event == wanted).count()
     }
 
     /// Takes all pending events.
-    pub(crate) fn take(&mut self) -> Vec<Saw> {
-        std::mem::take(&mut self.seen)
+    pub(crate) fn take(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.events)
     }
 
     /// Whether no event is pending after a round trip to the server.
-    pub(crate) fn saw_nothing_more(&mut self) -> bool {
+    pub(crate) fn is_idle(&mut self) -> bool {
         self.conn.sync().expect("the server lives");
-        self.look();
-        self.seen.is_empty()
+        self.poll();
+        self.events.is_empty()
     }
 }

@@ -3,7 +3,7 @@
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::ConnectionExt as _;
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::Hand;
 use crate::rig::Rig;
 
@@ -36,7 +36,10 @@ fn a_minimised_window_is_reported_at_both_ends() {
         );
     }
     Hand::at(&rig.client_side).chord(&[A]);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert_eq!(
+        app.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 }
 
 #[test]
@@ -49,15 +52,18 @@ fn a_recreated_window_is_streamed_and_gets_input() {
     let mut client = rig.client(&host, "client", &[]);
     drop(app);
     host.program.line("openuvr host: the window is hidden");
-    let mut anew = App::open(&rig.host_side, "another title", (40, 40, 200, 100));
+    let mut second = App::open(&rig.host_side, "another title", (40, 40, 200, 100));
     host.program.line("openuvr host: the window is shown again");
     host.program.line("openuvr host: the picture is 200x100");
     let hand = Hand::at(&rig.client_side);
     hand.chord(&[A]);
-    assert_eq!(anew.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert_eq!(
+        second.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
     host.program.assert_running();
     client.assert_running();
-    drop(anew);
+    drop(second);
     let (status, text) = host.program.ended();
     assert!(status.success(), "{text}");
     assert!(text.contains("the end: window destroyed"), "{text}");

@@ -43,7 +43,10 @@ fn text_goes_both_ways_and_long_text_too() {
     ] {
         program.line(words);
         assert_eq!(program.text().matches(words).count(), 1, "reported once");
-        assert!(!program.text().contains("plain"), "the log contains no clipboard text");
+        assert!(
+            !program.text().contains("plain"),
+            "the log contains no clipboard text"
+        );
     }
 }
 

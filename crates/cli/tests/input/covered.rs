@@ -6,7 +6,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::Hand;
 use crate::rig::{Rig, manager};
 use crate::support::{Display, Host, Program, eventually};
@@ -17,8 +17,8 @@ const PLACE: (i16, i16, u16, u16) = (40, 40, 320, 240);
 const A: u8 = 30 + 8;
 const B: u8 = 48 + 8;
 
-const KEPT_BACK: &str = "openuvr host: keys and clicks are kept back";
-const ARRIVES: &str = "openuvr host: keys and clicks reach the window again";
+const INPUT_BLOCKED: &str = "openuvr host: keys and clicks are kept back";
+const INPUT_RESUMED: &str = "openuvr host: keys and clicks reach the window again";
 
 /// A streamed window, one that covers it, the host, and a client.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {
@@ -53,7 +53,7 @@ fn first_window(side: &Display) -> App {
 }
 
 /// Sends the window manager a message about a window (Extended Window Manager Hints, 1.5).
-fn ask_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
+fn send_to_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
     let atom = app.conn.intern_atom(false, kind).expect("sent");
     let atom = atom.reply().expect("a name").atom;
     let message = ClientMessageEvent::new(32, app.window, atom, data);
@@ -64,13 +64,13 @@ fn ask_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
 }
 
 /// Raises the cover and gives it the keyboard, as a user at the host would.
-fn cover_again(rig: &Rig, cover: &App) {
+fn raise_cover(rig: &Rig, cover: &App) {
     // Directly without a window manager, otherwise with a taskbar's request.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     let conn = &cover.conn;
     conn.configure_window(cover.window, &above).expect("sent");
     const TASKBAR: u32 = 2;
-    ask_window_manager(cover, b"_NET_ACTIVE_WINDOW", [TASKBAR, 0, 0, 0, 0]);
+    send_to_window_manager(cover, b"_NET_ACTIVE_WINDOW", [TASKBAR, 0, 0, 0, 0]);
     conn.sync().expect("the server lives");
     let host = Hand::at(&rig.host_side);
     host.focus(cover.window);
@@ -95,16 +95,19 @@ fn cover_again(rig: &Rig, cover: &App) {
 fn types_and_clicks(rig: &Rig) {
     let (mut streamed, mut cover, _host, client) = covered(rig);
     let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
+    hand.move_to(100, 100);
     hand.chord(&[A]);
-    assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert_eq!(
+        streamed.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 
-    cover_again(rig, &cover);
+    raise_cover(rig, &cover);
     hand.button(1, true);
     hand.button(1, false);
-    let saw = streamed.saw(Saw::ButtonUp(1));
-    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
-    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
+    let received = streamed.wait_for(Received::ButtonUp(1));
+    assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
+    assert!(cover.is_idle(), "{:?}", cover.take());
     drop(client);
 }
 
@@ -146,36 +149,44 @@ fn blocked_input_is_dropped_and_reported_once() {
     const ADD: u32 = 1;
     let state = name(b"_NET_WM_STATE");
     let data = [ADD, name(b"_NET_WM_STATE_ABOVE"), 0, 1, 0];
-    ask_window_manager(&cover, b"_NET_WM_STATE", data);
+    send_to_window_manager(&cover, b"_NET_WM_STATE", data);
     eventually("the cover stays above", || {
         let any = AtomEnum::ANY;
-        let told = cover
+        let property = cover
             .conn
             .get_property(false, cover.window, state, any, 0, 8);
-        let told = told.expect("sent").reply().expect("the cover is there");
-        (told.value_len > 0).then_some(())
+        let property = property.expect("sent").reply().expect("the cover is there");
+        (property.value_len > 0).then_some(())
     });
 
     let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
+    hand.move_to(100, 100);
     for _ in 0..3 {
         hand.button(1, true);
         hand.button(1, false);
     }
-    host.program.line(KEPT_BACK);
+    host.program.line(INPUT_BLOCKED);
     // Keys arrive: a window can have the keyboard without being in front.
     hand.chord(&[A]);
-    assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
-    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
-    host.program.line(ARRIVES);
-    assert_eq!(host.program.count(KEPT_BACK), 1, "{}", host.program.text());
+    assert_eq!(
+        streamed.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
+    assert!(cover.is_idle(), "{:?}", cover.take());
+    host.program.line(INPUT_RESUMED);
+    assert_eq!(
+        host.program.count(INPUT_BLOCKED),
+        1,
+        "{}",
+        host.program.text()
+    );
 
     cover.conn.unmap_window(cover.window).expect("sent");
     cover.conn.sync().expect("the server lives");
     hand.button(1, true);
     hand.button(1, false);
-    let saw = streamed.saw(Saw::ButtonUp(1));
-    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    let received = streamed.wait_for(Received::ButtonUp(1));
+    assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
 }
 
 #[test]
@@ -190,7 +201,7 @@ fn input_for_a_hidden_window_goes_nowhere() {
     let at_host = Hand::at(&rig.host_side);
     let points = |x, y| {
         let before = at_host.pointer();
-        hand.points(x, y);
+        hand.move_to(x, y);
         eventually("the host's pointer moves", || {
             (at_host.pointer() != before).then_some(())
         });
@@ -199,16 +210,24 @@ fn input_for_a_hidden_window_goes_nowhere() {
     hand.chord(&[A]);
     hand.button(1, true);
     hand.button(1, false);
-    host.program.line(KEPT_BACK);
+    host.program.line(INPUT_BLOCKED);
     // Motion is never blocked: once it has arrived, so has the click, which must not reach the window later.
     points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
     streamed.conn.sync().expect("the server lives");
     hand.chord(&[B]);
-    assert_eq!(streamed.saw(Saw::Up(B)), [Saw::Down(B), Saw::Up(B)]);
-    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
-    host.program.line(ARRIVES);
-    assert_eq!(host.program.count(KEPT_BACK), 1, "{}", host.program.text());
+    assert_eq!(
+        streamed.wait_for(Received::Up(B)),
+        [Received::Down(B), Received::Up(B)]
+    );
+    assert!(cover.is_idle(), "{:?}", cover.take());
+    host.program.line(INPUT_RESUMED);
+    assert_eq!(
+        host.program.count(INPUT_BLOCKED),
+        1,
+        "{}",
+        host.program.text()
+    );
 }
 
 #[test]
@@ -231,12 +250,15 @@ fn a_menu_of_the_streamed_application_gets_clicks_and_keys() {
     let host = rig.host(&["--window", "streamed"]);
     let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
-    hand.points(40, 40);
+    hand.move_to(40, 40);
     hand.button(1, true);
     hand.button(1, false);
-    let saw = menu.saw(Saw::ButtonUp(1));
-    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    let received = menu.wait_for(Received::ButtonUp(1));
+    assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
     hand.chord(&[A]);
-    assert_eq!(menu.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
-    assert!(streamed.saw_nothing_more(), "{:?}", streamed.take());
+    assert_eq!(
+        menu.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
+    assert!(streamed.is_idle(), "{:?}", streamed.take());
 }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::Command;
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
@@ -27,7 +27,7 @@ fn a_keyboard_and_a_mouse_without_the_window() {
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let pointer = Hand::at(&rig.host_side);
-    pointer.points(100, 100);
+    pointer.move_to(100, 100);
     let host = rig.host(&[]);
     let devices = ["keyboard", "mouse"].map(|name| {
         let path = rig.folder.join(name);
@@ -42,29 +42,29 @@ fn a_keyboard_and_a_mouse_without_the_window() {
     let client = rig.client(&host, "client", &["--input", &input]);
     // Input from the window is not sent in addition.
     let hand = Hand::at(&rig.client_side);
-    hand.points(10, 10);
+    hand.move_to(10, 10);
     hand.chord(&[K]);
-    let said = [
+    let events = [
         event(1, 30, 1),
         event(0, 0, 0),
         event(1, 30, 2),
         event(0, 0, 1),
     ];
-    keys.write_all(&said.concat()).expect("room");
-    assert_eq!(app.saw(Saw::Down(A)), [Saw::Down(A)]);
-    let said = [event(2, 0, 30), event(2, 1, -20), event(0, 0, 0)];
-    moves.write_all(&said.concat()).expect("room");
-    let said = [
+    keys.write_all(&events.concat()).expect("room");
+    assert_eq!(app.wait_for(Received::Down(A)), [Received::Down(A)]);
+    let events = [event(2, 0, 30), event(2, 1, -20), event(0, 0, 0)];
+    moves.write_all(&events.concat()).expect("room");
+    let events = [
         event(1, 0x110, 1),
         event(0, 0, 0),
         event(1, 0x110, 0),
         event(0, 0, 0),
     ];
-    moves.write_all(&said.concat()).expect("room");
+    moves.write_all(&events.concat()).expect("room");
     // The host's X server repeats the key meanwhile.
-    let mut clicked = app.saw(Saw::ButtonUp(1));
-    clicked.retain(|saw| !matches!(saw, Saw::Down(A) | Saw::Up(A)));
-    assert_eq!(clicked, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    let mut clicked = app.wait_for(Received::ButtonUp(1));
+    clicked.retain(|received| !matches!(received, Received::Down(A) | Received::Up(A)));
+    assert_eq!(clicked, [Received::ButtonDown(1), Received::ButtonUp(1)]);
     assert_eq!(pointer.pointer(), (130, 80));
     // The client has ended, and its keys are released.
     drop(client);

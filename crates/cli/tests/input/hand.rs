@@ -89,7 +89,7 @@ impl Hand {
     }
 
     /// Types a text with the display's current layout.
-    pub(crate) fn types(&self, text: &str) {
+    pub(crate) fn type_text(&self, text: &str) {
         let setup = self.conn.setup();
         let (first, last) = (setup.min_keycode, setup.max_keycode);
         let map = self
@@ -133,12 +133,12 @@ impl Hand {
     }
 
     /// Moves the pointer to a position.
-    pub(crate) fn points(&self, x: i16, y: i16) {
+    pub(crate) fn move_to(&self, x: i16, y: i16) {
         self.fake(xproto::MOTION_NOTIFY_EVENT, 0, x, y);
     }
 
     /// Moves the mouse by a distance.
-    pub(crate) fn moves(&self, dx: i16, dy: i16) {
+    pub(crate) fn move_by(&self, dx: i16, dy: i16) {
         self.fake(xproto::MOTION_NOTIFY_EVENT, 1, dx, dy);
     }
 
@@ -214,7 +214,7 @@ impl Hand {
     }
 
     /// Moves and resizes a window, as a window manager would.
-    pub(crate) fn place(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
+    pub(crate) fn move_resize(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
         let aux = xproto::ConfigureWindowAux::new()
             .x(i32::from(x))
             .y(i32::from(y))
@@ -234,7 +234,7 @@ impl Hand {
     }
 
     /// Sets the display's key repeat.
-    pub(crate) fn repeats(&self, on: bool) {
+    pub(crate) fn set_repeat(&self, on: bool) {
         let mode = match on {
             true => xproto::AutoRepeatMode::ON,
             false => xproto::AutoRepeatMode::OFF,

@@ -8,7 +8,7 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState};
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::{CONTROL, Hand, SHIFT};
 use crate::rig::{Rig, in_time, layout};
 use crate::support::{Hop, Host, Program, eventually, skip};
@@ -19,7 +19,7 @@ const A: u8 = 30 + 8;
 const K: u8 = 37 + 8;
 const L: u8 = 38 + 8;
 
-/// A terminal on the host's display whose program writes each typed byte to a file.
+/// A terminal on the host's display that writes each typed byte to a file.
 fn terminal(rig: &Rig) -> Option<Program> {
     let mut command = Command::new("xterm");
     let (typed, ready) = (
@@ -81,18 +81,18 @@ fn letters_arrive_as_typed_under_any_layout() {
 
     let german = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich: \
                   ÄÖÜ ß § 3 € 0123456789 !\"$%&/()=?{[]}\\+*#'-_.,;:<>|@µ yz YZ";
-    hand.types(german);
+    hand.type_text(german);
     wait_for(&rig, german);
 
     // The layouts change while the program runs.
     assert!(layout(&rig.client_side, "us") && layout(&rig.host_side, "de"));
     let american = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ yz YZ";
-    hand.types(american);
+    hand.type_text(american);
     wait_for(&rig, &format!("{german}{american}"));
 
     assert!(layout(&rig.client_side, "fr") && layout(&rig.host_side, "us"));
     let french = "azerty AZERTY 0123456789 éèçà ù €";
-    hand.types(french);
+    hand.type_text(french);
     wait_for(&rig, &format!("{german}{american}{french}"));
     let host = Hand::at(&rig.host_side);
     eventually("all keys are up", || {
@@ -192,7 +192,7 @@ fn an_input_method_gets_the_letters_of_four_layouts() {
     for (name, text) in LAYOUTS {
         assert!(layout(&rig.client_side, name));
         for word in text.split_inclusive(' ') {
-            hand.types(word);
+            hand.type_text(word);
             all += word;
             in_time(|| printed(&xev.text()).len() >= all.len());
             assert_eq!(printed(&xev.text()), all, "{name}");
@@ -219,7 +219,7 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     // Word by word: if no key code is free, one is remapped, and the terminal must have handled its keys by
     // then, as with human typing.
     for word in russian.split_inclusive(' ') {
-        hand.types(word);
+        hand.type_text(word);
         all += word;
         wait_for(&rig, &all);
     }
@@ -257,9 +257,9 @@ fn zqsd_of_a_french_keyboard_is_wasd_for_a_game() {
         }
         let expected: Vec<_> = keys
             .iter()
-            .flat_map(|k| [Saw::Down(*k), Saw::Up(*k)])
+            .flat_map(|k| [Received::Down(*k), Received::Up(*k)])
             .collect();
-        assert_eq!(app.saw(Saw::Up(d)), expected, "{words:?}");
+        assert_eq!(app.wait_for(Received::Up(d)), expected, "{words:?}");
         client.kill();
     };
     let host = rig.host(&[]);
@@ -284,7 +284,10 @@ fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
     hand.chord(&[66]);
     let _client = rig.client(&host, "client", &["--keys", "position"]);
     hand.chord(&[A]);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert_eq!(
+        app.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 }
 
 #[test]
@@ -301,7 +304,7 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
     let _client = rig.client_behind(&hop, &host);
     let hand = Hand::at(&rig.client_side);
     let text: String = (0..20).map(|i| format!("{i:02} aabbcc Loss; ")).collect();
-    hand.types(&text);
+    hand.type_text(&text);
     wait_for(&rig, &text);
     let host = Hand::at(&rig.host_side);
     eventually("all keys are up", || {
@@ -318,8 +321,8 @@ fn the_host_repeats_held_keys() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
-    Hand::at(&rig.client_side).repeats(true);
-    Hand::at(&rig.host_side).repeats(false);
+    Hand::at(&rig.client_side).set_repeat(true);
+    Hand::at(&rig.host_side).set_repeat(false);
     // The client's window gets repeats; the host's window system must not.
     let window = hand.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
@@ -336,18 +339,21 @@ fn the_host_repeats_held_keys() {
         (presses > 8).then_some(())
     });
     hand.key(A, false);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    assert_eq!(
+        app.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 
     // Now the host repeats until the key is released.
-    Hand::at(&rig.host_side).repeats(true);
+    Hand::at(&rig.host_side).set_repeat(true);
     hand.key(K, true);
     for _ in 0..4 {
-        app.saw(Saw::Down(K));
+        app.wait_for(Received::Down(K));
     }
     hand.key(K, false);
     hand.chord(&[L]);
-    let tail = app.saw(Saw::Down(L));
-    assert_eq!(tail[tail.len() - 2..], [Saw::Up(K), Saw::Down(L)]);
+    let tail = app.wait_for(Received::Down(L));
+    assert_eq!(tail[tail.len() - 2..], [Received::Up(K), Received::Down(L)]);
 }
 
 /// A client holds two keys and a button; `end` disconnects it; all are released.
@@ -363,11 +369,11 @@ fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>
         None => rig.client(&host, "client", &[]),
     };
     let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
+    hand.move_to(100, 100);
     hand.key(SHIFT, true);
     hand.key(A, true);
     hand.button(1, true);
-    app.saw(Saw::ButtonDown(1));
+    app.wait_for(Received::ButtonDown(1));
     let host = Hand::at(&rig.host_side);
     assert_eq!(host.pressed(), (vec![A, SHIFT], 0x100));
     end(&rig, &mut client, hop);
@@ -416,7 +422,7 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     let host = Hand::at(&rig.host_side);
     hand.key(SHIFT, true);
     hand.key(A, true);
-    app.saw(Saw::Down(A));
+    app.wait_for(Received::Down(A));
     let other = App::open(&rig.client_side, "other", (500, 0, 100, 100));
     eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
@@ -428,9 +434,12 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     drop(other);
     hand.focus(window);
     hand.chord(&[L]);
-    let saw = app.saw(Saw::Up(L));
-    assert_eq!(saw[saw.len() - 2..], [Saw::Down(L), Saw::Up(L)]);
-    assert!(!saw.contains(&Saw::Down(K)), "{saw:?}");
+    let received = app.wait_for(Received::Up(L));
+    assert_eq!(
+        received[received.len() - 2..],
+        [Received::Down(L), Received::Up(L)]
+    );
+    assert!(!received.contains(&Received::Down(K)), "{received:?}");
 }
 
 #[test]
@@ -444,13 +453,13 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let _client = rig.client_behind(&hop, &host);
     let hand = Hand::at(&rig.client_side);
     let host_hand = Hand::at(&rig.host_side);
-    host_hand.repeats(true);
+    host_hand.set_repeat(true);
     // A repeat is a release and a press for this application: all is over when nothing is pressed.
     let all = |app: &mut App| {
         eventually("all keys are up", || {
             host_hand.pressed().0.is_empty().then_some(())
         });
-        app.saw_nothing_more();
+        app.is_idle();
         app.take()
     };
     // Late enough to show on a busy machine that nothing arrives, and before everything is released.
@@ -462,20 +471,20 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     // A held key repeats although the picture does not change.
     hand.key(A, true);
     let repeated = in_time(|| {
-        app.look();
-        app.seen_so_far(Saw::Down(A)) >= 10
+        app.poll();
+        app.pending(Received::Down(A)) >= 10
     });
     assert!(repeated);
     hand.key(A, false);
     all(&mut app);
     for _ in 0..2 {
         hand.key(K, true);
-        assert_eq!(app.saw(Saw::Down(K)), [Saw::Down(K)]);
+        assert_eq!(app.wait_for(Received::Down(K)), [Received::Down(K)]);
         hop.program.signal(Signal::STOP);
         hand.key(K, false);
         std::thread::sleep(Duration::from_millis(1300));
         hop.program.signal(Signal::CONT);
-        assert_eq!(all(&mut app), [Saw::Up(K)]);
+        assert_eq!(all(&mut app), [Received::Up(K)]);
     }
 }
 
@@ -495,12 +504,12 @@ fn modifiers_held_before_focus_count() {
     hand.chord(&[K]);
     hand.key(CONTROL, false);
     let expected = [
-        Saw::Down(CONTROL),
-        Saw::Down(K),
-        Saw::Up(K),
-        Saw::Up(CONTROL),
+        Received::Down(CONTROL),
+        Received::Down(K),
+        Received::Up(K),
+        Received::Up(CONTROL),
     ];
-    assert_eq!(app.saw(Saw::Up(CONTROL)), expected);
+    assert_eq!(app.wait_for(Received::Up(CONTROL)), expected);
     drop(other);
 }
 

@@ -1,6 +1,6 @@
 //! A killed host: keys and buttons that the player holds are released.
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
@@ -18,12 +18,12 @@ fn a_killed_host_leaves_no_key_and_no_button_pressed() {
     let mut host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &[]);
     let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
+    hand.move_to(100, 100);
     hand.key(A, true);
     hand.button(1, true);
     assert_eq!(
-        app.saw(Saw::ButtonDown(1)),
-        [Saw::Down(A), Saw::ButtonDown(1)]
+        app.wait_for(Received::ButtonDown(1)),
+        [Received::Down(A), Received::ButtonDown(1)]
     );
     host.program.kill();
     let there = Hand::at(&rig.host_side);
@@ -31,10 +31,10 @@ fn a_killed_host_leaves_no_key_and_no_button_pressed() {
         let (keys, buttons) = there.pressed();
         (keys.is_empty() && buttons == 0).then_some(())
     });
-    app.look();
-    let saw = app.take();
-    assert!(saw.contains(&Saw::Up(A)), "{saw:?}");
-    assert!(saw.contains(&Saw::ButtonUp(1)), "{saw:?}");
+    app.poll();
+    let received = app.take();
+    assert!(received.contains(&Received::Up(A)), "{received:?}");
+    assert!(received.contains(&Received::ButtonUp(1)), "{received:?}");
     client.kill();
 }
 

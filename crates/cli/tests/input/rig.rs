@@ -28,7 +28,7 @@ impl Rig {
         };
         // The number of repeats of a held key depends on the machine's load.
         for side in [&rig.host_side, &rig.client_side] {
-            Hand::at(side).repeats(false);
+            Hand::at(side).set_repeat(false);
         }
         Some(rig)
     }
@@ -36,7 +36,7 @@ impl Rig {
     /// Starts the host, and waits until it listens.
     pub(crate) fn host(&self, more: &[&str]) -> Host {
         let own = ["--display", &self.host_side.name, "--name", "desk"];
-        Host::knowing(&KNOWN, &[&own, more].concat())
+        Host::paired_with(&KNOWN, &[&own, more].concat())
     }
 
     /// Starts a client, and waits until it shows a picture.
@@ -48,7 +48,7 @@ impl Rig {
 
     /// As [`Rig::client`], behind a hop.
     pub(crate) fn client_behind(&self, hop: &Hop, host: &Host) -> Program {
-        host.also_at("client", &hop.address());
+        host.add_address("client", &hop.address());
         let words = ["--display", &self.client_side.name];
         let client = support::client(&host.folder, "client", &hop.address(), &words);
         client.line("openuvr client: showing");

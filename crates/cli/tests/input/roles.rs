@@ -3,7 +3,7 @@
 use openuvr_proto::control::negotiate::WatchReason;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
@@ -25,27 +25,33 @@ fn an_observer_only_watches() {
     let title = hand.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title.contains("desk (watching only, as asked)"), "{title}");
     let before = Hand::at(&rig.host_side).pointer();
-    hand.points(10, 10);
+    hand.move_to(10, 10);
     hand.chord(&[A, K]);
     hand.button(1, true);
     hand.button(1, false);
 
     // A player beside it, with its own window; the pointer is in neither.
-    hand.points(600, 450);
+    hand.move_to(600, 450);
     let _player = rig.client(&host, "client", &[]);
     let mine = hand.windows("openuvr");
     let player = *mine.iter().find(|w| **w != window).expect("two windows");
-    hand.place(player, (320, 0, 320, 240));
+    hand.move_resize(player, (320, 0, 320, 240));
     hand.focus(player);
     hand.chord(&[L]);
-    assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
+    assert_eq!(
+        app.wait_for(Received::Up(L)),
+        [Received::Down(L), Received::Up(L)]
+    );
     assert_eq!(Hand::at(&rig.host_side).pointer(), before);
     hand.focus(window);
     hand.chord(&[A]);
     hand.focus(player);
     hand.chord(&[K]);
-    assert_eq!(app.saw(Saw::Up(K)), [Saw::Down(K), Saw::Up(K)]);
-    assert!(app.saw_nothing_more());
+    assert_eq!(
+        app.wait_for(Received::Up(K)),
+        [Received::Down(K), Received::Up(K)]
+    );
+    assert!(app.is_idle());
 }
 
 #[test]
@@ -59,7 +65,7 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     let hand = Hand::at(&rig.client_side);
     let old = hand.windows("openuvr").pop().expect("its window");
     hand.key(A, true);
-    app.saw(Saw::Down(A));
+    app.wait_for(Received::Down(A));
 
     let new = rig.client(&host, "new", &["--take-over"]);
     host.program.line("old is now observer");
@@ -67,17 +73,20 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     eventually("the old player's key is up", || {
         side.pressed().0.is_empty().then_some(())
     });
-    app.saw(Saw::Up(A));
+    app.wait_for(Received::Up(A));
     let windows = hand.windows("openuvr");
     let theirs = *windows.iter().find(|w| **w != old).expect("two windows");
-    hand.place(theirs, (320, 0, 320, 240));
+    hand.move_resize(theirs, (320, 0, 320, 240));
     hand.key(A, false);
     hand.focus(old);
     hand.chord(&[K]);
     hand.focus(theirs);
     hand.chord(&[L]);
-    assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
-    assert!(app.saw_nothing_more());
+    assert_eq!(
+        app.wait_for(Received::Up(L)),
+        [Received::Down(L), Received::Up(L)]
+    );
+    assert!(app.is_idle());
 
     // The title shows the role, which returns when the other client leaves.
     let title = |window| hand.text(window, xproto::AtomEnum::WM_NAME.into());
@@ -91,8 +100,11 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     });
     hand.focus(old);
     hand.chord(&[K]);
-    assert_eq!(app.saw(Saw::Up(K)), [Saw::Down(K), Saw::Up(K)]);
-    assert!(app.saw_nothing_more());
+    assert_eq!(
+        app.wait_for(Received::Up(K)),
+        [Received::Down(K), Received::Up(K)]
+    );
+    assert!(app.is_idle());
 }
 
 #[test]
@@ -120,8 +132,8 @@ fn a_script_provides_input() {
     // The script may end before the first picture is shown.
     let words = ["--input-script", &file];
     let mut client = host.client("client", &rig.client_side, &words);
-    let (down, up) = (Saw::Down, Saw::Up);
-    let (press, release) = (Saw::ButtonDown, Saw::ButtonUp);
+    let (down, up) = (Received::Down, Received::Up);
+    let (press, release) = (Received::ButtonDown, Received::ButtonUp);
     let shift = crate::hand::SHIFT;
     let expected = [
         down(shift),
@@ -139,7 +151,7 @@ fn a_script_provides_input() {
         down(L),
         up(L),
     ];
-    assert_eq!(app.saw(up(L)), expected);
+    assert_eq!(app.wait_for(up(L)), expected);
     assert_eq!(Hand::at(&rig.host_side).pointer(), (170, 116));
     // The end of the script ends the client.
     assert!(client.ended().0.success(), "{}", client.text());
@@ -153,18 +165,18 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
     let app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let pointer = Hand::at(&rig.host_side);
     pointer.red_square_over(app.window);
-    pointer.points(50, 60);
+    pointer.move_to(50, 60);
     let host = rig.host(&[]);
     let _observer = rig.client(&host, "observer", &["--observe"]);
     let eye = Hand::at(&rig.client_side);
-    eye.points(319, 239);
-    sees_red_at(&eye, (50, 60));
-    pointer.points(200, 120);
-    sees_red_at(&eye, (200, 120));
+    eye.move_to(319, 239);
+    wait_for_red_at(&eye, (50, 60));
+    pointer.move_to(200, 120);
+    wait_for_red_at(&eye, (200, 120));
 }
 
 /// Waits for a red square with its upper left at this position of the client's display.
-fn sees_red_at(eye: &Hand, (x, y): (i16, i16)) {
+fn wait_for_red_at(eye: &Hand, (x, y): (i16, i16)) {
     let red = |x: i16, y: i16| {
         let image = eye
             .conn

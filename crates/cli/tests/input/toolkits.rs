@@ -243,7 +243,7 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
         // One at a time: if no key code is free, one is remapped, and the program must have handled its keys
         // by then, as with human typing.
         for letter in text.chars().filter(|ch| !toolkit.without.contains(ch)) {
-            hand.types(letter.encode_utf8(&mut [0; 4]));
+            hand.type_text(letter.encode_utf8(&mut [0; 4]));
             hand.chord(toolkit.saves);
             all.push(letter);
             in_time(|| typed() == all);
@@ -340,7 +340,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
         assert!(layout(&rig.client_side, name));
         // One at a time: the keyboard buffer of dosbox is small.
         for letter in TEXT.chars() {
-            hand.types(letter.encode_utf8(&mut [0; 4]));
+            hand.type_text(letter.encode_utf8(&mut [0; 4]));
             all.push(letter);
             in_time(|| typed().len() >= all.len());
             assert_eq!(typed(), all, "{name}");

@@ -4,7 +4,7 @@ use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Window};
 
-use crate::app::{App, Saw};
+use crate::app::{App, Received};
 use crate::hand::{ALT, CONTROL, Hand, SHIFT};
 use crate::rig::{Rig, manager};
 use crate::support::{Eye, Painter, eventually};
@@ -56,10 +56,10 @@ fn title_size_full_screen_and_close_of_the_window() {
     eventually("nothing is pressed", || {
         host.pressed().0.is_empty().then_some(())
     });
-    app.look();
+    app.poll();
     let seen = app.take();
     assert!(
-        !seen.contains(&Saw::Down(q)) && !seen.contains(&Saw::Down(f)),
+        !seen.contains(&Received::Down(q)) && !seen.contains(&Received::Down(f)),
         "{seen:?}"
     );
 }
@@ -79,25 +79,25 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
     let (tab, f4, g) = (15 + 8, 62 + 8, 34 + 8);
     // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
-        hand.moves(3, 0);
-        app.look();
+        hand.move_by(3, 0);
+        app.poll();
         (app.moved.0 > 0).then_some(())
     });
     eventually("it has the focus", || {
         hand.chord(&[g]);
-        app.look();
-        app.take().contains(&Saw::Down(g)).then_some(())
+        app.poll();
+        app.take().contains(&Received::Down(g)).then_some(())
     });
     // The focus arrives a moment before the keyboard grab.
     eventually("it has the window manager's keys", || {
         hand.chord(&[ALT, tab]);
-        app.saw(Saw::Up(ALT))
-            .contains(&Saw::Down(tab))
+        app.wait_for(Received::Up(ALT))
+            .contains(&Received::Down(tab))
             .then_some(())
     });
     hand.chord(&[ALT, f4]);
-    let saw = app.saw(Saw::Up(ALT));
-    assert!(saw.contains(&Saw::Down(f4)), "{saw:?}");
+    let received = app.wait_for(Received::Up(ALT));
+    assert!(received.contains(&Received::Down(f4)), "{received:?}");
     client.assert_running();
     // The release combination, after which the window manager has its keys again.
     hand.chord(&[CONTROL, ALT, SHIFT, g]);
@@ -108,11 +108,11 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
     eventually("the window is closed", || {
         hand.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        client.is_over().then_some(())
+        client.has_ended().then_some(())
     });
     assert!(client.ended().0.success(), "{}", client.text());
-    app.look();
-    assert!(!app.take().contains(&Saw::Down(f4)));
+    app.poll();
+    assert!(!app.take().contains(&Received::Down(f4)));
 }
 
 #[test]
@@ -137,13 +137,13 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
     resized(320, 160, (320, 160));
     resized(800, 600, (400, 300));
     // From now on the user controls its size.
-    hand.place(window, (0, 0, 250, 250));
+    hand.move_resize(window, (0, 0, 250, 250));
     for height in [200, 210] {
         painter.resize(Size::new(330, height));
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
-    // Otherwise the window would follow the first size before the host saw the second.
+    // Otherwise the window would follow the first size before the host received the second.
     assert_eq!(hand.geometry(window), (0, 0, 250, 250));
 }
 
@@ -158,7 +158,7 @@ fn the_pointer_is_right_in_a_smaller_picture() {
     let client = rig.client(&host, "client", &words);
     client.line("showing 320x240");
     let (hand, at_host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
-    hand.points(160, 120);
+    hand.move_to(160, 120);
     eventually("the pointer is in the middle", || {
         let (x, y) = at_host.pointer();
         ((320..=321).contains(&x) && (240..=241).contains(&y)).then_some(())
@@ -222,7 +222,10 @@ fn a_key_toggles_the_statistics_overlay() {
     });
     // The same key without modifiers goes to the application.
     hand.chord(&[l]);
-    let seen = app.saw(Saw::Up(l));
-    let downs = seen.iter().filter(|saw| **saw == Saw::Down(l)).count();
+    let seen = app.wait_for(Received::Up(l));
+    let downs = seen
+        .iter()
+        .filter(|received| **received == Received::Down(l))
+        .count();
     assert_eq!(downs, 1, "{seen:?}");
 }

@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Starts a host that is already paired with these clients: a PIN pairs only one device.
-    pub(crate) fn knowing(clients: &[&str], words: &[&str]) -> Host {
+    pub(crate) fn paired_with(clients: &[&str], words: &[&str]) -> Host {
         Host::with_sound(NO_SOUND, clients, words)
     }
 
@@ -171,28 +171,30 @@ impl Host {
         let words = words.iter().map(|w| (*w).to_owned()).collect();
         let started = Host::open(folder, 0, words, sound.to_owned());
         for client in clients {
-            started.introduce(client, &started.address(), host);
+            started.add_known_host(client, &started.address(), host);
         }
         started
     }
 
     /// Adds the host under an address to the client's known hosts.
-    fn introduce(&self, client: &str, address: &str, host: PublicKey) {
+    fn add_known_host(&self, client: &str, address: &str, host: PublicKey) {
         let mut hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
-        hosts.remember(address, host).expect("the store is writable");
+        hosts
+            .remember(address, host)
+            .expect("the store is writable");
     }
 
     /// Adds a further address of this host, such as that of a hop.
-    pub(crate) fn also_at(&self, client: &str, address: &str) {
+    pub(crate) fn add_address(&self, client: &str, address: &str) {
         let hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
         let key = hosts
             .key(&self.address())
             .expect("the client knows the host");
-        self.introduce(client, address, key);
+        self.add_known_host(client, address, key);
     }
 
     /// Restarts the host at the same address, with the same keys and arguments.
-    pub(crate) fn again(self) -> Host {
+    pub(crate) fn restart(self) -> Host {
         let Host {
             program,
             folder,
@@ -236,7 +238,7 @@ impl Host {
     }
 
     /// A client without a display, with its own keys under this name; it decodes, but shows nothing.
-    pub(crate) fn blind(&self, name: &str, words: &[&str]) -> Program {
+    pub(crate) fn headless_client(&self, name: &str, words: &[&str]) -> Program {
         let words = [&["--present", "null"], words].concat();
         client(&self.folder, name, &self.address(), &words)
     }

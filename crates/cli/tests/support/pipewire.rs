@@ -70,8 +70,8 @@ impl PipeWire {
             .env("HOME", self.folder.path())
             .output()
             .expect("pactl, of the package pulseaudio-utils");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "pactl {words:?}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "pactl {words:?}: {printed}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }

@@ -29,17 +29,17 @@ impl Program {
     }
 
     /// As [`Program::start`], with stderr redirected.
-    pub(crate) fn telling(name: &str, command: Command, error: Stdio) -> Program {
+    pub(crate) fn with_stderr(name: &str, command: Command, error: Stdio) -> Program {
         Program::spawn(name, command, None, error)
     }
 
     /// As [`Program::start`], with an empty stdin that stays open until [`Program::close_stdin`].
-    pub(crate) fn listening(name: &str, command: Command) -> Program {
+    pub(crate) fn with_stdin(name: &str, command: Command) -> Program {
         Program::spawn(name, command, Some(""), Stdio::piped())
     }
 
     /// Closes its stdin.
-    pub(crate) fn hang_up(&mut self) {
+    pub(crate) fn close_stdin(&mut self) {
         self.input = None;
     }
 
@@ -88,7 +88,7 @@ impl Program {
     }
 
     /// Types more input.
-    pub(crate) fn types(&mut self, keys: &str) {
+    pub(crate) fn type_text(&mut self, keys: &str) {
         let input = self.input.as_mut().expect("it has an input");
         input.write_all(keys.as_bytes()).expect("it reads");
     }
@@ -227,7 +227,7 @@ impl Program {
     }
 
     /// Whether it has ended.
-    pub(crate) fn is_over(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child process").is_some()
     }
 
@@ -263,7 +263,11 @@ impl Drop for Program {
         let status = self.child.wait();
         if std::thread::panicking() {
             let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
-            eprintln!("---- {} ({status}) output:\n{}\n----", self.name, self.text());
+            eprintln!(
+                "---- {} ({status}) output:\n{}\n----",
+                self.name,
+                self.text()
+            );
         }
     }
 }

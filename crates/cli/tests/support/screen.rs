@@ -70,7 +70,7 @@ impl Screen {
     }
 
     /// The visible rows.
-    pub(crate) fn seen(&self) -> Vec<String> {
+    pub(crate) fn visible_rows(&self) -> Vec<String> {
         self.captured(&[])
     }
 
@@ -102,7 +102,7 @@ impl Screen {
     }
 
     /// Types these keys, in tmux's notation.
-    pub(crate) fn types(&self, keys: &[&str]) {
+    pub(crate) fn type_text(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 

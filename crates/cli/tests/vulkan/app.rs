@@ -13,7 +13,7 @@ use std::time::Duration;
 use openuvr_proto::units::Size;
 
 use crate::support::{Folder, Program, Shot, eventually, openuvr};
-use crate::sys::{Gpu, Screen};
+use crate::sys::{AppWindow, Gpu};
 
 /// Environment variable with the test's socket; set for the application only.
 const SOCKET: &str = "OPENUVR_TEST_APPLICATION";
@@ -66,7 +66,9 @@ impl Application {
         command.env("XDG_RUNTIME_DIR", folder.path());
         command.envs(variables.iter().copied());
         let program = Program::start("run", command);
-        listener.set_nonblocking(true).expect("a nonblocking socket");
+        listener
+            .set_nonblocking(true)
+            .expect("a nonblocking socket");
         let (orders, _) = eventually("the application", || listener.accept().ok());
         orders.set_nonblocking(false).expect("it can");
         let answers = orders.try_clone().expect("a file descriptor");
@@ -78,10 +80,12 @@ impl Application {
     }
 
     /// Sends a command, waits for its completion, and returns the answer.
-    pub(crate) fn does(&mut self, order: &str) -> String {
+    pub(crate) fn command(&mut self, order: &str) -> String {
         writeln!(self.orders, "{order}").expect("the application reads");
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the application answers");
+        self.answers
+            .read_line(&mut answer)
+            .expect("the application answers");
         answer.trim().to_owned()
     }
 }
@@ -98,7 +102,7 @@ fn the_application() {
     let mut number = 0;
     let on = std::env::var(SHOWN_ON).ok();
     let on = on.map(|name| CString::new(name).expect("a name"));
-    let mut screen = Screen::open(Size::new(160, 120), on.as_deref());
+    let mut screen = AppWindow::open(Size::new(160, 120), on.as_deref());
     let mut gpu = Gpu::open(&screen);
     let mut line = String::new();
     loop {
@@ -115,10 +119,10 @@ fn the_application() {
             ["resize", width, height] => {
                 let side = |text: &str| text.parse().expect("a number");
                 screen.resize(Size::new(side(width), side(height)));
-                gpu.swapchain_anew(screen.size);
+                gpu.recreate_swapchain(screen.size);
             }
-            ["swapchain"] => gpu.swapchain_anew(screen.size),
-            ["device"] => gpu.device_anew(screen.size),
+            ["swapchain"] => gpu.recreate_swapchain(screen.size),
+            ["device"] => gpu.recreate_device(screen.size),
             ["fork"] => assert!(gpu.fork(), "the child exits with its own code"),
             ["clicks"] => answer = format!("{:?}", screen.clicks()),
             ["end"] => break,

@@ -34,15 +34,15 @@ fn driver() -> Option<String> {
 }
 
 /// A display for the application, and headless clients.
-struct Stage {
+struct Fixture {
     display: Display,
     folder: Folder,
     driver: String,
 }
 
-impl Stage {
-    fn set() -> Option<Stage> {
-        Some(Stage {
+impl Fixture {
+    fn new() -> Option<Fixture> {
+        Some(Fixture {
             driver: driver()?,
             display: Display::start("400x300")?,
             folder: Folder::new(),
@@ -102,7 +102,7 @@ impl Stage {
     }
 
     /// The newest complete picture of a client.
-    fn seen(&self) -> Option<Shot> {
+    fn newest_picture(&self) -> Option<Shot> {
         let files = std::fs::read_dir(self.folder.join("pictures")).ok()?;
         let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
         files.sort();
@@ -114,9 +114,9 @@ impl Stage {
     }
 
     /// Waits until the client shows exactly this picture.
-    fn sees(&self, what: &str, wanted: &Shot) {
+    fn wait_for(&self, what: &str, wanted: &Shot) {
         eventually(what, || {
-            let seen = self.seen()?;
+            let seen = self.newest_picture()?;
             (seen.size == wanted.size && seen.colours() == wanted.colours()).then_some(())
         });
     }
@@ -124,10 +124,12 @@ impl Stage {
 
 #[test]
 fn presented_pictures_are_shown_exactly() {
-    let Some(stage) = Stage::set() else { return };
-    let mut application = stage.application();
-    let _client = stage.watch(&application.program);
-    let eye = Eye::open(&stage.display);
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut application = fixture.application();
+    let _client = fixture.watch(&application.program);
+    let eye = Eye::open(&fixture.display);
     let (small, large) = (Size::new(160, 120), Size::new(200, 180));
     let steps = [
         ("", small),
@@ -140,18 +142,18 @@ fn presented_pictures_are_shown_exactly() {
     ];
     for (number, (order, size)) in (1..).zip(steps) {
         if !order.is_empty() {
-            assert_eq!(application.does(order), "done", "{order}");
+            assert_eq!(application.command(order), "done", "{order}");
         }
-        assert_eq!(application.does(&format!("draw {number}")), "done");
+        assert_eq!(application.command(&format!("draw {number}")), "done");
         let wanted = pattern(size, number);
-        stage.sees(&format!("picture {number}, after {order:?}"), &wanted);
+        fixture.wait_for(&format!("picture {number}, after {order:?}"), &wanted);
         // The client may have the picture before the X server has painted it.
         eventually("the window shows it too", || {
             let window = eye.part_at(sys::PLACE, size);
             (window.colours() == wanted.colours()).then_some(())
         });
     }
-    application.does("end");
+    application.command("end");
     let (status, text) = application.program.ended();
     assert!(status.success(), "{status}: {text}");
     assert!(
@@ -162,15 +164,17 @@ fn presented_pictures_are_shown_exactly() {
 
 #[test]
 fn a_click_arrives_at_the_windows_position() {
-    let Some(stage) = Stage::set() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     let Some(desk) = Display::start("160x120") else {
         return;
     };
-    let mut application = stage.application();
-    let client = stage.client(&application.program, &["--display", &desk.name]);
+    let mut application = fixture.application();
+    let client = fixture.client(&application.program, &["--display", &desk.name]);
     client.line("openuvr client: showing");
     clicks_arrive(&desk, &mut application);
-    application.does("end");
+    application.command("end");
 }
 
 /// Clicks into the client's window until the application gets a click at that position.
@@ -186,7 +190,7 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
             return Some(String::new());
         };
         assert!(status.success(), "xdotool clicks");
-        let answer = application.does("clicks");
+        let answer = application.command("clicks");
         answer.contains('(').then_some(answer)
     });
     assert!(
@@ -206,22 +210,24 @@ fn pointer(display: &Display) -> (i16, i16) {
 
 #[test]
 fn input_goes_to_the_display_that_a_surface_is_on() {
-    let Some(stage) = Stage::set() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     let (Some(desk), Some(shown)) = (Display::start("160x120"), Display::start("400x300")) else {
         return;
     };
-    let mut application = stage.application_with(&[(SHOWN_ON, &shown.name)]);
-    let client = stage.client(&application.program, &["--display", &desk.name]);
+    let mut application = fixture.application_with(&[(SHOWN_ON, &shown.name)]);
+    let client = fixture.client(&application.program, &["--display", &desk.name]);
     client.line("openuvr client: showing");
-    let before = pointer(&stage.display);
+    let before = pointer(&fixture.display);
     clicks_arrive(&desk, &mut application);
-    let wrong = pointer(&stage.display);
+    let wrong = pointer(&fixture.display);
     assert_eq!(wrong, before, "the pointer of DISPLAY does not move");
-    application.does("end");
+    application.command("end");
 }
 
 /// `openuvr run -- vkcube` with these arguments; `None`, with a message, if it is not installed.
-fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
+fn vkcube(fixture: &Fixture, words: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")
         .output()
@@ -230,30 +236,34 @@ fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
         skip("vkcube is not installed (vulkan-tools)");
         return None;
     }
-    let own = stage.words();
+    let own = fixture.words();
     let own: Vec<_> = own.iter().map(String::as_str).collect();
     let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], words].concat());
-    command.envs(stage.variables());
-    command.env("XDG_RUNTIME_DIR", stage.folder.path());
+    command.envs(fixture.variables());
+    command.env("XDG_RUNTIME_DIR", fixture.folder.path());
     Some(Program::start("vkcube", command))
 }
 
 #[test]
 fn vkcube_is_streamed_and_keeps_its_exit_code() {
-    let Some(stage) = Stage::set() else { return };
-    let Some(mut run) = vkcube(&stage, &["--c", "100"]) else {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let Some(mut run) = vkcube(&fixture, &["--c", "100"]) else {
         return;
     };
     let (status, text) = run.ended();
     assert_eq!(status.code(), Some(0), "{text}");
-    let Some(mut run) = vkcube(&stage, &[]) else {
+    let Some(mut run) = vkcube(&fixture, &[]) else {
         return;
     };
-    let _client = stage.watch(&run);
+    let _client = fixture.watch(&run);
     let mut before = Vec::new();
     for turn in 1..=3 {
         let seen = eventually(&format!("turn {turn} of the cube"), || {
-            stage.seen().filter(|seen| seen.pixels != before)
+            fixture
+                .newest_picture()
+                .filter(|seen| seen.pixels != before)
         });
         assert_eq!(seen.size, Size::new(500, 500));
         before = seen.pixels;
@@ -271,8 +281,10 @@ fn the_layer_passes_validation() {
         skip("there are no validation layers (vulkan-validationlayers)");
         return;
     }
-    let Some(stage) = Stage::set() else { return };
-    let mut application = stage.application_with(&[
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut application = fixture.application_with(&[
         ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
         (
             "VK_LAYER_ENABLES",
@@ -280,15 +292,15 @@ fn the_layer_passes_validation() {
         ),
         ("VK_LOADER_DEBUG", "layer"),
     ]);
-    let _client = stage.watch(&application.program);
+    let _client = fixture.watch(&application.program);
     let size = Size::new(160, 120);
     for number in 1..=3 {
-        assert_eq!(application.does(&format!("draw {number}")), "done");
-        stage.sees(&format!("picture {number}"), &pattern(size, number));
-        assert_eq!(application.does("swapchain"), "done");
+        assert_eq!(application.command(&format!("draw {number}")), "done");
+        fixture.wait_for(&format!("picture {number}"), &pattern(size, number));
+        assert_eq!(application.command("swapchain"), "done");
     }
-    assert_eq!(application.does("device"), "done");
-    application.does("end");
+    assert_eq!(application.command("device"), "done");
+    application.command("end");
     let (status, text) = application.program.ended();
     assert!(status.success(), "{status}: {text}");
     let inserted = |name: &str| text.find(&format!("Insert instance layer \"{name}\""));

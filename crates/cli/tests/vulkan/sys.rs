@@ -15,16 +15,16 @@ use crate::support::Shot;
 pub(crate) const PLACE: (i16, i16) = (40, 30);
 
 /// A window.
-pub(crate) struct Screen {
+pub(crate) struct AppWindow {
     xlib: Xlib,
     display: *mut xlib::Display,
     window: xlib::Window,
     pub(crate) size: Size,
 }
 
-impl Screen {
+impl AppWindow {
     /// Opens a window on the display of this name, or on that of the environment.
-    pub(crate) fn open(size: Size, on: Option<&CStr>) -> Screen {
+    pub(crate) fn open(size: Size, on: Option<&CStr>) -> AppWindow {
         let xlib = Xlib::open().expect("libX11, which libvulkan's drivers need too");
         // SAFETY: Xlib's functions on the display and window that it returned.
         unsafe {
@@ -47,7 +47,7 @@ impl Screen {
             (xlib.XSelectInput)(display, window, xlib::ButtonPressMask);
             (xlib.XMapWindow)(display, window);
             (xlib.XSync)(display, 0);
-            Screen {
+            AppWindow {
                 xlib,
                 display,
                 window,
@@ -107,12 +107,12 @@ pub(crate) struct Gpu {
 }
 
 /// The loader's entry point.
-fn door() -> ash::Entry {
+fn load_entry() -> ash::Entry {
     // SAFETY: the loader has no initialisers with preconditions, and is never closed.
     unsafe {
         let library = libloading::Library::new("libvulkan.so.1").expect("libvulkan1");
-        let door = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
-        let get_instance_proc_addr = *door.expect("every loader has it");
+        let symbol = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+        let get_instance_proc_addr = *symbol.expect("every loader has it");
         std::mem::forget(library);
         ash::Entry::from_static_fn(ash::StaticFn {
             get_instance_proc_addr,
@@ -130,8 +130,8 @@ fn instance(entry: &ash::Entry) -> ash::Instance {
 // Below, every handle was created by this application and is destroyed once, when the device is idle, as
 // Vulkan requires.
 impl Gpu {
-    pub(crate) fn open(screen: &Screen) -> Gpu {
-        let entry = door();
+    pub(crate) fn open(screen: &AppWindow) -> Gpu {
+        let entry = load_entry();
         let instance = instance(&entry);
         let info = vk::XlibSurfaceCreateInfoKHR::default()
             .dpy(screen.display.cast())
@@ -146,7 +146,7 @@ impl Gpu {
             instance,
         };
         let mut gpu = Gpu::device(base);
-        gpu.swapchain_anew(screen.size);
+        gpu.recreate_swapchain(screen.size);
         gpu
     }
 
@@ -196,7 +196,7 @@ impl Gpu {
     }
 
     /// Creates or recreates the swapchain.
-    pub(crate) fn swapchain_anew(&mut self, size: Size) {
+    pub(crate) fn recreate_swapchain(&mut self, size: Size) {
         let extent = vk::Extent2D {
             width: size.width,
             height: size.height,
@@ -230,13 +230,13 @@ impl Gpu {
     }
 
     /// Replaces the device while its last picture is being streamed.
-    pub(crate) fn device_anew(&mut self, size: Size) {
+    pub(crate) fn recreate_device(&mut self, size: Size) {
         // SAFETY: see above.
         unsafe { self.presents.destroy_swapchain(self.swapchain, None) };
         self.swapchain = vk::SwapchainKHR::null();
         let newer = Gpu::device(self.base.clone());
         std::mem::replace(self, newer).destroy();
-        self.swapchain_anew(size);
+        self.recreate_swapchain(size);
     }
 
     /// Renders a picture and presents it.

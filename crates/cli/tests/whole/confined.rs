@@ -194,9 +194,9 @@ fn a_session_cannot_reach_another_display() {
     let mut shown = start(&victim, &[], "SCENE");
     shown.line("\"web\":");
     let name = victim.session.to_string().replace('-', "");
-    let told = std::env::temp_dir().join(format!("ouvr-{name}/running.json"));
-    let told: Value = serde_json::from_slice(&fs::read(told).expect("it runs")).expect("JSON");
-    let display = told["display"].as_str().expect("a display");
+    let file = std::env::temp_dir().join(format!("ouvr-{name}/running.json"));
+    let running: Value = serde_json::from_slice(&fs::read(file).expect("it runs")).expect("JSON");
+    let display = running["display"].as_str().expect("a display");
     let mut ways: Vec<&[&str]> = vec![&[]];
     if has_sandbox() {
         ways.push(&["--sandbox"]);
@@ -248,9 +248,9 @@ fn unsupported_confinement_is_reported() {
     ] {
         let words: Vec<&str> = words.into_iter().filter(|word| *word != "--").collect();
         let mut session = start(&portal, &words, "true");
-        let (status, said) = session.ended();
-        assert!(!status.success(), "{said}");
-        let only_root = said.contains("only root");
-        assert!(said.contains(why) || only_root, "{said}");
+        let (status, printed) = session.ended();
+        assert!(!status.success(), "{printed}");
+        let only_root = printed.contains("only root");
+        assert!(printed.contains(why) || only_root, "{printed}");
     }
 }

@@ -70,8 +70,8 @@ fn a_host_without_descriptors_waits_and_recovers() {
         ("video players: rtsp://", "ouvr-rtsp", "video players"),
         ("browsers: https://", "ouvr-gateway", "browsers"),
     ] {
-        let said = host.program.line(line);
-        let (_, url) = said.split_once("://").expect("a URL");
+        let output = host.program.line(line);
+        let (_, url) = output.split_once("://").expect("a URL");
         let at: SocketAddr = url
             .split('/')
             .next()

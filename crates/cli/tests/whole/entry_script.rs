@@ -37,7 +37,8 @@ impl Machine {
         let called = self.0.join("called");
         let text = format!("#!/bin/sh\necho {name} >> {called}\n{script}\n");
         std::fs::write(&path, text).expect("a temporary folder");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a temporary folder");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+            .expect("a temporary folder");
     }
 
     /// The log of started programs, one per line.
@@ -79,10 +80,10 @@ fn the_entry_script_helps_without_a_home() {
     let machine = Machine::new();
     let mut help = machine.dev(&["help"]);
     help.env_remove("HOME").env_remove("CARGO_HOME");
-    let (code, said, error) = answer(help);
+    let (code, printed, error) = answer(help);
     assert_eq!((code, error.as_str()), (Some(0), ""));
-    assert!(said.starts_with("./dev build  "), "{said}");
-    assert!(said.contains("\n./dev demo [ARGS]  "), "{said}");
+    assert!(printed.starts_with("./dev build  "), "{printed}");
+    assert!(printed.contains("\n./dev demo [ARGS]  "), "{printed}");
 }
 
 #[test]

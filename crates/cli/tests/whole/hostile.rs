@@ -1,5 +1,5 @@
 //! A network attacker sends garbage, malformed, truncated, altered and replayed datagrams in large numbers to
-//! both ends, while an honest stream runs whose own datagrams are duplicated and reordered.
+//! both ends, beside an honest stream with its own duplicated and reordered datagrams.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ const GROWTH_KB: u64 = 20_000;
 
 /// A relay between client and host that stores passing datagrams: the first ones, which are the handshake's,
 /// and the newest.
-struct Wire {
+struct Relay {
     /// The address that the client connects to.
     front: UdpSocket,
     /// The address that the host sees.
@@ -73,11 +73,11 @@ fn socket() -> UdpSocket {
     socket
 }
 
-impl Wire {
-    fn start(host: &Host) -> (Arc<Wire>, [JoinHandle<()>; 2]) {
+impl Relay {
+    fn start(host: &Host) -> (Arc<Relay>, [JoinHandle<()>; 2]) {
         let back = socket();
         back.connect(host.address()).expect("an address");
-        let wire = Arc::new(Wire {
+        let wire = Arc::new(Relay {
             front: socket(),
             back,
             client: Mutex::default(),
@@ -149,9 +149,9 @@ impl Wire {
 }
 
 /// Xorshift (Marsaglia 2003): the same attack in each run.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -165,24 +165,24 @@ impl Dice {
 }
 
 /// One malicious datagram, derived from stored ones.
-fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
-    let real = locked(kept).pick(dice.roll(1 << 20));
-    match (dice.roll(7), real) {
+fn malicious(random: &mut Random, kept: &Mutex<Kept>) -> Vec<u8> {
+    let real = locked(kept).pick(random.roll(1 << 20));
+    match (random.roll(7), real) {
         // Unchanged: a replay.
         (0, Some(real)) => real,
         // One bit flipped, in the header more often than by chance.
         (1, Some(mut real)) if !real.is_empty() => {
-            let among = if dice.roll(2) == 0 {
+            let among = if random.roll(2) == 0 {
                 real.len().min(24)
             } else {
                 real.len()
             };
-            real[dice.roll(among)] ^= 1 << dice.roll(8);
+            real[random.roll(among)] ^= 1 << random.roll(8);
             real
         }
         // Truncated.
         (2, Some(mut real)) => {
-            real.truncate(dice.roll(real.len() + 1));
+            real.truncate(random.roll(real.len() + 1));
             real
         }
         // A valid header with garbage.
@@ -190,20 +190,20 @@ fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
             let from = real.len().min(24);
             real[from..]
                 .iter_mut()
-                .for_each(|byte| *byte = dice.byte(256));
+                .for_each(|byte| *byte = random.byte(256));
             real
         }
         // Oversized, and empty.
         (4, Some(mut real)) => {
-            real.resize(1401 + dice.roll(8000), dice.byte(256));
+            real.resize(1401 + random.roll(8000), random.byte(256));
             real
         }
         (5, Some(_)) => Vec::new(),
         // Garbage, possibly with the start of a valid datagram.
         _ => {
-            let mut bytes: Vec<u8> = (0..dice.roll(1400)).map(|_| dice.byte(256)).collect();
+            let mut bytes: Vec<u8> = (0..random.roll(1400)).map(|_| random.byte(256)).collect();
             if let [version, plane, ..] = bytes.as_mut_slice() {
-                (*version, *plane) = (1, dice.byte(4));
+                (*version, *plane) = (1, random.byte(4));
             }
             bytes
         }
@@ -211,10 +211,10 @@ fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
 }
 
 /// Sends [`THROWN`] datagrams with `throw`.
-fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Dice, u64)) {
-    let (mut dice, begun) = (Dice(seed), Instant::now());
+fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Random, u64)) {
+    let (mut random, begun) = (Random(seed), Instant::now());
     for n in 0..THROWN {
-        throw(&mut dice, n);
+        throw(&mut random, n);
         thrown.store(n + 1, Ordering::Relaxed);
         if n % 100 == 0 {
             let due = Duration::from_secs(n) / A_SECOND;
@@ -233,9 +233,9 @@ fn a_stream_continues_during_an_attack() {
     let words = [
         "--source", "pattern", "--size", "320x200", "--fps", "15", "--csv", &csv,
     ];
-    let mut host = Host::knowing(&["client", "honest"], &words);
-    let (wire, relays) = Wire::start(&host);
-    host.also_at("client", &wire.address());
+    let mut host = Host::paired_with(&["client", "honest"], &words);
+    let (wire, relays) = Relay::start(&host);
+    host.add_address("client", &wire.address());
     let display = ["--display", there.name.as_str()];
     let mut client = client(&host.folder, "client", &wire.address(), &display);
     client.line("showing");
@@ -252,9 +252,9 @@ fn a_stream_continues_during_an_attack() {
             move || {
                 // From the honest client's address, and from unknown ones.
                 let strangers: Vec<UdpSocket> = (0..8).map(|_| socket()).collect();
-                attack(0x5eed, &count, |dice, n| {
-                    let bytes = evil(dice, &wire.up);
-                    let _ = match strangers.get(dice.roll(16)) {
+                attack(0x5eed, &count, |random, n| {
+                    let bytes = malicious(random, &wire.up);
+                    let _ = match strangers.get(random.roll(16)) {
                         Some(stranger) if n % 2 == 0 => stranger.send_to(&bytes, victim),
                         _ => wire.back.send(&bytes),
                     };
@@ -266,8 +266,8 @@ fn a_stream_continues_during_an_attack() {
             let victim = locked(&wire.client).expect("the client's address");
             move || {
                 let stranger = socket();
-                attack(0xbad, &count, |dice, n| {
-                    let bytes = evil(dice, &wire.down);
+                attack(0xbad, &count, |random, n| {
+                    let bytes = malicious(random, &wire.down);
                     let from = if n % 4 == 0 { &stranger } else { &wire.front };
                     let _ = from.send_to(&bytes, victim);
                 });
@@ -281,7 +281,7 @@ fn a_stream_continues_during_an_attack() {
             .then_some(())
     });
     // An honest client joins in the middle.
-    let mut honest = host.blind("honest", &[]);
+    let mut honest = host.headless_client("honest", &[]);
     honest.line("observer at");
     honest.line("showing");
     let during = eye.more_frames(10);
@@ -296,10 +296,10 @@ fn a_stream_continues_during_an_attack() {
         program.assert_running();
     }
     let now = [host.program.memory_kb(), client.memory_kb()];
-    for (who, before, now) in [("host", memory[0], now[0]), ("client", memory[1], now[1])] {
+    for (name, before, now) in [("host", memory[0], now[0]), ("client", memory[1], now[1])] {
         assert!(
             now < before + GROWTH_KB,
-            "the {who} grew from {before} to {now} kB"
+            "the {name} grew from {before} to {now} kB"
         );
     }
     // The session is still the same.
@@ -330,7 +330,10 @@ fn account(csv: &str) {
     }
     assert_eq!(sessions.len(), 2, "one session each");
     for (session, frames) in &sessions {
-        let (first, last) = (frames.first().expect("frames"), frames.last().expect("frames"));
+        let (first, last) = (
+            frames.first().expect("frames"),
+            frames.last().expect("frames"),
+        );
         let captured = (last - first) as usize + 1;
         assert_eq!(frames.len(), captured, "gaps in session {session}");
     }

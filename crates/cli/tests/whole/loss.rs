@@ -106,7 +106,7 @@ struct Row {
     qp: u32,
     /// FEC repair packets, and fragments recovered by FEC or retransmission.
     parity: u32,
-    mended: u32,
+    recovered: u32,
 }
 
 fn rows(path: &Path) -> Vec<Row> {
@@ -127,7 +127,7 @@ fn rows(path: &Path) -> Vec<Row> {
             key_frame: line[key] == "1",
             qp: number(line[qp]),
             parity: number(line[parity]),
-            mended: number(line[repaired]) + number(line[resent]),
+            recovered: number(line[repaired]) + number(line[resent]),
         })
         .collect()
 }
@@ -154,8 +154,8 @@ fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
         "{keys} key frames for {broken} incomplete frames"
     );
     let parity = rows.iter().map(|row| row.parity).sum();
-    let mended = rows.iter().map(|row| row.mended).sum();
-    Some((parity, mended))
+    let recovered = rows.iter().map(|row| row.recovered).sum();
+    Some((parity, recovered))
 }
 
 #[test]
@@ -165,15 +165,15 @@ fn one_percent_of_loss() {
 
 #[test]
 fn five_percent_of_loss() {
-    if let Some((parity, mended)) = bursts_over("5%", 4) {
-        assert!(parity > 0 && mended > 0, "{parity} {mended}");
+    if let Some((parity, recovered)) = bursts_over("5%", 4) {
+        assert!(parity > 0 && recovered > 0, "{parity} {recovered}");
     }
 }
 
 #[test]
 fn twenty_percent_of_loss() {
-    if let Some((parity, mended)) = bursts_over("20%", 3) {
-        assert!(parity > 0 && mended > 0, "{parity} {mended}");
+    if let Some((parity, recovered)) = bursts_over("20%", 3) {
+        assert!(parity > 0 && recovered > 0, "{parity} {recovered}");
     }
 }
 
@@ -197,11 +197,11 @@ fn losses_are_answered_by_an_intra_refresh() {
         chain.burst(6);
     }
     let rows = chain.end();
-    let mended = rows.windows(2).filter(|pair| {
+    let refreshed = rows.windows(2).filter(|pair| {
         let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
         before == "tainted" && after == "whole" && !pair[1].key_frame
     });
-    assert!(mended.count() > 0, "no refresh repaired a picture");
+    assert!(refreshed.count() > 0, "no refresh repaired a picture");
 }
 
 #[test]

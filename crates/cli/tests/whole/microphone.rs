@@ -40,7 +40,7 @@ fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
     bytes.chunks_exact(4).map(sample).collect()
 }
 
-fn hears(server: &PulseServer, source: &str, pitch: f64) {
+fn wait_for_tone(server: &PulseServer, source: &str, pitch: f64) {
     let what = format!("more than half of two seconds of {pitch} Hz");
     eventually(&what, || {
         let tenths = tenths_at(&recorded(server, source, 2), pitch, LEVEL);
@@ -48,10 +48,10 @@ fn hears(server: &PulseServer, source: &str, pitch: f64) {
     });
 }
 
-fn speaks(host: &Host, name: &str, pitch: f64, more: &[&str]) -> Program {
+fn join_speaking(host: &Host, name: &str, pitch: f64, more: &[&str]) -> Program {
     let microphone = format!("tone:{pitch}");
     let words = [&["--sound", "off", "--microphone", &microphone][..], more].concat();
-    host.blind(name, &words)
+    host.headless_client(name, &words)
 }
 
 fn is_captured(program: &Program) -> bool {
@@ -77,10 +77,10 @@ fn an_application_records_the_player() {
     let source = source_of(&host);
     let sources = server.pactl(&["list", "short", "sources"]);
     assert!(sources.contains(&source), "{sources}");
-    let player = speaks(&host, "player", PITCH, &[]);
-    hears(&server, &source, PITCH);
+    let player = join_speaking(&host, "player", PITCH, &[]);
+    wait_for_tone(&server, &source, PITCH);
     // An observer is not heard.
-    let watcher = speaks(&host, "watcher", OTHER, &["--observe"]);
+    let watcher = join_speaking(&host, "watcher", OTHER, &["--observe"]);
     watcher.line("showing");
     eventually("its microphone", || is_captured(&watcher).then_some(()));
     let both = recorded(&server, &source, 2);
@@ -118,18 +118,18 @@ fn the_microphone_follows_the_default_source() {
     command.env("PULSE_SERVER", &here.address);
     let client = Program::start("player", command);
     let _before = Player::start(&here.address, "usual", PITCH);
-    hears(&there, &source, PITCH);
+    wait_for_tone(&there, &source, PITCH);
     here.pactl(&["set-default-source", "headset.monitor"]);
     client.line("openuvr client: the microphone follows the default device: headset");
     let _after = Player::start(&here.address, "headset", OTHER);
-    hears(&there, &source, OTHER);
+    wait_for_tone(&there, &source, OTHER);
     assert_eq!(client.count("the microphone follows"), 1, "reported once");
 }
 
 #[test]
 fn nothing_is_captured_for_a_host_without_it() {
-    let host = Host::knowing(&["client"], &HOST);
-    let client = speaks(&host, "client", PITCH, &[]);
+    let host = Host::paired_with(&["client"], &HOST);
+    let client = join_speaking(&host, "client", PITCH, &[]);
     client.line("showing");
     // The grant was logged ahead of the first picture.
     assert!(!is_captured(&client));

@@ -152,8 +152,8 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
     // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
-    let told = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
-    let whole: Vec<_> = lines.filter(told).collect();
+    let has_latency = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
+    let whole: Vec<_> = lines.filter(has_latency).collect();
     assert!(whole.len() >= 10, "{} complete frames", whole.len());
     for line in whole {
         let arrived = number(line[received]) - AHEAD_S * 1_000_000_000;
@@ -172,15 +172,15 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
         .find(|line| line.starts_with("FirstSent→FirstReceived"))
         .expect("the table has the way over the link");
     let words: Vec<&str> = row.split_whitespace().collect();
-    let [.., told, bound] = words[..] else {
+    let [.., printed, bound] = words[..] else {
         panic!("no numbers in {row:?}");
     };
     assert!(bound.starts_with('±'), "{row}");
-    let (told, longest) = (told.parse::<f64>().expect("ms"), longest as f64 / 1e6);
+    let (printed, longest) = (printed.parse::<f64>().expect("ms"), longest as f64 / 1e6);
     // Three digits are printed.
     let allowed = widest as f64 / 1e6 + longest * 0.02 + 0.02;
     assert!(
-        (told - longest).abs() <= allowed,
-        "{told} ms printed, {longest:.3} ms true, bound {allowed:.3} ms: {row}"
+        (printed - longest).abs() <= allowed,
+        "{printed} ms printed, {longest:.3} ms true, bound {allowed:.3} ms: {row}"
     );
 }

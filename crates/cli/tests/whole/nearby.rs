@@ -57,8 +57,8 @@ fn two_hosts_and_a_client_find_each_other() {
     };
     let folder = Folder::new();
     let (here, third) = (&machines.client, machines.third.as_deref().unwrap());
-    let dirs = ["desk", "attic", "cellar", "lap", "nobody"].map(|name| folder.join(name));
-    let [desk_dir, attic_dir, cellar_dir, lap, nobody] = &dirs;
+    let dirs = ["desk", "attic", "cellar", "lap", "stranger"].map(|name| folder.join(name));
+    let [desk_dir, attic_dir, cellar_dir, lap, stranger] = &dirs;
     let mut desk = host(&machines.host, desk_dir, "desk", &["--pin", "135790"]);
     let _attic = host(third, attic_dir, "attic", &[]);
     let hidden = ["--discoverable=false", "--bind", "[::]:4711"];
@@ -92,7 +92,7 @@ fn two_hosts_and_a_client_find_each_other() {
     paired.line("player at desk");
     desk.line("lap joins as player");
     paired.kill();
-    listed(here, nobody, &["new; pairing is closed"]);
+    listed(here, stranger, &["new; pairing is closed"]);
     let text = listed(here, lap, &["attic", "paired"]);
     assert!(row(&text, "desk").ends_with("paired"), "{text}");
 

@@ -405,12 +405,12 @@ fn invalid_arguments_give_one_error_line() {
         }
         let mut program = Program::start("it", openuvr(&all));
         let (status, text) = program.ended();
-        let told = parts
+        let names_all = parts
             .iter()
             .all(|part| text.contains(&part.replace('@', here)));
         let line = text.lines().count() == 1 && text.starts_with("openuvr: ");
         let code = status.code() == Some(if is_wrong_usage(&text) { 2 } else { 1 });
-        if !(told && line && code) {
+        if !(names_all && line && code) {
             wrong.push(format!("{words:?} {status}: {text}"));
         }
     }

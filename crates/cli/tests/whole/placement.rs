@@ -54,12 +54,12 @@ impl Application {
     }
 
     fn atom(&self, name: &str) -> u32 {
-        let asked = self.conn.intern_atom(false, name.as_bytes());
-        asked.expect("sent").reply().expect("an atom").atom
+        let reply = self.conn.intern_atom(false, name.as_bytes());
+        reply.expect("sent").reply().expect("an atom").atom
     }
 
     /// Creates a window of this size, applies `of` to it, and shows it.
-    fn shows(&self, size: (u16, u16), of: impl FnOnce(Window)) -> Window {
+    fn show(&self, size: (u16, u16), of: impl FnOnce(Window)) -> Window {
         let window = self.conn.generate_id().expect("an id");
         let (class, depth, visual) = (WindowClass::INPUT_OUTPUT, 0, 0);
         let aux = CreateWindowAux::new();
@@ -80,9 +80,9 @@ impl Application {
     }
 
     /// Shows a dialog of `parent`.
-    fn shows_dialog(&self, size: (u16, u16), parent: Window) -> Window {
-        self.shows(size, |window| {
-            self.says(
+    fn show_dialog(&self, size: (u16, u16), parent: Window) -> Window {
+        self.show(size, |window| {
+            self.set_property(
                 window,
                 AtomEnum::WM_TRANSIENT_FOR.into(),
                 AtomEnum::WINDOW,
@@ -92,55 +92,55 @@ impl Application {
     }
 
     /// Shows a window of fixed size.
-    fn shows_fixed(&self, size: (u16, u16)) -> Window {
-        self.shows(size, |window| {
+    fn show_fixed(&self, size: (u16, u16)) -> Window {
+        self.show(size, |window| {
             let size = Some((i32::from(size.0), i32::from(size.1)));
             let hints = WmSizeHints {
                 min_size: size,
                 max_size: size,
                 ..WmSizeHints::new()
             };
-            let said = hints.set_normal_hints(&self.conn, window);
-            said.expect("sent");
+            let sent = hints.set_normal_hints(&self.conn, window);
+            sent.expect("sent");
         })
     }
 
-    fn says(&self, window: Window, property: u32, kind: AtomEnum, value: u32) {
+    fn set_property(&self, window: Window, property: u32, kind: AtomEnum, value: u32) {
         let mode = PropMode::REPLACE;
-        let said = self
+        let sent = self
             .conn
             .change_property32(mode, window, property, kind, &[value]);
-        said.expect("sent");
+        sent.expect("sent");
     }
 
     /// Position, size and border.
-    fn lies(&self, window: Window) -> (i16, i16, u16, u16, u16) {
+    fn geometry(&self, window: Window) -> (i16, i16, u16, u16, u16) {
         let is = self.conn.get_geometry(window).expect("sent").reply();
         let is = is.expect("the window");
         (is.x, is.y, is.width, is.height, is.border_width)
     }
 
-    fn comes_to(&self, window: Window, at: (i16, i16), size: (u16, u16)) {
+    fn wait_for_geometry(&self, window: Window, at: (i16, i16), size: (u16, u16)) {
         let wanted = (at.0, at.1, size.0, size.1, 0);
         eventually(&format!("{window:#x} comes to {wanted:?}"), || {
-            (self.lies(window) == wanted).then_some(())
+            (self.geometry(window) == wanted).then_some(())
         });
     }
 
-    fn is_typed_in(&self, window: Window) {
+    fn wait_for_focus(&self, window: Window) {
         eventually(&format!("{window:#x} gets the keyboard"), || {
             let focus = self.conn.get_input_focus().expect("sent").reply();
             (focus.expect("a focus").focus == window).then_some(())
         });
     }
 
-    fn resizes(&self, window: Window, size: (u32, u32)) {
+    fn resize(&self, window: Window, size: (u32, u32)) {
         let change = ConfigureWindowAux::new().width(size.0).height(size.1);
         self.conn.configure_window(window, &change).expect("sent");
         self.conn.sync().expect("the server lives");
     }
 
-    fn destroys(&self, window: Window) {
+    fn destroy(&self, window: Window) {
         self.conn.destroy_window(window).expect("sent");
         self.conn.sync().expect("the server lives");
     }
@@ -156,11 +156,11 @@ impl Application {
     fn can_manage(&self) -> bool {
         let mask = EventMask::SUBSTRUCTURE_REDIRECT;
         let wanted = ChangeWindowAttributesAux::new().event_mask(mask);
-        let asked = self.conn.change_window_attributes(self.root, &wanted);
-        asked.expect("sent").check().is_ok()
+        let reply = self.conn.change_window_attributes(self.root, &wanted);
+        reply.expect("sent").check().is_ok()
     }
 
-    fn asks_for_full_screen(&self, window: Window, action: u32) {
+    fn request_full_screen(&self, window: Window, action: u32) {
         let (state, full) = (
             self.atom("_NET_WM_STATE"),
             self.atom("_NET_WM_STATE_FULLSCREEN"),
@@ -179,30 +179,30 @@ fn a_single_window_fills_the_display_below_dialogs() {
         return;
     };
     let app = Application::on(&display);
-    let main = app.shows((200, 100), |_| ());
-    app.comes_to(main, (0, 0), (640, 360));
-    app.is_typed_in(main);
-    let dialog = app.shows_dialog((100, 60), main);
-    app.comes_to(dialog, (270, 150), (100, 60));
-    app.is_typed_in(dialog);
-    let typed = app.shows((300, 200), |window| {
+    let main = app.show((200, 100), |_| ());
+    app.wait_for_geometry(main, (0, 0), (640, 360));
+    app.wait_for_focus(main);
+    let dialog = app.show_dialog((100, 60), main);
+    app.wait_for_geometry(dialog, (270, 150), (100, 60));
+    app.wait_for_focus(dialog);
+    let typed = app.show((300, 200), |window| {
         let (name, kind) = ("_NET_WM_WINDOW_TYPE", "_NET_WM_WINDOW_TYPE_DIALOG");
-        app.says(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
+        app.set_property(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
     });
-    app.comes_to(typed, (170, 80), (300, 200));
+    app.wait_for_geometry(typed, (170, 80), (300, 200));
     // Over its parent, not over the display's centre, and no larger than the display.
-    let large = app.shows_dialog((900, 40), typed);
-    app.comes_to(large, (0, 160), (640, 40));
-    app.destroys(large);
-    app.destroys(typed);
-    app.is_typed_in(dialog);
+    let large = app.show_dialog((900, 40), typed);
+    app.wait_for_geometry(large, (0, 160), (640, 40));
+    app.destroy(large);
+    app.destroy(typed);
+    app.wait_for_focus(dialog);
     // The filling window keeps its size, whatever it requests; a dialog stays centred.
-    app.resizes(main, (50, 50));
-    app.resizes(dialog, (200, 100));
-    app.comes_to(dialog, (220, 130), (200, 100));
-    assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
-    app.destroys(dialog);
-    app.is_typed_in(main);
+    app.resize(main, (50, 50));
+    app.resize(dialog, (200, 100));
+    app.wait_for_geometry(dialog, (220, 130), (200, 100));
+    assert_eq!(app.geometry(main), (0, 0, 640, 360, 0));
+    app.destroy(dialog);
+    app.wait_for_focus(main);
     // Override-redirect windows such as menus are left alone.
     let menu = CreateWindowAux::new().override_redirect(1);
     let id = app.conn.generate_id().expect("an id");
@@ -211,12 +211,12 @@ fn a_single_window_fills_the_display_below_dialogs() {
         .create_window(0, id, app.root, 30, 40, 50, 60, 1, class, 0, &menu)
         .expect("sent");
     app.conn.map_window(id).expect("sent");
-    app.destroys(main);
+    app.destroy(main);
     eventually("the window is gone", || {
         let focus = app.conn.get_input_focus().expect("sent").reply();
         (focus.expect("a focus").focus != main).then_some(())
     });
-    assert_eq!(app.lies(id), (30, 40, 50, 60, 1));
+    assert_eq!(app.geometry(id), (30, 40, 50, 60, 1));
 }
 
 #[test]
@@ -226,15 +226,15 @@ fn fixed_size_and_further_windows_are_centred() {
         return;
     };
     let app = Application::on(&display);
-    let first = app.shows_fixed((200, 100));
-    app.comes_to(first, (220, 130), (200, 100));
-    let second = app.shows((300, 100), |_| ());
-    app.comes_to(second, (170, 130), (300, 100));
-    app.is_typed_in(second);
+    let first = app.show_fixed((200, 100));
+    app.wait_for_geometry(first, (220, 130), (200, 100));
+    let second = app.show((300, 100), |_| ());
+    app.wait_for_geometry(second, (170, 130), (300, 100));
+    app.wait_for_focus(second);
     // The last window, as when a launcher is replaced by a game.
     app.conn.unmap_window(first).expect("sent");
     app.conn.sync().expect("the server lives");
-    app.comes_to(second, (0, 0), (640, 360));
+    app.wait_for_geometry(second, (0, 0), (640, 360));
 }
 
 #[test]
@@ -244,11 +244,11 @@ fn a_window_can_request_full_screen() {
         return;
     };
     let app = Application::on(&display);
-    let window = app.shows_fixed((200, 100));
-    app.asks_for_full_screen(window, 1);
-    app.comes_to(window, (0, 0), (640, 360));
-    app.asks_for_full_screen(window, 0);
-    app.comes_to(window, (220, 130), (200, 100));
+    let window = app.show_fixed((200, 100));
+    app.request_full_screen(window, 1);
+    app.wait_for_geometry(window, (0, 0), (640, 360));
+    app.request_full_screen(window, 0);
+    app.wait_for_geometry(window, (220, 130), (200, 100));
 }
 
 #[test]
@@ -258,15 +258,15 @@ fn windows_follow_the_size_of_their_display() {
         return;
     };
     let app = Application::on(&display);
-    let main = app.shows((200, 100), |_| ());
-    let dialog = app.shows_dialog((100, 60), main);
-    app.comes_to(main, (0, 0), (640, 360));
+    let main = app.show((200, 100), |_| ());
+    let dialog = app.show_dialog((100, 60), main);
+    app.wait_for_geometry(main, (0, 0), (640, 360));
     let mut size = DisplaySize::open(&display.name).expect("a display with RandR");
     size.set(Size::new(320, 200)).expect("a smaller size");
-    app.comes_to(main, (0, 0), (320, 200));
-    app.comes_to(dialog, (110, 70), (100, 60));
+    app.wait_for_geometry(main, (0, 0), (320, 200));
+    app.wait_for_geometry(dialog, (110, 70), (100, 60));
     size.restore().expect("the original size");
-    app.comes_to(main, (0, 0), (640, 360));
+    app.wait_for_geometry(main, (0, 0), (640, 360));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_window_manager_replaces_the_placement() {
         return;
     };
     let app = Application::on(&display);
-    let main = app.shows((200, 100), |_| ());
+    let main = app.show((200, 100), |_| ());
     let manager = Application::on(&display);
     assert!(!manager.can_manage(), "the placement is the manager");
     let before = manager.manager();
@@ -299,7 +299,7 @@ fn a_window_manager_replaces_the_placement() {
     assert!(manager.can_manage());
     assert_eq!(manager.manager(), own);
     // Shown windows stay, and only the new window manager controls the next.
-    assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
+    assert_eq!(app.geometry(main), (0, 0, 640, 360, 0));
     let check = manager.atom("_NET_SUPPORTING_WM_CHECK");
     let named = manager
         .conn
@@ -319,7 +319,7 @@ fn without_placement_windows_keep_their_position() {
     };
     let app = Application::on(&display);
     assert_eq!(app.manager(), x11rb::NONE);
-    let window = app.shows((200, 100), |_| ());
-    assert_eq!(app.lies(window), (OWN.0, OWN.1, 200, 100, 3));
+    let window = app.show((200, 100), |_| ());
+    assert_eq!(app.geometry(window), (OWN.0, OWN.1, 200, 100, 3));
     assert!(app.can_manage());
 }

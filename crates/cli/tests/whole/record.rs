@@ -62,17 +62,20 @@ fn a_recording_is_reported_and_not_overwritten() {
     let mut host = Host::start(&[&PATTERN[..], &["--record", &file]].concat());
     eventually("a fragment", || (fragments(&file) >= 1).then_some(()));
     let text = host.program.stop();
-    let told = text.lines().find(|line| line.contains("recorded in"));
-    let told = told.unwrap_or_else(|| panic!("not reported: {text}"));
-    assert!(told.contains(&file) && told.contains("no sound"), "{told}");
-    let words = told
+    let message = text.lines().find(|line| line.contains("recorded in"));
+    let message = message.unwrap_or_else(|| panic!("not reported: {text}"));
+    assert!(
+        message.contains(&file) && message.contains("no sound"),
+        "{message}"
+    );
+    let words = message
         .split_once(&format!("{file}: "))
         .map(|(_, words)| words);
-    let told: usize = words
+    let count: usize = words
         .and_then(|words| words.split(' ').next()?.parse().ok())
-        .unwrap_or_else(|| panic!("no number: {told}"));
+        .unwrap_or_else(|| panic!("no number: {message}"));
     if let Some(frames) = decoded(&file) {
-        assert_eq!(frames, told);
+        assert_eq!(frames, count);
     }
     let before = std::fs::read(&file).expect("the recording");
     let dir = folder.join("host");
@@ -103,7 +106,7 @@ fn an_impossible_recording_is_an_error_at_start() {
     let folder = Folder::new();
     let (dir, file) = (folder.join("host"), folder.join("it.mp4"));
     let nowhere = folder.join("nowhere/it.mp4");
-    for (words, said) in [
+    for (words, expected) in [
         (
             vec!["--record", nowhere.as_str()],
             "No such file or directory",
@@ -118,7 +121,7 @@ fn an_impossible_recording_is_an_error_at_start() {
         let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
         let words = [&own[..], &PATTERN, &words].concat();
         let text = Program::start("host", openuvr(&words)).fails_in_one_line();
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(!Path::new(&file).exists(), "{words:?}");
     }
 }

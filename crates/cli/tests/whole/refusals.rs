@@ -22,7 +22,7 @@ fn host_fails(words: &[&str]) -> String {
     fails(openuvr(&[&own, words].concat()))
 }
 
-fn assert_says(text: &str, parts: &[&str]) {
+fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
@@ -38,17 +38,17 @@ fn new_client(address: &str, dir: &str, typed: &str) -> Program {
 fn a_wrong_pin_is_reported_and_tries_are_limited() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let text = host
-        .blind("stranger", &["--pin", "000000"])
+        .headless_client("stranger", &["--pin", "000000"])
         .fails_in_one_line();
-    assert_says(&text, &["the PIN is not the one that the host shows"]);
+    assert_contains(&text, &["the PIN is not the one that the host shows"]);
     // The host reports it with the address.
-    let told = host.program.line("a wrong PIN came from 127.0.0.1:");
-    assert_says(&told, &["it has 2 more tries"]);
+    let report = host.program.line("a wrong PIN came from 127.0.0.1:");
+    assert_contains(&report, &["it has 2 more tries"]);
     // Each wrong try extends the wait for the next, an early one gets an error, and the third is the last.
     let mut wrong = 1;
     eventually("the last try", || {
         let text = host
-            .blind("stranger", &["--pin", "000001"])
+            .headless_client("stranger", &["--pin", "000001"])
             .fails_in_one_line();
         let (waits, closed) = (
             text.contains("takes no try now: wait"),
@@ -72,9 +72,9 @@ fn a_wrong_pin_is_reported_and_tries_are_limited() {
 
 #[test]
 fn without_a_pairing_window_no_device_pairs() {
-    let mut host = Host::knowing(&["old"], &PATTERN);
-    let text = host.blind("new", &PIN).fails_in_one_line();
-    assert_says(
+    let mut host = Host::paired_with(&["old"], &PATTERN);
+    let text = host.headless_client("new", &PIN).fails_in_one_line();
+    assert_contains(
         &text,
         &[
             &host.address(),
@@ -82,7 +82,7 @@ fn without_a_pairing_window_no_device_pairs() {
             "devices pair",
         ],
     );
-    let old = host.blind("old", &[]);
+    let old = host.headless_client("old", &[]);
     old.line("player at");
     host.program.assert_running();
 }
@@ -90,8 +90,8 @@ fn without_a_pairing_window_no_device_pairs() {
 #[test]
 fn a_new_host_needs_a_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
-    let text = host.blind("new", &[]).fails_in_one_line();
-    assert_says(&text, &["is not known yet", "--pin"]);
+    let text = host.headless_client("new", &[]).fails_in_one_line();
+    assert_contains(&text, &["is not known yet", "--pin"]);
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn a_terminal_gets_a_pin_prompt() {
 
 #[test]
 fn the_pin_prompt_waits_for_the_hosts_answer() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address").to_string();
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address").to_string();
     let folder = Folder::new();
     let dir = folder.join("new");
     let mut client = new_client(&address, &dir, "");
     let (status, text) = client.ended();
-    assert_says(
+    assert_contains(
         &text,
         &[
             &format!("no answer from {address} yet: is the host running, is the address right"),
@@ -126,21 +126,21 @@ fn the_pin_prompt_waits_for_the_hosts_answer() {
 
 #[test]
 fn a_silent_host_gives_a_hint() {
-    let mut host = Host::knowing(&["known"], &PATTERN);
+    let mut host = Host::paired_with(&["known"], &PATTERN);
     let address = host.address();
     host.program.stop();
-    let nobody = UdpSocket::bind(&address).expect("the port is free");
+    let silent = UdpSocket::bind(&address).expect("the port is free");
     let hint = format!(
         "no answer from {address} yet: is the host running, is the address right, does a firewall drop UDP?"
     );
-    let known = host.blind("known", &[]);
-    let mut new = host.blind("new", &PIN);
+    let known = host.headless_client("known", &[]);
+    let mut new = host.headless_client("new", &PIN);
     known.line(&hint);
     let (status, text) = new.ended();
-    assert_says(&text, &[&hint, "no answer from the host"]);
+    assert_contains(&text, &[&hint, "no answer from the host"]);
     assert_eq!(text.matches(&hint).count(), 1, "{text}");
     assert_eq!(status.code(), Some(1), "{text}");
-    drop(nobody);
+    drop(silent);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn ctrl_c_ends_the_pin_prompt() {
     let (address, dir) = (host.address(), host.folder.join("new"));
     let mut client = new_client(&address, &dir, "");
     client.line("is new");
-    client.types("\u{3}");
+    client.type_text("\u{3}");
     let (status, text) = client.ended();
     assert_eq!(status.code(), Some(130), "{text}");
 }
@@ -162,7 +162,7 @@ fn ctrl_c_ends_the_wait_for_a_window() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
-    let window = ["--display", &display.name, "--window", "nobody's"];
+    let window = ["--display", &display.name, "--window", "missing"];
     let mut host = Program::start("host", openuvr(&[&own[..], &window].concat()));
     host.line("waiting up to 15 s for it");
     let text = host.stop();
@@ -182,7 +182,7 @@ fn the_wait_for_a_window_has_a_limit() {
     let (status, text) = Program::start("host", openuvr(&words)).ended();
     assert_eq!(status.code(), Some(1), "{text}");
     // Both messages name the limit, independent of the real time.
-    assert_says(
+    assert_contains(
         &text,
         &[
             "waiting up to 2 s for it",
@@ -207,7 +207,7 @@ fn a_port_in_use_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let text = host_fails(&[&PATTERN[..], &["--bind", &address]].concat());
-    assert_says(&text, &[&address, "in use"]);
+    assert_contains(&text, &[&address, "in use"]);
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn a_missing_display_is_named() {
     // 65533 is beyond the possible displays.
     for name in [":65533", ":6553"] {
         let text = host_fails(&["--display", name, "--bind", "127.0.0.1:0"]);
-        assert_says(&text, &[name]);
+        assert_contains(&text, &[name]);
     }
     let text = host_fails(&[]);
-    assert_says(&text, &["no X display is known", "--display", "DISPLAY"]);
+    assert_contains(&text, &["no X display is known", "--display", "DISPLAY"]);
     let folder = Folder::new();
     let text = client(
         &folder,
@@ -227,9 +227,9 @@ fn a_missing_display_is_named() {
         &["--display", ":65533", "--pin", "1234"],
     )
     .fails_in_one_line();
-    assert_says(&text, &[":65533"]);
+    assert_contains(&text, &[":65533"]);
     let text = client(&folder, "client", "127.0.0.1:9", &PIN).fails_in_one_line();
-    assert_says(&text, &["display", "--display"]);
+    assert_contains(&text, &["display", "--display"]);
 }
 
 #[test]
@@ -238,11 +238,11 @@ fn a_display_without_shared_memory_is_reported() {
         return;
     };
     let text = host_fails(&["--display", &display.name, "--bind", "127.0.0.1:0"]);
-    assert_says(&text, &["MIT-SHM"]);
+    assert_contains(&text, &["MIT-SHM"]);
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (status, text) = host.client("client", &display, &PIN).ended();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert_says(
+    assert_contains(
         text.lines().last().unwrap_or_default(),
         &["MIT-SHM", "run the client on"],
     );
@@ -266,7 +266,7 @@ fn a_missing_encoder_library_is_named() {
     let mut command = openuvr(&[&words[..], &PATTERN].concat());
     command.env("OPENUVR_X264", "/nonexistent/libx264.so");
     let text = fails(command);
-    assert_says(&text, &["/nonexistent/libx264.so"]);
+    assert_contains(&text, &["/nonexistent/libx264.so"]);
 }
 
 #[test]
@@ -289,13 +289,13 @@ fn a_bad_configuration_file_is_named() {
     ] {
         std::fs::write(&file, content).unwrap();
         let text = fails(run());
-        assert_says(&text, &[path]);
-        assert_says(&text, &parts);
+        assert_contains(&text, &[path]);
+        assert_contains(&text, &parts);
     }
     // A directory cannot be read as a file, not even by root.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    assert_says(&fails(run()), &[path]);
+    assert_contains(&fails(run()), &[path]);
 }
 
 #[test]
@@ -317,20 +317,20 @@ fn a_bad_value_is_reported_with_the_allowed_ones() {
         command.args(["--source", "pattern"]).args(words);
         let (status, text) = Program::start("host", command).ended();
         assert!(!status.success(), "{words:?}: {text}");
-        assert_says(&text, &parts);
+        assert_contains(&text, &parts);
     }
 }
 
 #[test]
 fn a_second_player_can_be_rejected() {
     let words = [&PATTERN[..], &["--second-player", "refuse"]].concat();
-    let host = Host::knowing(&["first", "second"], &words);
-    let mut first = host.blind("first", &[]);
+    let host = Host::paired_with(&["first", "second"], &words);
+    let mut first = host.headless_client("first", &[]);
     first.line("player at");
-    let text = host.blind("second", &[]).ended();
+    let text = host.headless_client("second", &[]).ended();
     assert_ne!(text.0.code(), Some(0));
-    assert_says(&text.1, &["--observe"]);
-    let watcher = host.blind("second", &["--observe"]);
+    assert_contains(&text.1, &["--observe"]);
+    let watcher = host.headless_client("second", &["--observe"]);
     watcher.line("observer at");
     first.assert_running();
     assert_eq!(
@@ -344,14 +344,14 @@ fn a_second_player_can_be_rejected() {
 #[test]
 fn a_second_player_can_take_over() {
     let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let host = Host::knowing(&["first", "second", "third"], &words);
-    let mut first = host.blind("first", &[]);
+    let host = Host::paired_with(&["first", "second", "third"], &words);
+    let mut first = host.headless_client("first", &[]);
     first.line("player at");
-    let second = host.blind("second", &["--take-over"]);
+    let second = host.headless_client("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
     host.program.line("first is now observer");
-    let third = host.blind("third", &[]);
+    let third = host.headless_client("third", &[]);
     third.line("somebody else plays; ask to take over (--take-over)");
     drop(second);
     host.program.line("first is now player");
@@ -361,15 +361,15 @@ fn a_second_player_can_take_over() {
 #[test]
 fn a_reconnection_does_not_repeat_a_takeover() {
     let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let mut host = Host::knowing(&["first", "second"], &words);
-    let first = host.blind("first", &["--take-over"]);
+    let mut host = Host::paired_with(&["first", "second"], &words);
+    let first = host.headless_client("first", &["--take-over"]);
     first.line("player at");
-    let second = host.blind("second", &["--take-over"]);
+    let second = host.headless_client("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
     // Both reconnect, in any order.
     host.program.stop();
-    let host = host.again();
+    let host = host.restart();
     host.program.line("first joins as observer");
     host.program.line("second joins as player");
     assert_eq!(host.program.count("is now"), 0, "{}", host.program.text());
@@ -377,27 +377,27 @@ fn a_reconnection_does_not_repeat_a_takeover() {
 
 #[test]
 fn forbidding_a_device_ends_its_live_session() {
-    let mut host = Host::knowing(&["guest", "friend"], &PATTERN);
-    let mut friend = host.blind("friend", &[]);
+    let mut host = Host::paired_with(&["guest", "friend"], &PATTERN);
+    let mut friend = host.headless_client("friend", &[]);
     friend.line("player at");
-    let mut guest = host.blind("guest", &[]);
+    let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
-    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
     let (status, text) = guest.ended();
-    assert_says(&text, &["this device is forbidden"]);
+    assert_contains(&text, &["this device is forbidden"]);
     assert!(!status.success(), "an error exit");
     host.program.line("guest is gone");
     // It cannot reconnect, gets the reason, and a PIN does not bypass that.
     for words in [&[][..], &PIN] {
-        let (status, text) = host.blind("guest", words).ended();
+        let (status, text) = host.headless_client("guest", words).ended();
         assert!(!status.success(), "{text}");
-        assert_says(&text, &["the host forbids this device"]);
+        assert_contains(&text, &["the host forbids this device"]);
     }
     // An unknown device does not get that reason.
     let dir = host.folder.path().join("guest");
     std::fs::remove_file(dir.join("client.key")).unwrap();
-    let text = host.blind("guest", &[]).fails_in_one_line();
-    assert_says(&text, &["does not know this device"]);
+    let text = host.headless_client("guest", &[]).fails_in_one_line();
+    assert_contains(&text, &["does not know this device"]);
     assert_eq!(host.program.count("wrong PIN"), 0);
     friend.assert_running();
     host.program.assert_running();
@@ -405,29 +405,29 @@ fn forbidding_a_device_ends_its_live_session() {
 
 #[test]
 fn an_allowed_device_can_connect_again() {
-    let host = Host::knowing(&["guest"], &PATTERN);
-    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let text = host.blind("guest", &[]).fails_in_one_line();
-    assert_says(
+    let host = Host::paired_with(&["guest"], &PATTERN);
+    assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let text = host.headless_client("guest", &[]).fails_in_one_line();
+    assert_contains(
         &text,
         &["the host forbids this device", "openuvr devices allow"],
     );
-    assert_says(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
-    host.blind("guest", &[]).line("showing");
+    assert_contains(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
+    host.headless_client("guest", &[]).line("showing");
 }
 
 #[test]
 fn a_locked_device_list_blocks_no_session() {
-    let host = Host::knowing(&["guest"], &PATTERN);
+    let host = Host::paired_with(&["guest"], &PATTERN);
     let locked = std::fs::File::create(host.folder.path().join("host/.lock")).unwrap();
     locked.lock().unwrap();
     // Meanwhile the host wants to write the time of the last connection.
-    let mut guest = host.blind("guest", &[]);
+    let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
     drop(locked);
-    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
     let (_, text) = guest.ended();
-    assert_says(&text, &["this device is forbidden"]);
+    assert_contains(&text, &["this device is forbidden"]);
 }
 
 #[test]
@@ -438,19 +438,19 @@ fn a_device_is_forbidden_without_a_writable_list() {
     // A directory cannot be locked as a file, not even by root.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    let mut guest = host.blind("guest", &PIN);
+    let mut guest = host.headless_client("guest", &PIN);
     guest.line("showing");
     host.program.nth_line(1, "can't open");
     guest.stop();
     // The paired device is known as long as this host runs.
-    host.blind("guest", &[]).line("showing");
+    host.headless_client("guest", &[]).line("showing");
     host.program.nth_line(2, "can't open");
 
     std::fs::remove_dir(&lock).unwrap();
     host.program.stop();
-    let host = host.again();
+    let host = host.restart();
     let words = [&PIN[..], &["--pair-again", "--reconnect=false"]].concat();
-    host.blind("guest", &words).line("showing");
+    host.headless_client("guest", &words).line("showing");
     eventually("the device is written down", || {
         std::fs::read_to_string(&list)
             .ok()?
@@ -460,13 +460,13 @@ fn a_device_is_forbidden_without_a_writable_list() {
     // Now it is known, but the time of its connection cannot be written.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    let mut guest = host.blind("guest", &[]);
+    let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
     host.program.nth_line(1, "can't open");
     let text = std::fs::read_to_string(&list).unwrap();
     std::fs::write(&list, text.replace("allowed = true", "allowed = false")).unwrap();
     let (_, text) = guest.ended();
-    assert_says(&text, &["this device is forbidden"]);
+    assert_contains(&text, &["this device is forbidden"]);
 }
 
 #[test]
@@ -488,7 +488,7 @@ fn a_late_hop_rejects_its_run() {
         let (status, text) = hop.ended();
         assert_eq!(status.code(), Some(code), "{text}");
         let verdict = if code == 0 { "is valid" } else { "is INVALID" };
-        assert_says(&text, &["this run ", verdict]);
+        assert_contains(&text, &["this run ", verdict]);
     }
 }
 
@@ -498,11 +498,11 @@ fn an_unavailable_page_is_reported() {
     let address = taken.local_addr().unwrap().to_string();
     let bind = ["--bind", "127.0.0.1:0", "--discoverable=false"];
     let with = |words: &[&str]| host_fails(&[&PATTERN[..], &bind, words].concat());
-    assert_says(
+    assert_contains(
         &with(&["--web", &address]),
         &["--web: can't serve browsers at", &address, "in use"],
     );
-    assert_says(
+    assert_contains(
         &with(&["--web", "--web-cert", "/nonexistent.pem"]),
         &["web-cert and web-key belong together"],
     );
@@ -513,31 +513,31 @@ fn an_unavailable_page_is_reported() {
         "/nonexistent.pem",
     ];
     let free = "127.0.0.1:0";
-    assert_says(
+    assert_contains(
         &with(&[&["--web", free][..], &files].concat()),
         &["/nonexistent.pem", "there is no such file"],
     );
-    assert_says(
+    assert_contains(
         &with(&files),
         &["web-cert and web-key are the page's: they need web"],
     );
-    assert_says(
+    assert_contains(
         &with(&["--web", free, "--web-ice", "turn:relay.example"]),
         &["web-ice", "turn:USER:SECRET@HOST"],
     );
-    let said = with(&["--web", free, "--web-ice", "turn:me:hidden@relay:70000"]);
-    assert_says(&said, &["web-ice", "turn:…@relay:70000"]);
-    assert_says(
+    let printed = with(&["--web", free, "--web-ice", "turn:me:hidden@relay:70000"]);
+    assert_contains(&printed, &["web-ice", "turn:…@relay:70000"]);
+    assert_contains(
         &with(&["--web-ice", "stun:relay.example"]),
         &["web-ice is for browsers: it needs web"],
     );
     for bad in ["desk", "203.0.113.7:0", "0.0.0.0", "203.0.113.7,224.0.0.1"] {
-        assert_says(
+        assert_contains(
             &with(&["--web", free, "--web-address", bad]),
             &["web-address", "203.0.113.7:4711"],
         );
     }
-    assert_says(
+    assert_contains(
         &with(&["--web-address", "203.0.113.7"]),
         &["web-address is for browsers: it needs web"],
     );

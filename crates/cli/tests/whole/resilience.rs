@@ -35,7 +35,7 @@ fn a_killed_host_is_found_again() {
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let mut host = Host::knowing(
+    let mut host = Host::paired_with(
         &["client"],
         &[&SLOW[..], &["--display", &here.name]].concat(),
     );
@@ -48,7 +48,7 @@ fn a_killed_host_is_found_again() {
     client.assert_running();
     // The client reports it over the picture, until new ones arrive.
     eventually("words over it", || (eye.shot() != last).then_some(()));
-    let host = host.again();
+    let host = host.restart();
     client.nth_line(2, "connected to the host");
     paint_until_shown(&mut painter, &eye);
     let painted = Eye::open(&here);
@@ -65,12 +65,12 @@ fn a_killed_host_is_found_again() {
 #[test]
 fn a_restarted_host_is_found_again() {
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client"], &words);
-    let client = host.blind("client", &[]);
+    let mut host = Host::paired_with(&["client"], &words);
+    let client = host.headless_client("client", &[]);
     client.line("showing");
     host.program.stop();
     client.line("it said goodbye; looking for it again");
-    let host = host.again();
+    let host = host.restart();
     client.nth_line(2, "connected to the host");
     host.program.line("client joins as player");
 }
@@ -78,8 +78,8 @@ fn a_restarted_host_is_found_again() {
 #[test]
 fn a_client_without_reconnect_ends_with_its_host() {
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client"], &words);
-    let mut client = host.blind("client", &["--reconnect=false"]);
+    let mut host = Host::paired_with(&["client"], &words);
+    let mut client = host.headless_client("client", &["--reconnect=false"]);
     client.line("showing");
     host.program.stop();
     let (status, text) = client.ended();
@@ -90,17 +90,17 @@ fn a_client_without_reconnect_ends_with_its_host() {
 #[test]
 fn after_a_client_was_killed_the_next_one_plays() {
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["first", "second"], &words);
-    let mut first = host.blind("first", &[]);
+    let mut host = Host::paired_with(&["first", "second"], &words);
+    let mut first = host.headless_client("first", &[]);
     first.line("showing");
     first.kill();
     // The same device reconnects at once, before its old session times out.
-    let mut again = host.blind("first", &[]);
+    let mut again = host.headless_client("first", &[]);
     again.line("player at");
     again.line("showing");
     again.kill();
     host.program.line("first is gone: it fell silent");
-    let second = host.blind("second", &[]);
+    let second = host.headless_client("second", &[]);
     second.line("player at");
     second.line("showing");
     host.program.assert_running();
@@ -114,9 +114,9 @@ fn a_cut_link_recovers() {
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
     let words = [&SLOW[..], &["--display", &here.name]].concat();
-    let mut host = Host::knowing(&["client"], &words);
+    let mut host = Host::paired_with(&["client"], &words);
     let mut hop = Hop::start(&host, 0, &[]);
-    host.also_at("client", &hop.address());
+    host.add_address("client", &hop.address());
     let words = ["--display", there.name.as_str()];
     let mut client = client(&host.folder, "client", &hop.address(), &words);
     let eye = Eye::open(&there);
@@ -142,7 +142,7 @@ fn a_host_is_found_at_its_names_new_address() {
         return;
     }
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let host = Host::knowing(&["client"], &words);
+    let host = Host::paired_with(&["client"], &words);
     // A hop answers at the old address.
     let listen = format!("127.0.0.2:{}", host.port);
     let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
@@ -152,7 +152,7 @@ fn a_host_is_found_at_its_names_new_address() {
     let names = host.folder.join("names");
     std::fs::write(&names, "127.0.0.2 desk\n").unwrap();
     let desk = format!("desk:{}", host.port);
-    host.also_at("client", &desk);
+    host.add_address("client", &desk);
 
     let with_names = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
     let keys = host.folder.join("client");
@@ -214,7 +214,7 @@ fn a_window_is_shown_in_each_size_until_its_end() {
         "--cursor=false",
     ];
     let words = [&SLOW[..], &["--display", &here.name], &window].concat();
-    let mut host = Host::knowing(&["client"], &words);
+    let mut host = Host::paired_with(&["client"], &words);
     let (mut client, output) = writer(&host, "client");
     eventually("the first picture", || {
         is_written(&output, &first).then_some(())
@@ -232,7 +232,10 @@ fn a_window_is_shown_in_each_size_until_its_end() {
     }
     painter.close();
     let (status, text) = host.program.ended();
-    assert!(status.success(), "the end of a source is not a failure: {text}");
+    assert!(
+        status.success(),
+        "the end of a source is not a failure: {text}"
+    );
     assert!(text.contains("the end: window destroyed"), "{text}");
     let (status, text) = client.ended();
     assert!(status.success(), "{text}");
@@ -247,7 +250,7 @@ fn a_codec_shows_a_window_of_odd_size() {
     let mut painter = Painter::open(&here, Size::new(333, 241), "odd");
     painter.paint();
     let words = [&SLOW[..], &["--display", &here.name, "--window", "odd"]].concat();
-    let host = Host::knowing(&["client"], &words);
+    let host = Host::paired_with(&["client"], &words);
     let client = host.client("client", &there, &[]);
     client.line("showing 333x241");
     let eye = Eye::open(&there);
@@ -265,18 +268,18 @@ fn a_host_reports_the_end_of_its_display() {
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let mut host = Host::knowing(
+    let mut host = Host::paired_with(
         &["client"],
         &[&SLOW[..], &["--display", &here.name]].concat(),
     );
     let mut client = host.client("client", &there, &[]);
     client.line("showing");
     host.program.line("the picture is");
-    let said = host.program.text().lines().count();
+    let lines_before = host.program.text().lines().count();
     here.kill();
     let (status, text) = host.program.ended();
     assert_eq!(status.code(), Some(1), "{text}");
-    let more: Vec<&str> = text.lines().skip(said).collect();
+    let more: Vec<&str> = text.lines().skip(lines_before).collect();
     // The reason, the disconnected clients, and possibly failures of pointer and input.
     let reasons = more.iter().filter(|line| line.starts_with("openuvr: "));
     assert_eq!(reasons.count(), 1, "{text}");
@@ -293,20 +296,20 @@ fn a_client_ends_with_its_display() {
         return;
     };
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client", "other"], &words);
+    let mut host = Host::paired_with(&["client", "other"], &words);
     let mut client = host.client("client", &there, &[]);
     client.line("showing");
-    let said = client.text().lines().count();
+    let lines_before = client.text().lines().count();
     there.kill();
     let (status, text) = client.ended();
     assert_eq!(status.code(), Some(1), "{text}");
-    let more: Vec<&str> = text.lines().skip(said).collect();
+    let more: Vec<&str> = text.lines().skip(lines_before).collect();
     // The summary at the end, followed by the reason.
     let reasons: Vec<&&str> = more.iter().filter(|l| l.starts_with("openuvr: ")).collect();
     assert_eq!(reasons.len(), 1, "one line: {text}");
     assert!(reasons[0].contains("display"), "{text}");
     host.program.line("client is gone: it said goodbye");
-    let other = host.blind("other", &[]);
+    let other = host.headless_client("other", &[]);
     other.line("player at");
     other.line("showing");
     host.program.assert_running();
@@ -315,8 +318,8 @@ fn a_client_ends_with_its_display() {
 #[test]
 fn both_end_in_order_on_sigterm() {
     let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client"], &words);
-    let mut client = host.blind("client", &[]);
+    let mut host = Host::paired_with(&["client"], &words);
+    let mut client = host.headless_client("client", &[]);
     client.line("showing");
     client.signal(Signal::TERM);
     assert!(client.ended().0.success());

@@ -72,7 +72,9 @@ fn end(session: &mut Program, portal: &Portal) -> Value {
 /// Processes with the session in their environment.
 fn processes(portal: &Portal) -> Vec<u32> {
     let mark = format!("OPENUVR_SESSION={}", portal.session);
-    let all = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
+    let all = std::fs::read_dir("/proc")
+        .expect("proc is mounted")
+        .flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let of_it = |pid: &u32| {
         let about = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -90,7 +92,7 @@ fn nothing_left(portal: &Portal) {
 }
 
 /// The page's HTTP answer: status and body.
-fn ask(at: &Value, method: &str, path: &str, token: &str) -> (String, String) {
+fn request(at: &Value, method: &str, path: &str, token: &str) -> (String, String) {
     let url = format!("{}{path}", at["web"].as_str().expect("an address"));
     let answer = Command::new("curl")
         .args(["--silent", "--insecure", "--request", method])
@@ -120,10 +122,10 @@ fn a_session_is_played_and_stopped_by_its_portal() {
     player.line("player at");
     let all = portal.token(Actions::ALL);
     eventually("the player is counted", || {
-        let (status, body) = ask(&at, "GET", "/session", &all);
+        let (status, body) = request(&at, "GET", "/session", &all);
         assert_eq!(status, "200", "{body}");
-        let told: Value = serde_json::from_str(&body).expect("JSON");
-        (told["connected"] == 1).then_some(())
+        let state: Value = serde_json::from_str(&body).expect("JSON");
+        (state["connected"] == 1).then_some(())
     });
     // A second session with the same saves is rejected at once.
     let second = Portal::new();
@@ -135,11 +137,11 @@ fn a_session_is_played_and_stopped_by_its_portal() {
     );
     // No other token may control it.
     let less = portal.token(Actions::of(&[Action::Status]));
-    assert_eq!(ask(&at, "POST", "/session/stop", &less).0, "403");
-    let (status, body) = ask(&at, "POST", "/session/stop", &second.token(Actions::ALL));
+    assert_eq!(request(&at, "POST", "/session/stop", &less).0, "403");
+    let (status, body) = request(&at, "POST", "/session/stop", &second.token(Actions::ALL));
     assert_eq!(status, "401", "{body}");
-    assert_eq!(ask(&at, "POST", "/session/renew", &all).0, "200");
-    assert_eq!(ask(&at, "POST", "/session/stop", &all).0, "200");
+    assert_eq!(request(&at, "POST", "/session/renew", &all).0, "200");
+    assert_eq!(request(&at, "POST", "/session/stop", &all).0, "200");
     let why = end(&mut session, &portal);
     assert_eq!(
         (&why["code"], why["why"].as_str()),
@@ -163,11 +165,11 @@ fn a_single_window_fills_a_sessions_display() {
         running(&session);
         let name = portal.session.to_string().replace('-', "");
         let folder = std::env::temp_dir().join(format!("ouvr-{name}"));
-        let told = std::fs::read(folder.join("running.json")).expect("it runs");
-        let told: Value = serde_json::from_slice(&told).expect("JSON");
+        let running = std::fs::read(folder.join("running.json")).expect("it runs");
+        let running: Value = serde_json::from_slice(&running).expect("JSON");
         let authority = folder.join("xauthority");
         let authority = authority.to_str().expect("UTF-8");
-        let display = told["display"].as_str().expect("a display");
+        let display = running["display"].as_str().expect("a display");
         let eye = Eye::open(&Display::of_another(display, authority));
         eventually(&format!("a window of {size}"), || {
             let tree = eye.conn.query_tree(eye.root).ok()?.reply().ok()?;
@@ -323,5 +325,5 @@ fn no_process_is_orphaned_by_a_kill() {
             .contains("the host of the session ended"),
         "{why}"
     );
-    assert_eq!(ask(&at, "GET", "/session", "").0, "000", "no answer");
+    assert_eq!(request(&at, "GET", "/session", "").0, "000", "no answer");
 }

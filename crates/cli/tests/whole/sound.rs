@@ -48,7 +48,7 @@ impl Listener {
     }
 
     /// Waits until the recording has a pitch at a level for this many 0.1 s windows.
-    fn hears(&self, pitch: f64, level: f64, tenths: usize) {
+    fn wait_for_tone(&self, pitch: f64, level: f64, tenths: usize) {
         eventually(
             &format!("{tenths} tenths of a second of {pitch} Hz"),
             || {
@@ -59,7 +59,7 @@ impl Listener {
     }
 
     /// Waits for new CSV rows with audio statistics.
-    fn notes_more(&self) {
+    fn wait_for_report(&self) {
         let before = rows(&self.csv, "audio_delay").len();
         // Rows and reports are written once a second.
         eventually("later rows", || {
@@ -93,7 +93,7 @@ fn last_sum(csv: &std::path::Path, column: &str) -> usize {
 
 /// At least four of five 0.1 s windows contain [`PITCH`] as played. Each reported underrun of a client
 /// without enough processor time may spoil one more.
-fn is_heard(tone: &[f32], csv: &std::path::Path) {
+fn check_tone(tone: &[f32], csv: &std::path::Path) {
     let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
     let dry = last_sum(csv, "audio_underruns");
     assert!(
@@ -115,7 +115,7 @@ fn has_audio_thread(program: &Program) -> bool {
 }
 
 /// Waits for further frames in a client's CSV.
-fn picture_goes_on(csv: &std::path::Path) {
+fn wait_for_frames(csv: &std::path::Path) {
     let before = rows(csv, "outcome").len();
     eventually("more frames", || {
         (rows(csv, "outcome").len() > before + 30).then_some(())
@@ -140,17 +140,17 @@ fn a_client_hears_a_program_at_the_host() {
     let recorder = Recorder::start(&server.address, "usual", &played);
     let player = Player::start(&server.address, "usual", PITCH);
     let stalls = Stalls::watch();
-    client.hears(PITCH, LEVEL, 40);
+    client.wait_for_tone(PITCH, LEVEL, 40);
     drop((player, recorder));
     // By then, all concealment within the tone was reported.
-    client.notes_more();
-    let said = client.program.stop();
+    client.wait_for_report();
+    let output = client.program.stop();
     let all = samples(&client.heard);
     let length = std::fs::metadata(&client.heard).expect("a file").len();
     assert_eq!(length, 44 + all.len() as u64 * 2, "the file is finished");
     let tone = from_first_to_last(&all);
     if stalls.longest() <= STALLED {
-        is_heard(tone, &client.csv);
+        check_tone(tone, &client.csv);
     }
     let tenths = levels(tone, PITCH).len();
     let wrong = levels(tone, OTHER).iter().filter(|l| **l > 0.05).count();
@@ -162,13 +162,13 @@ fn a_client_hears_a_program_at_the_host() {
     // Samples that the player itself skipped, without processor time, are no fault of the stream.
     let left_out = silent_frames(from_first_to_last(&samples(&played)));
     // A client without processor time has more silence, and reports it.
-    let allowed = match said.contains("ran dry") {
+    let allowed = match output.contains("ran dry") {
         true => tone.len() / 20,
         false => concealed + left_out,
     };
     let whole = format!("{silent} silent, {concealed} concealed, {left_out} not played");
     assert!(silent <= allowed, "{whole}");
-    assert!(said.contains("sound p50"), "{said}");
+    assert!(output.contains("sound p50"), "{output}");
     let late = rows(&client.csv, "audio_latency");
     assert!(late.iter().any(|row| !row.is_empty()), "latency is known");
 }
@@ -184,7 +184,7 @@ fn sound_of_pipewire_is_heard() {
     let _player = Player::start(&server.address, "usual", PITCH);
     // The amount of loss is checked with PulseAudio: PipeWire's threads have no real-time priority here, and
     // skip late data.
-    client.hears(PITCH, LEVEL, 20);
+    client.wait_for_tone(PITCH, LEVEL, 20);
     assert_eq!(tenths_at(&samples(&client.heard), OTHER, LEVEL), 0);
 }
 
@@ -197,8 +197,8 @@ fn two_clients_have_separate_volumes() {
     let one = Listener::join(&host, "one", &host.address(), &[]);
     let two = Listener::join(&host, "two", &host.address(), &["--volume", "50"]);
     let _player = Player::start(&server.address, "usual", PITCH);
-    one.hears(PITCH, LEVEL, 15);
-    two.hears(PITCH, LEVEL / 2.0, 15);
+    one.wait_for_tone(PITCH, LEVEL, 15);
+    two.wait_for_tone(PITCH, LEVEL / 2.0, 15);
     assert_eq!(tenths_at(&samples(&two.heard), PITCH, LEVEL), 0);
 }
 
@@ -212,30 +212,30 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
     let mute = Host::with_sound(&server.address, &["client"], &words);
     let client = Listener::join(&mute, "client", &mute.address(), &[]);
     client.program.line("showing");
-    picture_goes_on(&client.csv);
+    wait_for_frames(&client.csv);
     assert!(!has_audio_thread(&mute.program) && !has_audio_thread(&client.program));
     assert!(samples(&client.heard).is_empty());
 
     let host = host(&server, &["deaf"]);
     let csv = host.folder.join("deaf.csv");
-    let deaf = host.blind("deaf", &["--sound", "off", "--csv", &csv]);
+    let deaf = host.headless_client("deaf", &["--sound", "off", "--csv", &csv]);
     deaf.line("showing");
-    picture_goes_on(csv.as_ref());
+    wait_for_frames(csv.as_ref());
     assert!(!has_audio_thread(&deaf));
-    let told = rows(csv.as_ref(), "audio_delay");
-    assert!(told.iter().all(String::is_empty), "{told:?}");
+    let delays = rows(csv.as_ref(), "audio_delay");
+    assert!(delays.iter().all(String::is_empty), "{delays:?}");
 }
 
 #[test]
 fn a_missing_sound_server_fails_only_if_required() {
     let why = "no sound server can be reached";
     let words = [&PICTURE[..], &["--sound", "auto"]].concat();
-    let host = Host::knowing(&["client"], &words);
+    let host = Host::paired_with(&["client"], &words);
     assert_eq!(host.program.count(why), 1, "{}", host.program.text());
     let csv = host.folder.join("client.csv");
-    let client = host.blind("client", &["--sound", "auto", "--csv", &csv]);
+    let client = host.headless_client("client", &["--sound", "auto", "--csv", &csv]);
     client.line("showing");
-    picture_goes_on(csv.as_ref());
+    wait_for_frames(csv.as_ref());
     // Recording works, so it would play.
     let here = "the host is this machine";
     assert_eq!(client.count(here), 1, "{}", client.text());
@@ -265,17 +265,17 @@ fn sound_comes_back_with_its_server() {
     let host = host(&server, &["client"]);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let player = Player::start(&server.address, "usual", PITCH);
-    client.hears(PITCH, LEVEL, 5);
+    client.wait_for_tone(PITCH, LEVEL, 5);
     server.kill();
     drop(player);
     host.program.line("no sound for now");
-    picture_goes_on(&client.csv);
+    wait_for_frames(&client.csv);
     server.again();
     let _player = Player::start(&server.address, "usual", OTHER);
-    client.hears(OTHER, LEVEL, 5);
-    let told = host.program.count("no sound for now");
-    assert_eq!(told, 1, "{}", host.program.text());
-    picture_goes_on(&client.csv);
+    client.wait_for_tone(OTHER, LEVEL, 5);
+    let count = host.program.count("no sound for now");
+    assert_eq!(count, 1, "{}", host.program.text());
+    wait_for_frames(&client.csv);
 }
 
 #[test]
@@ -288,12 +288,12 @@ fn sound_follows_the_default_sink() {
     let host = Host::with_sound(&server.address, &["client"], &words);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _before = Player::start(&server.address, "usual", PITCH);
-    client.hears(PITCH, LEVEL, 5);
+    client.wait_for_tone(PITCH, LEVEL, 5);
     server.pactl(&["set-default-sink", "headphones"]);
     host.program
         .line("openuvr host: sound follows the default device: headphones");
     let _after = Player::start(&server.address, "headphones", OTHER);
-    client.hears(OTHER, LEVEL, 5);
+    client.wait_for_tone(OTHER, LEVEL, 5);
     assert_eq!(host.program.count("sound follows"), 1, "reported once");
 }
 
@@ -304,19 +304,19 @@ fn a_lossy_link_makes_no_gap_in_the_sound() {
     };
     let host = host(&server, &["client"]);
     let hop = Hop::start(&host, 0, &["--loss", "10%", "--seed", "7"]);
-    host.also_at("client", &hop.address());
+    host.add_address("client", &hop.address());
     let mut client = Listener::join(&host, "client", &hop.address(), &["--table", "on"]);
     let player = Player::start(&server.address, "usual", PITCH);
     let stalls = Stalls::watch();
-    client.hears(PITCH, LEVEL, 60);
+    client.wait_for_tone(PITCH, LEVEL, 60);
     drop(player);
-    client.notes_more();
-    let said = client.program.stop();
+    client.wait_for_report();
+    let output = client.program.stop();
     let all = samples(&client.heard);
     let tone = from_first_to_last(&all);
     let stalled = stalls.longest() > STALLED;
     if !stalled {
-        is_heard(tone, &client.csv);
+        check_tone(tone, &client.csv);
     }
     let made_up = concealed(&client.csv);
     // A lost payload is repeated in the next one: 10 % of loss leaves 1 %, not 5 %.
@@ -325,7 +325,7 @@ fn a_lossy_link_makes_no_gap_in_the_sound() {
         "{made_up} of {} concealed",
         all.len() / 2
     );
-    assert!(said.contains("sound p50"), "{said}");
+    assert!(output.contains("sound p50"), "{output}");
 }
 
 /// A client that plays to a sink of the server.
@@ -355,15 +355,15 @@ fn a_sink_with_a_changed_rate_is_heard() {
     let host = Host::with_sound(&server.address, &["client"], &words);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let player = Player::start(&server.address, "out", PITCH);
-    client.hears(PITCH, LEVEL, 5);
+    client.wait_for_tone(PITCH, LEVEL, 5);
     server.pactl(&["unload-module", &module]);
     drop(player);
     host.program.line("no sound for now");
-    picture_goes_on(&client.csv);
+    wait_for_frames(&client.csv);
     load("44100");
     let _player = Player::start(&server.address, "out", OTHER);
-    client.hears(OTHER, LEVEL, 5);
-    picture_goes_on(&client.csv);
+    client.wait_for_tone(OTHER, LEVEL, 5);
+    wait_for_frames(&client.csv);
 }
 
 #[test]
@@ -382,11 +382,11 @@ fn a_stuck_sound_server_blocks_no_client() {
     let listener = Listener::join(&host, "listener", &host.address(), &[]);
     let (mut player, played) = plays_to(&server, &host, "player", "out");
     let _tone = Player::start(&server.address, "usual", PITCH);
-    listener.hears(PITCH, LEVEL, 10);
+    listener.wait_for_tone(PITCH, LEVEL, 10);
     player.line("showing");
     server.hold();
-    picture_goes_on(&listener.csv);
-    picture_goes_on(&played);
+    wait_for_frames(&listener.csv);
+    wait_for_frames(&played);
     // A client can still leave, and one that requires sound gets an error.
     player.stop();
     let (mut other, _) = plays_to(&server, &host, "other", "out");
@@ -394,5 +394,5 @@ fn a_stuck_sound_server_blocks_no_client() {
     assert!(line.contains("does not answer: restart it"), "{line}");
     server.go_on();
     let before = tenths_at(&samples(&listener.heard), PITCH, LEVEL);
-    listener.hears(PITCH, LEVEL, before + 10);
+    listener.wait_for_tone(PITCH, LEVEL, before + 10);
 }

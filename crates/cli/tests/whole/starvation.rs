@@ -19,8 +19,8 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
     let words = [
         "--source", "pattern", "--size", "320x200", "--fps", "15", PIN[0], PIN[1],
     ];
-    let mut host = Host::knowing(&["client"], &words);
-    let mut client = host.blind("client", &[]);
+    let mut host = Host::paired_with(&["client"], &words);
+    let mut client = host.headless_client("client", &[]);
     client.line("showing");
     let keys = load_or_create(&host.folder.path().join("client"), KeyOwner::Client).unwrap();
     let claims = [
@@ -46,7 +46,7 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
     };
     more(1000);
     host.program.kill();
-    let host = host.again();
+    let host = host.restart();
     // The new host uses other cookies.
     let before = struck.load(Ordering::Relaxed);
     client.nth_line(2, "connected to the host");

@@ -411,7 +411,7 @@ fn each_client_can_have_its_own_encoder() {
     let csv = folder.join("frames.csv");
     let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let own = ["--each-its-own", "--csv", &csv, "--table", "on"];
-    let mut host = Host::knowing(&["player", "observer"], &[&words[..], &own].concat());
+    let mut host = Host::paired_with(&["player", "observer"], &[&words[..], &own].concat());
     let (mut player, a) = writer(&host, "player", &[]);
     host.program.line("rendition 1: x264 is open for 320x200");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
@@ -441,7 +441,7 @@ fn each_client_can_have_its_own_encoder() {
 fn a_client_gets_the_first_encoder_it_supports() {
     let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let both = ["--encoder", "x264,jpeg"];
-    let host = Host::knowing(&["jpeg", "h264"], &[&words[..], &both].concat());
+    let host = Host::paired_with(&["jpeg", "h264"], &[&words[..], &both].concat());
     let (mut jpeg, a) = writer(&host, "jpeg", &["--codec", "jpeg"]);
     host.program.line("rendition 2: jpeg is open for 320x200");
     let (mut h264, b) = writer(&host, "h264", &["--observe"]);
@@ -469,7 +469,7 @@ fn a_client_gets_the_first_encoder_it_supports() {
 #[test]
 fn a_player_and_two_observers_see_the_same() {
     let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
-    let host = Host::knowing(&["player", "observer", "second"], &words);
+    let host = Host::paired_with(&["player", "observer", "second"], &words);
     let (mut player, a) = writer(&host, "player", &[]);
     player.line("player at");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
@@ -494,7 +494,7 @@ fn a_player_and_two_observers_see_the_same() {
             .map(|shot| shot.stamp().expect("a bar code"))
             .collect();
         assert!(stamps.len() >= 19);
-        // A still picture may be sent again with better quality.
+        // Static refinement may resend a still picture.
         assert!(stamps.is_sorted_by_key(|stamp| stamp.frame), "{stamps:?}");
         let distinct: BTreeMap<u32, u64> = stamps.iter().map(|s| (s.frame, s.drawn_us)).collect();
         for (frame, drawn_us) in distinct {

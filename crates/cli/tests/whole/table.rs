@@ -39,9 +39,9 @@ impl Host {
 
     /// Waits until the table was redrawn with other values.
     fn redrawn(&self) {
-        let before = table_of(&self.screen.seen());
+        let before = table_of(&self.screen.visible_rows());
         self.screen.eventually("another table", |_| {
-            let now = table_of(&self.screen.seen());
+            let now = table_of(&self.screen.visible_rows());
             (!now.is_empty() && now != before).then_some(())
         });
     }
@@ -69,18 +69,18 @@ fn messages_stay_above_the_table() {
     host.screen.row("desk joins as player");
     host.screen.row("desk (player)");
     host.redrawn();
-    host.screen.types(&["p", "Enter"]);
+    host.screen.type_text(&["p", "Enter"]);
     let pin = host.screen.row("with the PIN");
     host.redrawn();
     host.redrawn();
     let rows = host.screen.rows();
-    let told = [
+    let expected = [
         "streaming a test",
         "desk joins as player",
         pin.as_str(),
         "whole frames/s",
     ];
-    let places: Vec<_> = (told.iter())
+    let places: Vec<_> = (expected.iter())
         .map(|part| rows.iter().position(|row| row.contains(part)))
         .collect();
     assert!(places.iter().all(Option::is_some), "{rows:#?}");
@@ -93,13 +93,17 @@ fn messages_stay_above_the_table() {
     host.screen.row("desk is gone: it");
     host.screen.row("no client now");
     let rows = host.screen.rows();
-    for part in [&told[..3], &["desk is gone"]].concat() {
+    for part in [&expected[..3], &["desk is gone"]].concat() {
         assert_eq!(count(&rows, part), 1, "{part}: {rows:#?}");
     }
-    host.screen.types(&["C-c"]);
+    host.screen.type_text(&["C-c"]);
     assert_eq!(host.screen.ended(), 0);
     let rows = host.screen.rows();
-    assert_eq!(count(&rows, "no client"), 0, "the rows are removed: {rows:#?}");
+    assert_eq!(
+        count(&rows, "no client"),
+        0,
+        "the rows are removed: {rows:#?}"
+    );
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
     assert_eq!(count(&rows, "desk is gone"), 1, "{rows:#?}");
 }
@@ -114,19 +118,19 @@ fn a_terminal_of_another_size_has_one_table() {
     host.screen.row("desk (player)");
     for columns in [50, 30, 72, 120] {
         host.screen.resize(columns, 40);
-        // A message that wraps in a narrow terminal.
-        host.screen.types(&["b", "Enter"]);
+        // A expected that wraps in a narrow terminal.
+        host.screen.type_text(&["b", "Enter"]);
         host.redrawn();
         host.redrawn();
         // Rows that the terminal has rewrapped may have scrolled off.
         host.screen.eventually("one table", |_| {
-            let rows = host.screen.seen();
+            let rows = host.screen.visible_rows();
             let whole = rows
                 .iter()
                 .filter(|row| row.starts_with("FirstReceived→Recover"));
             (count(&rows, "desk (player)") == 1 && whole.count() == 1).then_some(())
         });
-        let rows = host.screen.seen();
+        let rows = host.screen.visible_rows();
         let all: String = rows.concat();
         assert!(all.contains("streaming a test pattern"), "{rows:#?}");
         assert!(all.contains("desk joins as player"), "{rows:#?}");
@@ -162,13 +166,13 @@ fn typed_input_stays_until_its_end() {
     };
     let _desk = host.client("desk", &PIN);
     host.screen.row("desk (player)");
-    host.screen.types(&["b", "Space", "2"]);
+    host.screen.type_text(&["b", "Space", "2"]);
     host.redrawn();
     host.redrawn();
     eventually("it is still there", || {
         let rows = host.screen.rows();
         rows.iter().any(|row| row == "b 2").then_some(())
     });
-    host.screen.types(&["x", "Enter"]);
+    host.screen.type_text(&["x", "Enter"]);
     host.screen.row("must be bits per second");
 }

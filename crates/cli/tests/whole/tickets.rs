@@ -112,14 +112,17 @@ fn bad_tickets_are_rejected_with_a_reason() {
         (&other, good(), "is not signed by the portal"),
     ] {
         let link = signs.link(&host.address(), key, &ticket);
-        let said = follows(&host.folder, "second", &link).fails_in_one_line();
-        assert!(said.contains(why), "{why}: {said}");
+        let printed = follows(&host.folder, "second", &link).fails_in_one_line();
+        assert!(printed.contains(why), "{why}: {printed}");
         host.program.line(why);
     }
-    let stranger = key_of(&host.folder, "nobody");
+    let stranger = key_of(&host.folder, "stranger");
     let link = portal.link(&host.address(), stranger, &good());
-    let said = follows(&host.folder, "second", &link).fails_in_one_line();
-    assert!(said.contains("does not show the host's key"), "{said}");
+    let printed = follows(&host.folder, "second", &link).fails_in_one_line();
+    assert!(
+        printed.contains("does not show the host's key"),
+        "{printed}"
+    );
     first.assert_running();
     host.program.assert_running();
     assert_eq!(host.program.count("joins as"), 1);
@@ -133,8 +136,8 @@ fn a_host_without_a_portal_rejects_tickets() {
     let ticket = portal.ticket(Role::Player, None);
     let key = key.expect("it has one").public();
     let link = portal.link(&host.address(), key, &ticket);
-    let said = follows(&host.folder, "second", &link).fails_in_one_line();
-    assert!(said.contains("takes no tickets"), "{said}");
+    let printed = follows(&host.folder, "second", &link).fails_in_one_line();
+    assert!(printed.contains("takes no tickets"), "{printed}");
 }
 
 /// A link followed in a browser: xdg-open finds the handler and starts a client.
@@ -151,8 +154,9 @@ fn the_desktop_opens_a_link_with_a_client() {
     let at = |name: &str| home.path().join(name);
     let settings = at("config/openuvr");
     std::fs::create_dir_all(&settings).expect("a folder");
-    let told = "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
-    std::fs::write(settings.join("client.toml"), told).expect("a writable folder");
+    let client_settings =
+        "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
+    std::fs::write(settings.join("client.toml"), client_settings).expect("a writable folder");
     let surround = |command: &mut Command| {
         command
             // Without DISPLAY, xdg-open only tries browsers; no program connects to it.
@@ -176,10 +180,10 @@ fn the_desktop_opens_a_link_with_a_client() {
     let mut again = openuvr(&["link", "open", "--only=10.0.0.0/8", "--", &link]);
     surround(&mut again);
     let refused = again.output().expect("it starts");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        said.contains("may not lead to") && !refused.status.success(),
-        "{said}"
+        printed.contains("may not lead to") && !refused.status.success(),
+        "{printed}"
     );
     // It ends with the client.
     drop(host);

@@ -97,7 +97,7 @@ impl FakeHost {
 
 #[test]
 fn a_known_host_is_not_replaced_by_an_impostor() {
-    let mut host = Host::knowing(&["client"], &PATTERN);
+    let mut host = Host::paired_with(&["client"], &PATTERN);
     let (address, folder) = (host.address(), &host.folder);
     let known = folder.path().join("client/hosts.toml");
     let before = std::fs::read_to_string(&known).expect("the client's known hosts");
@@ -123,7 +123,7 @@ fn a_known_host_is_not_replaced_by_an_impostor() {
 fn after_a_session_no_pin_is_revealed() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let address = host.address();
-    let client = host.blind("client", &PIN);
+    let client = host.headless_client("client", &PIN);
     client.line("paired with the host");
     client.line("player at");
     host.program.stop();
@@ -142,14 +142,16 @@ fn after_a_session_no_pin_is_revealed() {
 
 #[test]
 fn pairing_again_is_explicit_and_shows_both_keys() {
-    let mut old = Host::knowing(&["client"], &PATTERN);
+    let mut old = Host::paired_with(&["client"], &PATTERN);
     let address = old.address();
-    let first = old.blind("client", &[]).line("connected to the host");
+    let first = old
+        .headless_client("client", &[])
+        .line("connected to the host");
     let before = first.rsplit(' ').next().expect("a fingerprint").to_owned();
     old.program.stop();
     // A reinstalled host: another key, and no paired devices.
     std::fs::remove_dir_all(old.folder.path().join("host")).expect("its keys");
-    let anew = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
+    let reinstalled = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
     let present = ["--present", "null"];
     let without = [&present[..], &PIN].concat();
     let text = client(&old.folder, "client", &address, &without).ended().1;
@@ -164,7 +166,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
     let known = client(&old.folder, "client", &address, &present);
     let line = known.line("connected to the host");
     assert!(!line.contains(&before), "{line}");
-    assert_eq!(anew.program.count("wrong PIN"), 0);
+    assert_eq!(reinstalled.program.count("wrong PIN"), 0);
 }
 
 /// Guesses PINs at `host` from its own address at the maximum rate, until `stop`.
@@ -209,7 +211,7 @@ fn an_honest_client_pairs_while_others_guess() {
     // All of them have used their tries, and continue.
     host.program
         .nth_line(4 * 3, "a wrong PIN came from 127.0.0.");
-    let honest = host.blind("honest", &PIN);
+    let honest = host.headless_client("honest", &PIN);
     honest.line("paired with the host");
     honest.line("player at");
     stop.store(true, Ordering::Relaxed);
@@ -236,7 +238,7 @@ fn the_end_of_a_pairing_window_is_a_line() {
     let host = Host::start(&words);
     host.program
         .line("pairing is closed: no device paired in time");
-    let text = host.blind("late", &PIN).fails_in_one_line();
+    let text = host.headless_client("late", &PIN).fails_in_one_line();
     assert!(text.contains("the host is not pairing now"), "{text}");
 }
 
@@ -257,11 +259,13 @@ fn devices_pair_opens_a_window_at_a_running_host() {
     host.program.line("pairing is open for 120 s");
     // With blanks, as pasted.
     let blanks = format!(" {} {}\u{a0}", &pin[..3], &pin[3..]);
-    let client = host.blind("second", &["--pin", &blanks]);
+    let client = host.headless_client("second", &["--pin", &blanks]);
     client.line("paired with the host");
     host.program.line("paired with second");
     // The window was for one device.
-    let text = host.blind("third", &["--pin", &pin]).fails_in_one_line();
+    let text = host
+        .headless_client("third", &["--pin", &pin])
+        .fails_in_one_line();
     assert!(text.contains("the host is not pairing now"), "{text}");
     assert!(text.contains("openuvr devices pair"), "{text}");
 }

@@ -53,18 +53,18 @@ fn missing_privileges_are_reported_in_one_line() {
     let before = [&unprivileged[..], &limits].concat();
     let mut host = start(&folder, &before, &["--pin-cores", "8000"]);
     let text = host.stop();
-    let told: Vec<&str> = text
+    let lines: Vec<&str> = text
         .lines()
         .filter(|line| line.contains("expect latency peaks"))
         .collect();
-    assert_eq!(told.len(), 1, "{text}");
+    assert_eq!(lines.len(), 1, "{text}");
     for part in [
         "real-time",
         "the limit memlock is 64 KiB",
         "core 8000",
         "openuvr doctor",
     ] {
-        assert!(told[0].contains(part), "{part}: {}", told[0]);
+        assert!(lines[0].contains(part), "{part}: {}", lines[0]);
     }
 }
 

@@ -72,12 +72,12 @@ fn the_host_ends_with_its_application() {
         return;
     }
     let folder = Folder::new();
-    let (told, go) = (folder.join("told"), folder.join("go"));
+    let (report, go) = (folder.join("report"), folder.join("go"));
     // The script prints its environment, renders, and ends on request.
     let script = folder.join("app");
     let scene = env!("CARGO_BIN_EXE_openuvr");
     let text = format!(
-        "#!/bin/sh\necho \"$DISPLAY ${{WAYLAND_DISPLAY-none}} $1\" >{told}.new\nmv {told}.new {told}\n\
+        "#!/bin/sh\necho \"$DISPLAY ${{WAYLAND_DISPLAY-none}} $1\" >{report}.new\nmv {report}.new {report}\n\
          {scene} scene --size 640x360 --fps 20 &\nuntil test -e {go}; do sleep 0.05; done\nkill $!\nexit 7\n"
     );
     std::fs::write(&script, text).expect("written");
@@ -85,10 +85,10 @@ fn the_host_ends_with_its_application() {
     let mut host = Program::start("host", host(&folder, &words));
     let line = host.line("openuvr host: streaming 640x360");
     let display = display_of(&line);
-    let told = eventually("the application's report", || {
-        std::fs::read_to_string(&told).ok()
+    let message = eventually("the application's report", || {
+        std::fs::read_to_string(&report).ok()
     });
-    assert_eq!(told.trim(), format!("{display} none a word"));
+    assert_eq!(message.trim(), format!("{display} none a word"));
     assert!(Path::new(&socket(&display)).exists());
 
     let address = format!("127.0.0.1:{}", crate::support::port_of(&line));
@@ -161,7 +161,9 @@ fn helpers_that_end_do_not_stay_as_zombies() {
     eventually("the helpers", || Path::new(&ended).exists().then_some(()));
     let zombies = || {
         let of_host = format!("Z {} ", host.id());
-        let all = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
+        let all = std::fs::read_dir("/proc")
+            .expect("proc is mounted")
+            .flatten();
         let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
         stats.filter(|stat| stat.contains(&of_host)).count()
     };
@@ -231,8 +233,8 @@ fn detached_children_are_killed_too() {
     host.line("openuvr host: streaming 640x360");
     let pid = eventually("the other session", || std::fs::read_to_string(&pid).ok());
     let text = host.stop();
-    let told = "what was started by sh did not end in 2 s: killed";
-    assert!(text.contains(told), "{text}");
+    let message = "what was started by sh did not end in 2 s: killed";
+    assert!(text.contains(message), "{text}");
     eventually("its end", || is_gone(pid.trim()).then_some(()));
 }
 

@@ -67,8 +67,8 @@ fn log_in(hello: &Hello, browser: &mut Browser, library: &str) -> Tab {
 }
 
 /// Reads a pair of numbers.
-fn pair(said: &Value) -> Option<[f64; 2]> {
-    Some([said[0].as_f64()?, said[1].as_f64()?])
+fn pair(printed: &Value) -> Option<[f64; 2]> {
+    Some([printed[0].as_f64()?, printed[1].as_f64()?])
 }
 
 #[test]
@@ -123,16 +123,13 @@ fn hello_xr_runs_in_a_browsers_headset() {
     assert_eq!(browser.run(&tab, "felt('right')"), Value::Null);
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
-    hello.program.hang_up();
+    hello.program.close_stdin();
     let (status, text) = hello.program.ended();
     assert!(status.success(), "{text}");
 }
 
 /// Also in CI, where other tests may not be skipped.
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever reads the tests' output is to know"
-)]
+#[expect(clippy::print_stderr, reason = "visible in the tests' output")]
 fn skip_of_another_tier(why: &str) {
     eprintln!("SKIPPED: {why} (./dev test-web installs it)");
 }

@@ -23,7 +23,7 @@ fn a_killed_application_can_be_restarted() {
     };
     let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
     let mut watcher = hello.watch();
-    hello.sees("both eyes", is_drawn);
+    hello.wait_for("both eyes", is_drawn);
     // Killed in mid-frame: it renders without a pause.
     kill_process(application(&hello.program), Signal::KILL).expect("it is ours");
     let (status, text) = hello.program.ended();
@@ -38,8 +38,8 @@ fn a_killed_application_can_be_restarted() {
         return;
     };
     let _watcher = next.watch();
-    next.sees("both eyes", is_drawn);
-    next.program.hang_up();
+    next.wait_for("both eyes", is_drawn);
+    next.program.close_stdin();
     let (status, text) = next.program.ended();
     assert!(status.success(), "{text}");
 }

@@ -95,7 +95,7 @@ impl Hello {
             .env("HOME", folder.path())
             .env("XDG_RUNTIME_DIR", folder.path());
         // hello_xr ends on input, or at the end of its input.
-        let program = Program::listening("xr", command);
+        let program = Program::with_stdin("xr", command);
         Some(Hello { program, folder })
     }
 
@@ -114,7 +114,7 @@ impl Hello {
     }
 
     /// Waits for a complete picture of a client that matches `wanted`.
-    fn sees(&self, what: &str, wanted: impl Fn(&Shot) -> bool) -> Shot {
+    fn wait_for(&self, what: &str, wanted: impl Fn(&Shot) -> bool) -> Shot {
         let folder = self.folder.path().join("pictures");
         eventually(what, || {
             let files = std::fs::read_dir(&folder).ok()?;
@@ -175,9 +175,9 @@ fn a_failed_call_is_reported() {
     };
     let (status, text) = hello.program.ended();
     assert!(!status.success(), "{text}");
-    let told = "xrGetSystem failed: only head-mounted displays are supported \
+    let message = "xrGetSystem failed: only head-mounted displays are supported \
         (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
-    assert_eq!(text.matches(told).count(), 1, "{text}");
+    assert_eq!(text.matches(message).count(), 1, "{text}");
     assert!(!text.contains("It may use another runtime"), "{text}");
 }
 
@@ -188,8 +188,8 @@ fn a_crash_is_reported() {
     };
     let (status, text) = hello.program.ended();
     assert_eq!(status.code(), Some(139), "{text}");
-    let told = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
-    assert!(text.contains(told), "{text}");
+    let message = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
+    assert!(text.contains(message), "{text}");
     assert!(!text.contains("It may use another runtime"), "{text}");
 }
 
@@ -200,9 +200,9 @@ fn an_application_without_a_picture_gets_a_hint() {
     };
     let (status, text) = hello.program.ended();
     assert!(status.success(), "{text}");
-    let told = "the application has ended without a picture: it ended well. It may use another runtime of OpenXR, \
+    let message = "the application has ended without a picture: it ended well. It may use another runtime of OpenXR, \
         draw with neither Vulkan nor OpenGL, or not be an OpenXR application";
-    assert_eq!(text.matches(told).count(), 1, "{text}");
+    assert_eq!(text.matches(message).count(), 1, "{text}");
     let help = openuvr(&["xr", "--help"]).output().expect("it runs");
     let help = String::from_utf8_lossy(&help.stdout);
     assert!(help.contains("that draw with Vulkan or OpenGL"), "{help}");
@@ -216,8 +216,8 @@ fn an_exit_at_the_end_of_stdin_is_reported() {
     };
     let (status, text) = hello.program.ended();
     assert!(status.success(), "{text}");
-    let told = "the application is over: it ended well. Its standard input is no terminal";
-    assert_eq!(text.matches(told).count(), 1, "{text}");
+    let message = "the application is over: it ended well. Its standard input is no terminal";
+    assert_eq!(text.matches(message).count(), 1, "{text}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn both_eyes_of_hello_xr_have_parallax() {
     let watcher = hello.watch();
     hello.program.line("->XR_SESSION_STATE_FOCUSED");
     let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
-    let shot = hello.sees("both eyes", is_drawn);
+    let shot = hello.wait_for("both eyes", is_drawn);
     let [left, right] = ahead(&shot).expect("as above");
     // 63 mm between the eyes, two metres away, 90° wide: 2.5 pixels to each side.
     let middle = f64::from(EYE) / 2.0 - 0.5;
@@ -247,8 +247,8 @@ fn both_eyes_of_hello_xr_have_parallax() {
     hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
     let _watcher = hello.watch();
     hello.program.nth_line(2, "->XR_SESSION_STATE_FOCUSED");
-    hello.sees("both eyes again", is_drawn);
-    hello.program.hang_up();
+    hello.wait_for("both eyes again", is_drawn);
+    hello.program.close_stdin();
     let (status, text) = hello.program.ended();
     assert!(status.success(), "{text}");
 }
@@ -263,15 +263,15 @@ fn frames_carry_the_pose_of_a_turning_head() {
         let (left, right) = ([130, 190], [190, 260]);
         middle_of(shot, GREEN, left, right).is_some()
     };
-    let straight = watcher.sees("straight ahead", 0.0, |shot| {
+    let straight = watcher.wait_for("straight ahead", 0.0, |shot| {
         shot.size == BOTH && !ahead(shot)
     });
     assert_eq!(straight, BOTH);
     // Content at the right edge of the left eye's picture, 45° to the right, is now ahead.
     let turned = -std::f32::consts::FRAC_PI_4;
-    watcher.sees("to the right", turned, ahead);
+    watcher.wait_for("to the right", turned, ahead);
     assert!(watcher.frames_with_pose() > 0, "frames carry poses");
-    hello.program.hang_up();
+    hello.program.close_stdin();
     let (status, text) = hello.program.ended();
     assert!(status.success(), "{text}");
 }
@@ -286,24 +286,27 @@ fn a_runtime_is_installed_for_one_user_and_removed() {
         let mut command = openuvr(&[&["xr"], words].concat());
         command.env("XDG_CONFIG_HOME", folder.path());
         let output = command.output().expect("it runs");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        (output.status.success(), said)
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        (output.status.success(), printed)
     };
     let active = folder.path().join("openxr/1/active_runtime.json");
     let install = ["install", "--runtime", runtime, "--eye", "480x480"];
-    let (good, said) = run(&install);
-    assert!(good, "{said}");
+    let (good, printed) = run(&install);
+    assert!(good, "{printed}");
     let manifest = std::fs::read_to_string(&active).expect("it is there");
     assert!(manifest.contains(runtime), "{manifest}");
     let order = folder.path().join("openuvr/xr-runtime.toml");
     let order = std::fs::read_to_string(order).expect("it is there");
     assert!(order.contains("480x480"), "{order}");
-    let (good, said) = run(&["uninstall"]);
-    assert!(good && !active.exists(), "{said}");
+    let (good, printed) = run(&["uninstall"]);
+    assert!(good && !active.exists(), "{printed}");
     // Another runtime is not replaced.
     std::fs::write(&active, r#"{"runtime": {"name": "Other"}}"#).expect("a writable folder");
-    let (good, said) = run(&install);
-    assert!(!good && said.contains("another OpenXR runtime"), "{said}");
+    let (good, printed) = run(&install);
+    assert!(
+        !good && printed.contains("another OpenXR runtime"),
+        "{printed}"
+    );
     assert!(run(&["uninstall"]).0 && active.exists());
 }

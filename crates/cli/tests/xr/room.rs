@@ -31,9 +31,10 @@ fn codes(shot: &Shot, with: &Viewpoint) -> Option<[ViewStamp; 2]> {
 
 /// Whether the bar code encodes this direction; rounding may change it by one step.
 pub(crate) fn is_of(code: &ViewStamp, pose: &Pose) -> bool {
-    let said = ViewStamp::default().looking(pose.orientation());
+    let output = ViewStamp::default().looking(pose.orientation());
     let off = |a: f32, b: f32| (a - b).abs() < 1.5 * STEP;
-    off(code.yaw_degrees(), said.yaw_degrees()) && off(code.pitch_degrees(), said.pitch_degrees())
+    off(code.yaw_degrees(), output.yaw_degrees())
+        && off(code.pitch_degrees(), output.pitch_degrees())
 }
 
 /// Centre of one colour in each eye's own picture.
@@ -70,7 +71,7 @@ fn the_views_of_a_frame_match_its_picture() {
     let mut watcher = Watcher::start(room.port(), room.folder.path());
     // To the left and upwards.
     let head = looking(0.35, 0.2);
-    let (shot, with) = watcher.looks("the head's direction", &head, None, drawn_for(head));
+    let (shot, with) = watcher.wait_for_view("the head's direction", &head, None, drawn_for(head));
     let [left, right] = codes(&shot, &with).expect("as above");
     assert!(!left.right && right.right, "each eye has its own picture");
     assert_eq!(left.frame, right.frame);
@@ -87,7 +88,7 @@ fn the_views_of_a_frame_match_its_picture() {
 
     // Straight ahead: a red block near and below, a blue one far and above.
     let ahead = looking(0.0, 0.0);
-    let (shot, _) = watcher.looks("the middle", &ahead, None, drawn_for(ahead));
+    let (shot, _) = watcher.wait_for_view("the middle", &ahead, None, drawn_for(ahead));
     let ([near, near_right], [far, far_right]) = (in_both(&shot, RED), in_both(&shot, BLUE));
     assert!(near[0] < far[0], "the red one is on the left");
     assert!(near[1] > far[1], "upright");
@@ -98,7 +99,7 @@ fn the_views_of_a_frame_match_its_picture() {
     assert!((far - shift(3.15)).abs() < 1.5, "the far one: {far}");
 
     // A pressing hand gets haptic feedback.
-    feels(&mut watcher, ahead);
+    wait_for_haptic(&mut watcher, ahead);
 
     room.program.signal(Signal::INT);
     let (status, text) = room.program.ended();
@@ -108,9 +109,9 @@ fn the_views_of_a_frame_match_its_picture() {
 }
 
 /// Pulls the right trigger until that hand gets haptic feedback.
-fn feels(watcher: &mut Watcher, head: Pose) {
+fn wait_for_haptic(watcher: &mut Watcher, head: Pose) {
     crate::support::eventually("a tick", || {
-        watcher.looks("the room", &head, Some(pulling()), drawn_for(head));
+        watcher.wait_for_view("the room", &head, Some(pulling()), drawn_for(head));
         watcher
             .felt
             .iter()
@@ -140,7 +141,8 @@ fn a_client_in_a_headset_shows_the_heads_view() {
         // The head of the second client goes through both hosts to the room. Its picture comes back with the
         // views that it was rendered for.
         let head = looking(yaw, pitch);
-        let (shot, with) = watcher.looks("the head's direction", &head, None, drawn_for(head));
+        let (shot, with) =
+            watcher.wait_for_view("the head's direction", &head, None, drawn_for(head));
         let [left, right] = codes(&shot, &with).expect("as above");
         assert!(!left.right && right.right, "each eye has its own picture");
         assert_eq!(left.frame, right.frame);
@@ -148,14 +150,14 @@ fn a_client_in_a_headset_shows_the_heads_view() {
         assert!(is_of(&left, &views.left().pose), "{left:?} {views:?}");
         assert!(is_of(&right, &views.right().pose), "{right:?} {views:?}");
     }
-    feels(&mut watcher, looking(-0.5, -0.1));
-    for (program, said) in [
+    wait_for_haptic(&mut watcher, looking(-0.5, -0.1));
+    for (program, output) in [
         (&mut client.program, "openuvr client"),
         (&mut room.program, "room"),
     ] {
         program.signal(Signal::INT);
         let (_, text) = program.ended();
-        assert!(text.contains(said) && !text.contains("VUID"), "{text}");
+        assert!(text.contains(output) && !text.contains("VUID"), "{text}");
         assert!(!text.contains("panicked"), "{text}");
     }
 }

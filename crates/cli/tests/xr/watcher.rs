@@ -18,7 +18,7 @@ use openuvr_runtime::clock;
 use crate::support::{PIN, Shot, TIMEOUT};
 
 /// Number of queued pictures; further ones are dropped.
-const MOST: usize = 4;
+const MAX_PICTURES: usize = 4;
 
 struct Presented {
     newest: Viewpoint,
@@ -62,7 +62,7 @@ impl Watcher {
             ..client::config::Config::new(target)
         };
         let opened = config.open().expect("a client");
-        let (to, pictures) = sync_channel(MOST);
+        let (to, pictures) = sync_channel(MAX_PICTURES);
         let surface = move || {
             let (newest, to) = (Viewpoint::default(), to.clone());
             Box::new(Presented { newest, to }) as Box<dyn Presenter>
@@ -103,14 +103,19 @@ impl Watcher {
     }
 
     /// Turns the head to the left by `yaw` until a picture matches `wanted`; returns its size.
-    pub(crate) fn sees(&mut self, what: &str, yaw: f32, wanted: impl Fn(&Shot) -> bool) -> Size {
+    pub(crate) fn wait_for(
+        &mut self,
+        what: &str,
+        yaw: f32,
+        wanted: impl Fn(&Shot) -> bool,
+    ) -> Size {
         let turned = looking(yaw, 0.0);
-        let (shot, _) = self.looks(what, &turned, None, |shot, _| wanted(shot));
+        let (shot, _) = self.wait_for_view(what, &turned, None, |shot, _| wanted(shot));
         shot.size
     }
 
     /// Sets the head and the controllers until a picture matches `wanted`; returns it with its viewpoint.
-    pub(crate) fn looks(
+    pub(crate) fn wait_for_view(
         &mut self,
         what: &str,
         head: &Pose,
