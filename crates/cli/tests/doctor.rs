@@ -11,7 +11,7 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
 /// The JSON report, and whether the role can run. Checks that the exit status agrees.
-fn examined(command: &mut Command) -> (Value, bool) {
+fn run_doctor(command: &mut Command) -> (Value, bool) {
     let out = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stdout);
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -46,8 +46,8 @@ fn with_a_display_both_roles_can_run() {
     let Some(display) = Display::start("640x360") else {
         return;
     };
-    let words = ["doctor", "--json", "--display", &display.name];
-    let (report, can_run) = examined(openuvr(&words).args(FREE));
+    let args = ["doctor", "--json", "--display", &display.name];
+    let (report, can_run) = run_doctor(openuvr(&args).args(FREE));
     assert!(can_run, "{report}");
     for name in ["UDP GSO and GRO", "display", "capture", "x264", "avcodec"] {
         assert_eq!(level(&report, name), "ok", "{report}");
@@ -63,7 +63,7 @@ fn with_a_display_both_roles_can_run() {
         );
     }
 
-    let text = openuvr(&words[..1])
+    let text = openuvr(&args[..1])
         .args(["--role", "host", "--display", &display.name])
         .args(FREE)
         .output()
@@ -79,14 +79,14 @@ fn with_a_display_both_roles_can_run() {
 
 #[test]
 fn the_hook_library_is_checked() {
-    let words = ["doctor", "--json", "--role", "host"];
-    let (report, _) = examined(openuvr(&words).args(FREE));
+    let args = ["doctor", "--json", "--role", "host"];
+    let (report, _) = run_doctor(openuvr(&args).args(FREE));
     assert_eq!(level(&report, "hook library"), "ok", "{report}");
     // A program copied without its library.
     let folder = Folder::new();
     let alone = folder.path().join("openuvr");
     std::fs::copy(env!("CARGO_BIN_EXE_openuvr"), &alone).expect("room");
-    let (report, _) = examined(Command::new(alone).args(words).args(FREE));
+    let (report, _) = run_doctor(Command::new(alone).args(args).args(FREE));
     assert_eq!(
         level(&report, "hook library"),
         "could be better",
@@ -99,7 +99,8 @@ fn the_hook_library_is_checked() {
 #[test]
 fn without_a_display_no_role_can_run() {
     for role in ["host", "client"] {
-        let (report, can_run) = examined(openuvr(&["doctor", "--json", "--role", role]).args(FREE));
+        let (report, can_run) =
+            run_doctor(openuvr(&["doctor", "--json", "--role", role]).args(FREE));
         assert!(!can_run);
         assert_eq!(report["role"], role);
         assert_eq!(level(&report, "display"), "missing");
@@ -122,7 +123,7 @@ fn missing_privileges_are_optional_and_have_a_remedy() {
         .args([env!("CARGO_BIN_EXE_openuvr"), "doctor", "--json"])
         .args(["--display", &display.name])
         .args(FREE);
-    let (report, can_run) = examined(&mut command);
+    let (report, can_run) = run_doctor(&mut command);
     assert!(can_run, "{report}");
     for name in ["real-time threads", "locked memory", "CAP_NET_RAW"] {
         assert_eq!(level(&report, name), "could be better", "{report}");
@@ -165,7 +166,7 @@ fn a_host_without_an_encoder_cannot_run() {
         ));
         return;
     }
-    let (report, can_run) = examined(&mut command);
+    let (report, can_run) = run_doctor(&mut command);
     assert!(!can_run, "{report}");
     assert_eq!(level(&report, "x264"), "missing");
     let remedy = finding(&report, "x264")["do"].as_str().expect("text");
@@ -228,7 +229,7 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
     let Some(session) = wayland_session() else {
         return;
     };
-    let words = [
+    let args = [
         "doctor",
         "--json",
         "--role",
@@ -236,7 +237,7 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
         "--display",
         &session.display,
     ];
-    let (report, _) = examined(openuvr(&words).args(FREE));
+    let (report, _) = run_doctor(openuvr(&args).args(FREE));
     let capture = finding(&report, "capture");
     assert_eq!(capture["level"], "could be better", "{report}");
     let remedy = capture["do"].as_str().expect("what to do");

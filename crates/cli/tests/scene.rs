@@ -73,14 +73,14 @@ fn stamp(conn: &RustConnection) -> Option<Stamp> {
     barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
 }
 
-/// Polls the display until the stamp is as wanted, for at most a minute.
-fn wait_for(conn: &RustConnection, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
-    let begun = Instant::now();
+/// Polls the display until the stamp is as required, for at most a minute.
+fn wait_for(conn: &RustConnection, condition: impl Fn(&Stamp) -> bool) -> Stamp {
+    let started = Instant::now();
     loop {
-        if let Some(stamp) = stamp(conn).filter(&wanted) {
+        if let Some(stamp) = stamp(conn).filter(&condition) {
             return stamp;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "timeout");
+        assert!(started.elapsed() < Duration::from_secs(60), "timeout");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -3,17 +3,17 @@
 //!
 //! A separate tier, because of its packages and duration: `./dev test-apps [PROGRAM...]`.
 
-#![allow(clippy::print_stdout, reason = "a table for the person who runs it")]
+#![allow(clippy::print_stdout, reason = "a table for the user of the tier")]
 
-#[path = "../input/hand.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
-mod hand;
-mod look;
+mod pictures;
 mod rig;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 mod watch;
+#[path = "../input/xtest.rs"]
+#[allow(dead_code, reason = "the tests of input do more with it")]
+mod xtest;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
@@ -26,8 +26,9 @@ use table::{APPS, App, CaptureMethod, Check, Kind};
 static REASON: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = (wanted.iter()).find(|word| APPS.iter().all(|app| app.name() != *word)) {
+    let selected: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = (selected.iter()).find(|word| APPS.iter().all(|app| app.name() != *word))
+    {
         let names: Vec<&str> = APPS.iter().map(App::name).collect();
         println!("'{unknown}' is none of the programs: {}", names.join(", "));
         return ExitCode::FAILURE;
@@ -42,12 +43,12 @@ fn main() -> ExitCode {
     println!("|---|---|---|{}", "---|".repeat(names.len()));
     let mut failed = 0;
     for app in APPS {
-        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == app.name()) {
+        if !selected.is_empty() && !selected.iter().any(|name| name == app.name()) {
             continue;
         }
         for method in app.methods {
             let row = format!("| {} | {} | {} |", app.name(), app.package, method.name());
-            if !is_installed(app.words[0]) {
+            if !is_installed(app.args[0]) {
                 println!("{row} skipped: it is not installed");
                 continue;
             }
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
     }
     println!(
         "{failed} failed; the pictures are in {}",
-        look::folder().display()
+        pictures::folder().display()
     );
     match failed {
         0 => ExitCode::SUCCESS,
@@ -91,7 +92,7 @@ fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
         });
         if let Some(trial) = &trial {
             // A display that has ended has no picture.
-            let _ = catch_unwind(AssertUnwindSafe(|| trial.keep(&name)));
+            let _ = catch_unwind(AssertUnwindSafe(|| trial.save(&name)));
         }
         let known = app
             .known
@@ -101,7 +102,7 @@ fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
             (Ok(cell), None) => cell,
             (Ok(_), Some(known)) => {
                 failed += 1;
-                format!("FAILED: it works, and is said not to: {}", known.why)
+                format!("FAILED: it works despite its known failure: {}", known.why)
             }
             (Err(_), Some(known)) => format!("no: {}", known.why),
             (Err(why), None) => {

@@ -9,13 +9,14 @@ use openuvr_proto::units::Size;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, WindowClass};
 
-use crate::hand::Hand;
-use crate::look;
+use crate::pictures;
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of, psnr,
+    Display, Folder, PIN, Program, ScreenCapture, TIMEOUT, client, eventually, openuvr, port_of,
+    psnr,
 };
 use crate::table::{App, CaptureMethod, Opens};
 use crate::watch::Watch;
+use crate::xtest::XTest;
 
 const SCREEN: &str = "1280x800";
 
@@ -76,7 +77,7 @@ impl Area {
         }
     }
 
-    fn within(self, other: Area) -> Area {
+    fn intersection(self, other: Area) -> Area {
         Area {
             left: self.left.max(other.left),
             top: self.top.max(other.top),
@@ -111,8 +112,8 @@ impl Trial {
         if !app.before.is_empty() {
             let mut command = Command::new("sh");
             command.args(["-c", app.before]);
-            let mut before = Program::start("before", at_home(command, &here, &folder));
-            patiently("the end of the preparation", || {
+            let mut before = Program::start("before", isolated(command, &here, &folder));
+            wait_for("the end of the preparation", || {
                 before.has_ended().then_some(())
             });
         }
@@ -127,13 +128,13 @@ impl Trial {
         ];
         let (host, program, window) = match method {
             CaptureMethod::Screen => {
-                let mut command = Command::new(app.words[0]);
-                command.args(&app.words[1..]);
-                let program = Program::start(app.words[0], at_home(command, &here, &folder));
+                let mut command = Command::new(app.args[0]);
+                command.args(&app.args[1..]);
+                let program = Program::start(app.args[0], isolated(command, &here, &folder));
                 let window = main_window(&here);
                 let id = format!("{window:#x}");
-                let words = ["host", "--display", &here.name, "--window", &id];
-                let host = Program::start("host", openuvr(&[&words, &own[..], &PIN].concat()));
+                let args = ["host", "--display", &here.name, "--window", &id];
+                let host = Program::start("host", openuvr(&[&args, &own[..], &PIN].concat()));
                 (host, Some(program), window)
             }
             CaptureMethod::Hook => {
@@ -141,15 +142,15 @@ impl Trial {
                 let hook = folder_of_tests.expect("a folder");
                 let hook = hook.join("deps/libopenuvr_hook.so");
                 let hook = hook.to_str().expect("a path of text");
-                let words = ["run", "--hook", hook];
-                let words = [&words, &own[..], &PIN, &["--"], app.words].concat();
-                let host = Program::start("run", at_home(openuvr(&words), &here, &folder));
+                let args = ["run", "--hook", hook];
+                let args = [&args, &own[..], &PIN, &["--"], app.args].concat();
+                let host = Program::start("run", isolated(openuvr(&args), &here, &folder));
                 let window = main_window(&here);
                 (host, None, window)
             }
         };
         let port = port_of(&host.line("streaming"));
-        let client = watch(&folder, &there, port, &[]);
+        let client = start_client(&folder, &there, port, &[]);
         Trial {
             client,
             host,
@@ -171,50 +172,59 @@ impl Trial {
 
     /// Waits until the client shows a non-empty picture like the host's; returns the PSNR in dB.
     pub(crate) fn picture(&self) -> f64 {
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
-        patiently("the same picture at both ends", || {
+        let (here, there) = (
+            ScreenCapture::open(&self.here),
+            ScreenCapture::open(&self.there),
+        );
+        wait_for("the same picture at both ends", || {
             let (_, size) = self.geometry();
             if there.geometry(there.client_window()?)? != size {
                 return None;
             }
-            self.likeness(&here, &there, self.visible())
+            self.similarity(&here, &there, self.visible())
         })
     }
 
     /// PSNR in dB of a part of the screen at both ends; `None` if the pictures differ or are empty.
-    fn likeness(&self, here: &Eye, there: &Eye, area: Area) -> Option<f64> {
+    fn similarity(&self, here: &ScreenCapture, there: &ScreenCapture, area: Area) -> Option<f64> {
         let (origin, _) = self.geometry();
-        let one = here.part_at(area.position(), area.size());
-        let other = there.part_at(area.from(origin), area.size());
+        let one = here.region_at(area.position(), area.size());
+        let other = there.region_at(area.from(origin), area.size());
         let colours = one.colours();
         let first = *colours.first()?;
         let painted = colours.iter().filter(|colour| **colour != first).count();
         let alike = psnr(&one, &other);
-        let same = alike >= ALIKE && look::correlation(&one, &other) >= CORRELATED;
+        let same = alike >= ALIKE && pictures::correlation(&one, &other) >= CORRELATED;
         (same && painted >= PAINTED).then_some(alike)
     }
 
     /// Stores the pictures of both ends for manual inspection.
-    pub(crate) fn keep(&self, name: &str) {
-        look::keep(&Eye::open(&self.here).shot(), &format!("{name}-host"));
-        look::keep(&Eye::open(&self.there).shot(), &format!("{name}-client"));
+    pub(crate) fn save(&self, name: &str) {
+        pictures::save(
+            &ScreenCapture::open(&self.here).shot(),
+            &format!("{name}-host"),
+        );
+        pictures::save(
+            &ScreenCapture::open(&self.there).shot(),
+            &format!("{name}-client"),
+        );
     }
 
     /// Presses a key at the client, and checks that it arrives in this program.
     pub(crate) fn key(&self) {
         let watch = Watch::open(&self.here);
-        Hand::at(&self.there).chord(&[A]);
+        XTest::open(&self.there).chord(&[A]);
         let mut codes = Vec::new();
         eventually("the key at the host", || {
             codes.extend(watch.keys());
             codes.contains(&u32::from(A)).then_some(())
         });
-        let hand = Hand::at(&self.here);
-        let focus = hand.conn.get_input_focus().expect("sent").reply();
-        let focus = focus.expect("the server lives").focus;
+        let xtest = XTest::open(&self.here);
+        let focus = xtest.conn.get_input_focus().expect("sent").reply();
+        let focus = focus.expect("a running X server").focus;
         assert_eq!(
-            top(&hand, focus),
-            top(&hand, self.window),
+            top(&xtest, focus),
+            top(&xtest, self.window),
             "the program has the keyboard"
         );
     }
@@ -223,17 +233,17 @@ impl Trial {
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
         self.move_to(0.5);
-        let hand = Hand::at(&self.there);
-        hand.button(1, true);
-        hand.button(1, false);
+        let xtest = XTest::open(&self.there);
+        xtest.button(1, true);
+        xtest.button(1, false);
         let mut seen = Vec::new();
         eventually("the click at the host", || {
             seen.extend(watch.buttons());
             seen.contains(&1).then_some(())
         });
-        let here = Hand::at(&self.here);
+        let here = XTest::open(&self.here);
         let under = here.conn.query_pointer(here.root).expect("sent");
-        let under = under.reply().expect("the server lives").child;
+        let under = under.reply().expect("a running X server").child;
         assert!(
             under == top(&here, self.window) || self.companions().iter().any(|(w, _)| *w == under),
             "the click went to another window"
@@ -243,33 +253,33 @@ impl Trial {
     /// Moves the pointer to a fraction of the diagonal of the window, and waits until the host's pointer
     /// follows.
     fn move_to(&self, part: f64) {
-        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
+        let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         let near = |a: i16, b: i16| (i32::from(a) - i32::from(b)).abs() <= 2;
         let way = |side: u32| (f64::from(side) * part) as i16;
-        let mut seen = (0, 0);
+        let mut position = (0, 0);
         let at = || {
             let ((left, upper), size) = self.geometry();
             let (x, y) = (way(size.width), way(size.height));
             ((x, y), (left + x, upper + y))
         };
-        hand.move_to(at().0.0, at().0.1);
-        let there = in_time(|| {
-            seen = here.pointer();
-            let (_, wanted) = at();
-            near(seen.0, wanted.0) && near(seen.1, wanted.1)
+        xtest.move_to(at().0.0, at().0.1);
+        let there = poll_until(|| {
+            position = here.pointer();
+            let (_, expected) = at();
+            near(position.0, expected.0) && near(position.1, expected.1)
         });
-        assert!(there, "the pointer is at {seen:?}, not at {:?}", at().1);
+        assert!(there, "the pointer is at {position:?}, not at {:?}", at().1);
     }
 
     /// Moves the pointer over the window, and compares its shape at both ends; returns whether it is visible.
     pub(crate) fn pointer(&self) -> &'static str {
-        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
+        let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         for part in [0.2, 0.7] {
             self.move_to(part);
         }
         let mut shown = "";
         eventually("the same shape of the pointer", || {
-            let (one, other) = (shape(&here), shape(&hand));
+            let (one, other) = (shape(&here), shape(&xtest));
             shown = if one.is_empty() { "hidden" } else { "shown" };
             (one == other).then_some(())
         });
@@ -279,20 +289,23 @@ impl Trial {
     /// Opens a menu or a dialog and waits until the client shows it; returns the PSNR in dB there. Escape
     /// closes it.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
-        let hand = Hand::at(&self.there);
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let xtest = XTest::open(&self.there);
+        let (here, there) = (
+            ScreenCapture::open(&self.here),
+            ScreenCapture::open(&self.there),
+        );
         let (before, screen) = (self.companions(), here.shot());
         match with {
-            Opens::Keys(keys) => hand.chord(keys),
+            Opens::Keys(keys) => xtest.chord(keys),
             Opens::Button(number) => {
                 self.move_to(0.5);
-                hand.button(number, true);
-                hand.button(number, false);
+                xtest.button(number, true);
+                xtest.button(number, false);
             }
             Opens::Held(keys, number) => {
                 self.move_to(0.3);
-                keys.iter().for_each(|key| hand.key(*key, true));
-                hand.button(number, true);
+                keys.iter().for_each(|key| xtest.key(*key, true));
+                xtest.button(number, true);
             }
         }
         let mut opened = 0;
@@ -306,33 +319,35 @@ impl Trial {
                 // A window manager may have reparented it meanwhile.
                 let (window, area) = self.companions().into_iter().find(is_new)?;
                 opened = window;
-                let now = here.part_at(area.position(), area.size());
+                let now = here.region_at(area.position(), area.size());
                 // It is mapped before it is painted.
-                let painted =
-                    look::differing(&now, &look::part(&screen, area.position(), area.size()));
-                let alike = self.likeness(&here, &there, area);
+                let painted = pictures::differing(
+                    &now,
+                    &pictures::region(&screen, area.position(), area.size()),
+                );
+                let alike = self.similarity(&here, &there, area);
                 alike.filter(|_| painted >= PAINTED)
             })
         }));
-        self.keep(name);
+        self.save(name);
         if let Opens::Held(keys, number) = with {
             // Not on one of its items.
             let (_, size) = self.geometry();
             let corner = |side: u32| i16::try_from(side - 1).expect("a side");
-            hand.move_to(corner(size.width), corner(size.height));
-            hand.button(number, false);
-            keys.iter().rev().for_each(|key| hand.key(*key, false));
+            xtest.move_to(corner(size.width), corner(size.height));
+            xtest.button(number, false);
+            keys.iter().rev().for_each(|key| xtest.key(*key, false));
         }
         let alike = alike.unwrap_or_else(|why| std::panic::resume_unwind(why));
         for _ in 0..5 {
-            hand.chord(&[ESCAPE]);
-            if in_time_of(Duration::from_secs(3), || {
+            xtest.chord(&[ESCAPE]);
+            if poll_for(Duration::from_secs(3), || {
                 self.companions()
                     .iter()
                     .all(|(window, _)| *window != opened)
             }) {
                 // On Windows the menu's title is still active.
-                hand.chord(&[ESCAPE]);
+                xtest.chord(&[ESCAPE]);
                 return alike;
             }
         }
@@ -341,19 +356,25 @@ impl Trial {
 
     /// Visible windows in front of the window, with the area in which they overlap it.
     fn companions(&self) -> Vec<(Window, Area)> {
-        let hand = Hand::at(&self.here);
-        let eye = Eye::open(&self.here);
-        let (own, visible) = (top(&hand, self.window), self.visible());
-        let tree = hand.conn.query_tree(hand.root).expect("sent").reply();
+        let xtest = XTest::open(&self.here);
+        let capture = ScreenCapture::open(&self.here);
+        let (own, visible) = (top(&xtest, self.window), self.visible());
+        let tree = xtest.conn.query_tree(xtest.root).expect("sent").reply();
         let children = tree.expect("the root is there").children;
         let own = children.iter().position(|window| *window == own);
         let front = children.into_iter().skip(own.map_or(0, |own| own + 1));
         let shown = front.filter_map(|window| {
-            let is = hand.conn.get_window_attributes(window).ok()?.reply().ok()?;
-            let (x, y, ..) = hand.try_geometry(window)?;
-            let area = Area::at((x, y), eye.geometry(window)?).within(visible);
-            let seen = is.map_state == MapState::VIEWABLE && is.class == WindowClass::INPUT_OUTPUT;
-            (seen && area.size().pixels() >= SMALLEST).then_some((window, area))
+            let is = xtest
+                .conn
+                .get_window_attributes(window)
+                .ok()?
+                .reply()
+                .ok()?;
+            let (x, y, ..) = xtest.try_geometry(window)?;
+            let area = Area::at((x, y), capture.geometry(window)?).intersection(visible);
+            let is_visible =
+                is.map_state == MapState::VIEWABLE && is.class == WindowClass::INPUT_OUTPUT;
+            (is_visible && area.size().pixels() >= SMALLEST).then_some((window, area))
         });
         shown.collect()
     }
@@ -361,31 +382,31 @@ impl Trial {
     /// The part of the window that is on the screen.
     fn visible(&self) -> Area {
         let (at, size) = self.geometry();
-        let eye = Eye::open(&self.here);
-        let screen = eye.geometry(eye.root).expect("the screen");
-        Area::at(at, size).within(Area::at((0, 0), screen))
+        let capture = ScreenCapture::open(&self.here);
+        let screen = capture.geometry(capture.root).expect("the screen");
+        Area::at(at, size).intersection(Area::at((0, 0), screen))
     }
 
     /// Restarts the client with a mouse grab, as a player would.
     pub(crate) fn grab(&mut self) {
         self.client.kill();
-        self.client = watch(&self.folder, &self.there, self.port, &["--grab"]);
+        self.client = start_client(&self.folder, &self.there, self.port, &["--grab"]);
     }
 
     /// Checks that relative motion arrives unchanged.
     pub(crate) fn motion(&self) {
-        let (watch, hand) = (Watch::open(&self.here), Hand::at(&self.there));
+        let (watch, xtest) = (Watch::open(&self.here), XTest::open(&self.there));
         let mut moved = (0, 0);
-        let look = |moved: &mut (i64, i64)| {
+        let add_motion = |moved: &mut (i64, i64)| {
             let more = watch.motion();
             *moved = (moved.0 + more.0, moved.1 + more.1);
         };
         eventually("the grab of the mouse", || {
-            hand.move_by(0, 1);
-            look(&mut moved);
+            xtest.move_by(0, 1);
+            add_motion(&mut moved);
             (moved.1 > 0).then_some(())
         });
-        hand.chord(&[A]);
+        xtest.chord(&[A]);
         let mut keys = Vec::new();
         eventually("the key behind the motion", || {
             keys.extend(watch.keys_and(&mut |more| moved = (moved.0 + more.0, moved.1 + more.1)));
@@ -393,10 +414,10 @@ impl Trial {
         });
         let before = moved;
         for _ in 0..20 {
-            hand.move_by(7, -3);
+            xtest.move_by(7, -3);
         }
         eventually("the complete motion", || {
-            look(&mut moved);
+            add_motion(&mut moved);
             let way = (moved.0 - before.0, moved.1 - before.1);
             (way == (140, -60)).then_some(())
         });
@@ -404,12 +425,12 @@ impl Trial {
 
     /// Position and size of the window at the host.
     fn geometry(&self) -> ((i16, i16), Size) {
-        let hand = Hand::at(&self.here);
-        let at = hand
+        let xtest = XTest::open(&self.here);
+        let at = xtest
             .conn
-            .translate_coordinates(self.window, hand.root, 0, 0);
+            .translate_coordinates(self.window, xtest.root, 0, 0);
         let at = at.expect("sent").reply().expect("its window");
-        let size = Eye::open(&self.here).geometry(self.window);
+        let size = ScreenCapture::open(&self.here).geometry(self.window);
         ((at.dst_x, at.dst_y), size.expect("its window"))
     }
 }
@@ -430,7 +451,7 @@ pub(crate) fn path() -> String {
     std::env::var("PATH").unwrap_or_default() + ":/usr/games"
 }
 
-fn at_home(mut command: Command, display: &Display, folder: &Folder) -> Command {
+fn isolated(mut command: Command, display: &Display, folder: &Folder) -> Command {
     command
         // Child processes end with it.
         .process_group(0)
@@ -461,17 +482,17 @@ fn manager(display: &Display) -> Program {
         .env("DISPLAY", &display.name)
         .env("HOME", "/nonexistent");
     let manager = Program::start("openbox", command);
-    let hand = Hand::at(display);
+    let xtest = XTest::open(display);
     eventually("the window manager", || {
-        property(&hand, b"_NET_CLIENT_LIST").map(|_| ())
+        property(&xtest, b"_NET_CLIENT_LIST").map(|_| ())
     });
     manager
 }
 
-fn watch(folder: &Folder, display: &Display, port: u16, words: &[&str]) -> Program {
+fn start_client(folder: &Folder, display: &Display, port: u16, args: &[&str]) -> Program {
     let address = format!("127.0.0.1:{port}");
-    let words = [&["--display", &display.name], &PIN[..], words].concat();
-    let client = client(folder, "client", &address, &words);
+    let args = [&["--display", &display.name], &PIN[..], args].concat();
+    let client = client(folder, "client", &address, &args);
     client.line("openuvr client: showing");
     client
 }
@@ -479,13 +500,13 @@ fn watch(folder: &Folder, display: &Display, port: u16, words: &[&str]) -> Progr
 /// The largest managed window, once its size is constant for some polls: programs show splash screens
 /// first, and resize themselves.
 fn main_window(display: &Display) -> Window {
-    let (hand, eye) = (Hand::at(display), Eye::open(display));
+    let (xtest, capture) = (XTest::open(display), ScreenCapture::open(display));
     let mut steady = (None, 0);
-    patiently("its window", || {
+    wait_for("its window", || {
         std::thread::sleep(std::time::Duration::from_millis(100));
-        let windows = property(&hand, b"_NET_CLIENT_LIST")?;
-        let sized = windows.into_iter().filter(|window| hand.is_shown(*window));
-        let sized = sized.filter_map(|window| Some((window, eye.geometry(window)?)));
+        let windows = property(&xtest, b"_NET_CLIENT_LIST")?;
+        let sized = windows.into_iter().filter(|window| xtest.is_shown(*window));
+        let sized = sized.filter_map(|window| Some((window, capture.geometry(window)?)));
         let largest = sized.max_by_key(|(_, size)| size.pixels());
         let same = largest.is_some() && largest == steady.0;
         steady = (largest, if same { steady.1 + 1 } else { 0 });
@@ -493,50 +514,51 @@ fn main_window(display: &Display) -> Window {
     })
 }
 
-fn property(hand: &Hand, name: &[u8]) -> Option<Vec<Window>> {
-    let name = hand.conn.intern_atom(false, name).expect("sent");
+fn property(xtest: &XTest, name: &[u8]) -> Option<Vec<Window>> {
+    let name = xtest.conn.intern_atom(false, name).expect("sent");
     let name = name.reply().expect("a name").atom;
     let any = AtomEnum::ANY;
-    let value = hand.conn.get_property(false, hand.root, name, any, 0, 64);
+    let value = xtest.conn.get_property(false, xtest.root, name, any, 0, 64);
     let value = value.expect("sent").reply().expect("the root is there");
     Some(value.value32()?.collect())
 }
 
 /// The pointer's shape: its visible pixels, relative to the hot spot.
-fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
-    let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
+fn shape(xtest: &XTest) -> Vec<(i32, i32, u32)> {
+    let version = xtest.conn.xfixes_query_version(5, 0).expect("sent");
     version.reply().expect("XFixes is there");
-    let image = hand.conn.xfixes_get_cursor_image().expect("sent").reply();
+    let image = xtest.conn.xfixes_get_cursor_image().expect("sent").reply();
     let Ok(image) = image else { return Vec::new() };
     let (width, hot) = (
         i32::from(image.width),
         (i32::from(image.xhot), i32::from(image.yhot)),
     );
     let pixels = (0..).zip(image.cursor_image);
-    let seen = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
-    seen.map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))
+    let opaque = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
+    opaque
+        .map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))
         .collect()
 }
 
 /// Polls until the time limit for loading.
-fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
-    in_time_of(LOADING, || {
-        found = look();
+    poll_for(LOADING, || {
+        found = poll();
         found.is_some()
     });
     found.unwrap_or_else(|| panic!("timeout: {what}"))
 }
 
-fn in_time(is_there: impl FnMut() -> bool) -> bool {
-    in_time_of(TIMEOUT, is_there)
+fn poll_until(condition: impl FnMut() -> bool) -> bool {
+    poll_for(TIMEOUT, condition)
 }
 
 /// Polls a condition for at most `longest`; whether it became true.
-fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while !is_there() {
-        if begun.elapsed() > longest {
+fn poll_for(longest: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > longest {
             return false;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -545,11 +567,11 @@ fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
 }
 
 /// The child of the root that contains a window.
-fn top(hand: &Hand, mut window: Window) -> Window {
+fn top(xtest: &XTest, mut window: Window) -> Window {
     loop {
-        let tree = hand.conn.query_tree(window).expect("sent").reply();
+        let tree = xtest.conn.query_tree(window).expect("sent").reply();
         let Ok(tree) = tree else { return window };
-        if tree.parent == hand.root || tree.parent == x11rb::NONE {
+        if tree.parent == xtest.root || tree.parent == x11rb::NONE {
             return window;
         }
         window = tree.parent;

@@ -87,7 +87,7 @@ pub(crate) struct KnownFailure {
 /// A program to test.
 pub(crate) struct App {
     /// The command line.
-    pub(crate) words: &'static [&'static str],
+    pub(crate) args: &'static [&'static str],
     pub(crate) package: &'static str,
     pub(crate) methods: &'static [CaptureMethod],
     pub(crate) kind: Kind,
@@ -101,7 +101,7 @@ pub(crate) struct App {
 impl App {
     /// Its name in the table and on the command line.
     pub(crate) const fn name(&self) -> &'static str {
-        match self.words {
+        match self.args {
             [name, ..] => name,
             [] => "",
         }
@@ -127,9 +127,9 @@ impl App {
 const SCREEN: &[CaptureMethod] = &[CaptureMethod::Screen];
 const BOTH: &[CaptureMethod] = &[CaptureMethod::Screen, CaptureMethod::Hook];
 
-const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
+const fn desktop(args: &'static [&'static str], package: &'static str) -> App {
     App {
-        words,
+        args,
         package,
         methods: SCREEN,
         kind: Kind::Desktop,
@@ -141,17 +141,17 @@ const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
 }
 
 /// A program that renders with OpenGL or Vulkan.
-const fn drawing(words: &'static [&'static str], package: &'static str) -> App {
+const fn drawing(args: &'static [&'static str], package: &'static str) -> App {
     App {
         methods: BOTH,
-        ..desktop(words, package)
+        ..desktop(args, package)
     }
 }
 
-const fn game(words: &'static [&'static str], package: &'static str) -> App {
+const fn game(args: &'static [&'static str], package: &'static str) -> App {
     App {
         kind: Kind::Game,
-        ..drawing(words, package)
+        ..drawing(args, package)
     }
 }
 

@@ -5,16 +5,16 @@ use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{self, ConnectionExt as _, XIEventMask};
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::hand::Hand;
 use crate::support::Display;
+use crate::xtest::XTest;
 
 /// Receives all keys, buttons and motion of a display.
-pub(crate) struct Watch(Hand);
+pub(crate) struct Watch(XTest);
 
 impl Watch {
     pub(crate) fn open(display: &Display) -> Watch {
-        let hand = Hand::at(display);
-        let version = hand.conn.xinput_xi_query_version(2, 2).expect("sent");
+        let xtest = XTest::open(display);
+        let version = xtest.conn.xinput_xi_query_version(2, 2).expect("sent");
         version.reply().expect("XInput 2");
         let raw = xinput::EventMask {
             deviceid: u16::from(xinput::Device::ALL_MASTER),
@@ -24,15 +24,16 @@ impl Watch {
                     | XIEventMask::RAW_BUTTON_PRESS,
             ],
         };
-        hand.conn
-            .xinput_xi_select_events(hand.root, &[raw])
+        xtest
+            .conn
+            .xinput_xi_select_events(xtest.root, &[raw])
             .expect("sent");
-        hand.conn.sync().expect("the server lives");
-        Watch(hand)
+        xtest.conn.sync().expect("a running X server");
+        Watch(xtest)
     }
 
     fn events(&self) -> Vec<Event> {
-        std::iter::from_fn(|| self.0.conn.poll_for_event().expect("the server lives")).collect()
+        std::iter::from_fn(|| self.0.conn.poll_for_event().expect("a running X server")).collect()
     }
 
     pub(crate) fn keys(&self) -> Vec<u32> {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use crate::alone;
 use crate::load::Load;
 use crate::real_time_loops::Pattern;
+use crate::serialise;
 use crate::support::{Display, Folder, Host, PIN, eventually, skip};
 
 const SIZE: &str = "320x200";
@@ -16,7 +16,7 @@ const HELD: &str = "wait 20ms\n";
 const PAUSE: &str = "wait 25ms\n";
 
 fn types_beside(load: Load) {
-    let _alone = alone();
+    let _alone = serialise();
     if Command::new("xterm").arg("-version").output().is_err() {
         skip("xterm is not installed");
         return;
@@ -52,10 +52,10 @@ fn types_beside(load: Load) {
     text += "wait 1s\n";
     std::fs::write(&script, text).expect("a temporary file");
     // Without a window manager, the pointer's window has the keyboard.
-    let words = [&PIN[..], &["--input-script", &script]].concat();
-    let mut client = host.client("client", &there, &words);
+    let args = [&PIN[..], &["--input-script", &script]].concat();
+    let mut client = host.client("client", &there, &args);
     let Some(running) = load.start() else { return };
-    let (status, printed) = client.ended();
+    let (status, printed) = client.wait();
     drop(running);
     assert!(status.success(), "{printed}");
     let want: String = ('a'..='z').cycle().take(26 * ALPHABETS).collect();

@@ -23,7 +23,7 @@ mod video;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Serialises the tests: each has the machine and its load for itself.
-fn alone() -> MutexGuard<'static, ()> {
+fn serialise() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

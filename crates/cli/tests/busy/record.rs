@@ -46,15 +46,15 @@ pub(crate) fn assert_accounted(rows: &[Row]) {
     let mut frames: Vec<u64> = rows.iter().map(|row| row.frame).collect();
     frames.sort_unstable();
     let first = *frames.first().expect("frames were sent");
-    let whole = first..first + rows.len() as u64;
+    let complete = first..first + rows.len() as u64;
     assert!(
-        frames.iter().copied().eq(whole),
+        frames.iter().copied().eq(complete),
         "a frame without exactly one outcome"
     );
 }
 
 /// Number of frames that were encoded for a subscriber, and number of those that it received.
-pub(crate) fn encoded_and_left<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
+pub(crate) fn encoded_and_received<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
     // Frames ahead of the first one wait for a key frame, and are not losses.
     let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();
     rows.sort_by_key(|row| row.frame);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::alone;
 use crate::load::Load;
 use crate::record::rows;
+use crate::serialise;
 use crate::support::pulse_server::PulseServer;
 use crate::support::sound::{LEVEL, Player, samples, tenths_at};
 use crate::support::{Folder, Host, client, eventually};
@@ -19,21 +19,21 @@ const BUSY: Duration = Duration::from_secs(8);
 #[ignore = "./dev test-busy"]
 fn sound_has_no_gap_longer_than_40_ms() {
     for load in Load::ALL {
-        let _alone = alone();
+        let _alone = serialise();
         let Some(server) = PulseServer::start() else {
             return;
         };
         let folder = Folder::new();
-        let (csv, heard) = (folder.join("host.csv"), folder.path().join("heard.wav"));
-        let words = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
-        let words = [&words[..], &["--sound", "pulse:usual", "--csv", &csv]].concat();
-        let mut host = Host::with_sound(&server.address, &["client"], &words);
+        let (csv, recording) = (folder.join("host.csv"), folder.path().join("recording.wav"));
+        let args = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
+        let args = [&args[..], &["--sound", "pulse:usual", "--csv", &csv]].concat();
+        let mut host = Host::with_sound(&server.address, &["client"], &args);
         let _player = Player::start(&server.address, "usual", PITCH);
-        let sound = format!("wav:{}", heard.display());
-        let words = ["--present", "null", "--sound", &sound];
-        let mut client = client(&host.folder, "client", &host.address(), &words);
+        let sound = format!("wav:{}", recording.display());
+        let args = ["--present", "null", "--sound", &sound];
+        let mut client = client(&host.folder, "client", &host.address(), &args);
         eventually("two seconds of sound", || {
-            (tenths_at(&samples(&heard), PITCH, LEVEL) >= 20).then_some(())
+            (tenths_at(&samples(&recording), PITCH, LEVEL) >= 20).then_some(())
         });
         let Some(running) = load.start() else { return };
         std::thread::sleep(BUSY);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
 
-use crate::alone;
 use crate::load::Load;
 use crate::real_time_loops::Pattern;
 use crate::record::{Row, assert_accounted, rows};
-use crate::support::{Display, Eye, Folder, Host, PIN, scene};
+use crate::serialise;
+use crate::support::{Display, Folder, Host, PIN, ScreenCapture, scene};
 
 const SIZE: &str = "640x360";
 
@@ -35,12 +35,12 @@ fn quantiser(rows: &[Row], from: Instant, until: Instant) -> f64 {
 
 /// Streams the scene before, beside and after a load.
 fn streams_beside(load: Load) {
-    let _alone = alone();
+    let _alone = serialise();
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let _scene = scene(&here, SIZE, "30");
-    Eye::open(&here).more_frames(1);
+    ScreenCapture::open(&here).more_frames(1);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
     // Twice the rate of the scene at the best quantiser, so that a rate that is halved twice shows.
@@ -49,7 +49,7 @@ fn streams_beside(load: Load) {
     let mut host = Host::start(&[&PIN[..], &own, &rate].concat());
     let mut client = host.client("client", &there, &PIN);
     client.line(&format!("showing {SIZE}"));
-    Eye::open(&there).more_frames(10);
+    ScreenCapture::open(&there).more_frames(10);
     let began = clock::now();
     std::thread::sleep(QUIET);
     let loaded = clock::now();

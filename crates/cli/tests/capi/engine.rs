@@ -8,7 +8,9 @@ use std::process::Command;
 
 use openuvr_proto::units::Size;
 
-use crate::support::{Display, Eye, Folder, PIN, Program, Shot, eventually, openuvr, port_of};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, Shot, eventually, openuvr, port_of,
+};
 
 const SIZE: Size = Size::new(640, 480);
 
@@ -137,8 +139,8 @@ fn an_engine_is_played_from_a_client() {
     let mut player = Program::with_stdin("player", command);
     player.line("showing 640x480");
 
-    let eye = Eye::open(&display);
-    let look = || eye.part(SIZE);
+    let capture = ScreenCapture::open(&display);
+    let look = || capture.region(SIZE);
     let colourful = |what: &str| {
         eventually(what, || (colours(&look()) > 40).then_some(()));
     };
@@ -197,7 +199,7 @@ fn an_engine_is_played_from_a_client() {
     assert_eq!(game.count("joins as player"), 1, "{}", game.text());
 
     play.console("quit");
-    let (status, text) = game.ended();
+    let (status, text) = game.wait();
     assert!(status.success(), "{text}");
     // The address can be used again.
     player.line("it said goodbye");

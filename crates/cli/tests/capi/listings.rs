@@ -6,7 +6,9 @@ use std::path::Path;
 use openuvr_proto::units::Size;
 
 use crate::build::{command, program};
-use crate::support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, port_of};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, port_of,
+};
 
 pub(crate) const SIZE: Size = Size::new(640, 368);
 pub(crate) const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
@@ -21,12 +23,12 @@ pub(crate) struct Host {
 }
 
 /// Compiles it with `more`.
-pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<Host> {
+pub(crate) fn start_host(folder: &Folder, args: &[&str], more: &[&str]) -> Option<Host> {
     let display = Display::start("640x368")?;
     let more = [&GL[..], more].concat();
     let mut command = command(&program(folder, "examples/host.c", &more), folder);
     command
-        .args(words)
+        .args(args)
         .args(["0", PIN[1]])
         .env("DISPLAY", &display.name);
     let program = Program::with_stdin("host", command);
@@ -39,33 +41,39 @@ pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<
 }
 
 /// Whether a pixel is about this colour, in blue, green and red.
-fn is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
-    let seen = shot.colours()[y * shot.size.width as usize + x];
-    seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
+fn pixel_is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
+    let pixel = shot.colours()[y * shot.size.width as usize + x];
+    pixel.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
 /// Whether the hub is at this position, and upright.
-pub(crate) fn is_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) -> bool {
-    let shot = eye.part(SIZE);
-    is(&shot, at, HUB) && is(&shot, not_at, GROUND)
+pub(crate) fn is_hub_at(
+    capture: &ScreenCapture,
+    at: (usize, usize),
+    not_at: (usize, usize),
+) -> bool {
+    let shot = capture.region(SIZE);
+    pixel_is(&shot, at, HUB) && pixel_is(&shot, not_at, GROUND)
 }
 
 /// Waits for [`is_hub_at`].
-pub(crate) fn wait_for_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
-    eventually("the hub moves", || is_hub_at(eye, at, not_at).then_some(()));
-}
-
-/// Waits until the wheel has turned.
-pub(crate) fn wait_for_turn(eye: &Eye) {
-    let before = eye.part(SIZE).colours();
-    eventually("the wheel turns", || {
-        (eye.part(SIZE).colours() != before).then_some(())
+pub(crate) fn wait_for_hub_at(capture: &ScreenCapture, at: (usize, usize), not_at: (usize, usize)) {
+    eventually("the hub moves", || {
+        is_hub_at(capture, at, not_at).then_some(())
     });
 }
 
-pub(crate) fn ends(mut program: Program) {
+/// Waits until the wheel has turned.
+pub(crate) fn wait_for_turn(capture: &ScreenCapture) {
+    let before = capture.region(SIZE).colours();
+    eventually("the wheel turns", || {
+        (capture.region(SIZE).colours() != before).then_some(())
+    });
+}
+
+pub(crate) fn stop_by_stdin(mut program: Program) {
     program.close_stdin();
-    let (status, text) = program.ended();
+    let (status, text) = program.wait();
     assert!(status.success(), "{status}: {text}");
 }
 
@@ -74,26 +82,27 @@ pub(crate) fn ends(mut program: Program) {
 fn a_pixel_buffer_is_shown_and_events_come_back() {
     for mode in [&[][..], &["--synchronous"]] {
         let folder = Folder::new();
-        let (Some(host), Some(display)) = (host_of(&folder, mode, &[]), Display::start("640x368"))
+        let (Some(host), Some(display)) =
+            (start_host(&folder, mode, &[]), Display::start("640x368"))
         else {
             return;
         };
         let script = folder.path().join("script");
         std::fs::write(&script, "wait 300ms\nmove 0.9 0.1\nwait 100s\n").unwrap();
-        let words = [
+        let args = [
             "--display",
             &display.name,
             "--input-script",
             script.to_str().unwrap(),
         ];
         let address = format!("127.0.0.1:{}", host.port);
-        let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+        let client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
         client.line("showing 640x368");
-        let eye = Eye::open(&display);
-        wait_for_hub_at(&eye, (576, 36), (576, 331));
-        wait_for_turn(&eye);
+        let capture = ScreenCapture::open(&display);
+        wait_for_hub_at(&capture, (576, 36), (576, 331));
+        wait_for_turn(&capture);
         drop(client);
-        ends(host.program);
+        stop_by_stdin(host.program);
     }
 }
 
@@ -112,12 +121,12 @@ fn a_missing_picture_is_reported_at_both_ends() {
     let line = host.line("with the PIN");
     let pin = line.rsplit(' ').next().expect("a word");
     let address = format!("127.0.0.1:{port}");
-    let words = ["--pin", pin, "--display", &display.name];
-    let client = client(&folder, "guest", &address, &words);
+    let args = ["--pin", pin, "--display", &display.name];
+    let client = client(&folder, "guest", &address, &args);
     client.line("the host has sent no picture yet");
     host.line("call openuvr_frame_ready");
     drop(client);
-    ends(host);
+    stop_by_stdin(host);
 }
 
 /// `struct input_event` of a 64-bit machine: the time, followed by these fields.
@@ -158,7 +167,7 @@ pub(crate) fn fifo(path: &Path) -> std::fs::File {
 #[test]
 fn the_listings_connect_and_get_mouse_input() {
     let folder = Folder::new();
-    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    let (Some(host), Some(display)) = (start_host(&folder, &[], &[]), Display::start("640x368"))
     else {
         return;
     };
@@ -170,11 +179,11 @@ fn the_listings_connect_and_get_mouse_input() {
         .env("DISPLAY", &display.name);
     let mud = Program::with_stdin("mud", mud);
     mud.line("showing 640x368");
-    let eye = Eye::open(&display);
-    wait_for_turn(&eye);
-    wait_for_hub_at(&eye, (320, 184), (200, 340));
+    let capture = ScreenCapture::open(&display);
+    wait_for_turn(&capture);
+    wait_for_hub_at(&capture, (320, 184), (200, 340));
     move_mouse(&mut mouse, -120, 156);
-    wait_for_hub_at(&eye, (200, 340), (320, 150));
-    ends(mud);
-    ends(host.program);
+    wait_for_hub_at(&capture, (200, 340), (320, 150));
+    stop_by_stdin(mud);
+    stop_by_stdin(host.program);
 }

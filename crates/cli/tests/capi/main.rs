@@ -5,10 +5,10 @@
 mod support;
 
 mod build;
-mod checked;
 mod engine;
 mod install;
 mod listings;
+mod memory_checks;
 mod misuse;
 mod plain;
 mod python;

@@ -3,15 +3,15 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use crate::build::{command, program};
-use crate::listings::{GL, host_of, turns};
-use crate::support::{Display, Eye, Folder, PIN, Program, client};
+use crate::listings::{GL, start_host, wait_for_turn};
+use crate::support::{Display, Folder, PIN, Program, ScreenCapture, client};
 
 #[test]
 fn every_mistake_returns_its_error() {
     let folder = Folder::new();
     let program = program(&folder, "tests/misuse.c", &["-pthread"]);
     let mut run = Program::start("misuse", command(&program, &folder));
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert!(status.success(), "{status}: {text}");
 }
 
@@ -19,17 +19,18 @@ fn every_mistake_returns_its_error() {
 #[test]
 fn a_client_reports_a_killed_application() {
     let folder = Folder::new();
-    let (Some(mut host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    let (Some(mut host), Some(display)) =
+        (start_host(&folder, &[], &[]), Display::start("640x368"))
     else {
         return;
     };
     let address = format!("127.0.0.1:{}", host.port);
-    let words = ["--display", &display.name, "--reconnect=false"];
-    let mut client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    let args = ["--display", &display.name, "--reconnect=false"];
+    let mut client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
     client.line("showing 640x368");
-    wait_for_turn(&Eye::open(&display));
+    wait_for_turn(&ScreenCapture::open(&display));
     host.program.kill();
-    let (_, text) = client.ended();
+    let (_, text) = client.wait();
     assert!(text.contains("silent") || text.contains("answer"), "{text}");
 }
 
@@ -43,7 +44,7 @@ fn two_hosts_and_their_muds_in_one_process() {
         let mut command = command(&program, &folder);
         command.arg(folder.path());
         let mut run = Program::start("both", command);
-        let (status, text) = run.ended();
+        let (status, text) = run.wait();
         assert!(status.success(), "{more:?}: {status}: {text}");
     }
 }
@@ -55,7 +56,7 @@ fn submitted_sound_arrives_unchanged() {
     let mut command = command(&program, &folder);
     command.arg(folder.path());
     let mut run = Program::start("sound", command);
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert!(status.success(), "{status}: {text}");
 }
 
@@ -66,7 +67,7 @@ fn callbacks_match_the_header() {
     let mut command = command(&program, &folder);
     command.arg(folder.path());
     let mut run = Program::start("callbacks", command);
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert!(status.success(), "{status}: {text}");
 }
 
@@ -79,7 +80,7 @@ fn a_callback_that_does_not_return_ends_the_process() {
         let mut command = command(&program, &folder);
         command.arg(folder.path()).arg(how);
         let mut run = Program::start("leaves", command);
-        let (status, text) = run.ended();
+        let (status, text) = run.wait();
         assert_eq!(
             status.signal(),
             Some(libc::SIGABRT),
@@ -121,6 +122,6 @@ fn on_a_display(source: &str, more: &[&str]) {
     let mut command = command(&program, &folder);
     command.arg(folder.path()).env("DISPLAY", &display.name);
     let mut run = Program::start(source, command);
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert!(status.success(), "{status}: {text}");
 }

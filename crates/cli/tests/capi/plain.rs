@@ -3,7 +3,7 @@
 use crate::build::{command, program};
 use crate::support::recording::ffprobe_reads;
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of,
+    Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, openuvr, port_of,
 };
 use openuvr_proto::units::Size;
 use std::os::unix::net::UnixListener;
@@ -20,9 +20,9 @@ fn host(folder: &Folder) -> (Program, u16) {
 }
 
 /// Whether a pixel is about this colour, in blue, green and red.
-fn is(shot: &Shot, x: usize, y: usize, colour: [u8; 3]) -> bool {
-    let seen = shot.colours()[y * shot.size.width as usize + x];
-    seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
+fn pixel_is(shot: &Shot, x: usize, y: usize, colour: [u8; 3]) -> bool {
+    let pixel = shot.colours()[y * shot.size.width as usize + x];
+    pixel.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
 const SQUARE: [u8; 3] = [0x00, 0x20, 0xff];
@@ -38,30 +38,32 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
     let script = folder.path().join("script");
     std::fs::write(&script, "wait 300ms\nmove 1 1\nwait 100s\n").unwrap();
     let address = format!("127.0.0.1:{port}");
-    let words = [
+    let args = [
         "--display",
         &display.name,
         "--input-script",
         script.to_str().unwrap(),
     ];
-    let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    let client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
     client.line("showing 640x368");
-    let eye = Eye::open(&display);
+    let capture = ScreenCapture::open(&display);
     let square = |x, y| {
         eventually("a square on its ground", || {
-            let shot = eye.part(SIZE);
-            (is(&shot, x, y, SQUARE) && is(&shot, 320, 20, GROUND)).then_some(())
+            let shot = capture.region(SIZE);
+            (pixel_is(&shot, x, y, SQUARE) && pixel_is(&shot, 320, 20, GROUND)).then_some(())
         });
     };
     // The position that the script moves it to.
     square(608, 336);
-    let first = eye.part(SIZE);
-    eventually("the bar moves", || (eye.part(SIZE) != first).then_some(()));
+    let first = capture.region(SIZE);
+    eventually("the bar moves", || {
+        (capture.region(SIZE) != first).then_some(())
+    });
     host.line("joins as player");
     drop(client);
     host.line("a client is gone");
     host.close_stdin();
-    let (status, text) = host.ended();
+    let (status, text) = host.wait();
     assert!(status.success(), "{text}");
 }
 
@@ -70,10 +72,10 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
 fn a_gateway_records_an_application_that_runs_twice() {
     let folder = Folder::new();
     let (socket, file) = (folder.join("gateway"), folder.join("play.mp4"));
-    let words = ["gateway", &socket, "--record", &file, "--sound", "off"];
+    let args = ["gateway", &socket, "--record", &file, "--sound", "off"];
     let keys = folder.join("keys");
-    let words = [&words[..], &["--config-dir", &keys]].concat();
-    let mut gateway = Program::start("gateway", openuvr(&words));
+    let args = [&args[..], &["--config-dir", &keys]].concat();
+    let mut gateway = Program::start("gateway", openuvr(&args));
     gateway.line("no application listens at");
     for frames in [20_000, 40_000] {
         let mut application = command(&program(&folder, "examples/plain.c", &[]), &folder);
@@ -86,7 +88,7 @@ fn a_gateway_records_an_application_that_runs_twice() {
             (length > frames).then_some(())
         });
         application.close_stdin();
-        assert!(application.ended().0.success());
+        assert!(application.wait().0.success());
     }
     let text = gateway.stop();
     assert!(
@@ -111,7 +113,7 @@ fn a_gateway_socket_replaces_no_existing_file() {
         // It streams nevertheless.
         host.line("MUDs reach this host by");
         host.close_stdin();
-        assert!(host.ended().0.success());
+        assert!(host.wait().0.success());
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
@@ -119,9 +121,9 @@ fn a_gateway_socket_replaces_no_existing_file() {
 #[test]
 fn a_gateway_without_outputs_is_a_usage_error() {
     let folder = Folder::new();
-    let words = ["gateway", &folder.join("socket"), "--config-dir"];
+    let args = ["gateway", &folder.join("socket"), "--config-dir"];
     let keys = folder.join("keys");
-    let words = [&words[..], &[&*keys]].concat();
-    let text = Program::start("gateway", openuvr(&words)).fails_in_one_line();
+    let args = [&args[..], &[&*keys]].concat();
+    let text = Program::start("gateway", openuvr(&args)).fails_in_one_line();
     assert!(text.contains("give --web, --rtsp or --record"), "{text}");
 }

@@ -6,7 +6,9 @@ use std::process::Command;
 use openuvr_proto::units::Size;
 
 use crate::build::{command, crates, library};
-use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, port_of, skip};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, client, eventually, port_of, skip,
+};
 
 /// The Python of the distribution's packages.
 const PYTHON: &str = "/usr/bin/python3";
@@ -60,12 +62,12 @@ fn a_numpy_picture_reaches_a_window() {
     std::fs::write(&script, "wait 300ms\nmove 1 1\nwait 100s\n").unwrap();
     let address = format!("127.0.0.1:{port}");
     let input = ["--input-script", script.to_str().unwrap()];
-    let words = [&PIN[..], &["--display", &display.name], &input].concat();
-    let client = client(&folder, "guest", &address, &words);
+    let args = [&PIN[..], &["--display", &display.name], &input].concat();
+    let client = client(&folder, "guest", &address, &args);
     client.line("showing 640x360");
-    let eye = Eye::open(&display);
+    let capture = ScreenCapture::open(&display);
     eventually("the square is where the player points", || {
-        let shot = eye.part(Size::new(640, 360));
+        let shot = capture.region(Size::new(640, 360));
         let [blue, green, red] = shot.colours()[336 * 640 + 616];
         (blue < 60 && green < 90 && red > 195).then_some(())
     });
@@ -97,10 +99,10 @@ fn the_wheel_contains_its_library() {
     for part in ["python", "include"] {
         copy(&crates().join("capi").join(part), &sources.join(part));
     }
-    let pip = |words: &[&str]| {
+    let pip = |args: &[&str]| {
         let mut pip = command(Path::new(PYTHON), &folder);
         pip.args(["-m", "pip", "--disable-pip-version-check"])
-            .args(words)
+            .args(args)
             .current_dir(folder.path())
             .env("OPENUVR_VERSION", env!("CARGO_PKG_VERSION"))
             .env("OPENUVR_LIBRARY", library().folder.join("libopenuvr.so"));

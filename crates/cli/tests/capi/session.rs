@@ -13,14 +13,14 @@ use crate::support::portal::Portal;
 use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
 /// A session of the host `plain` with an open standard input.
-fn start(portal: &Portal, folder: &Folder, words: &[&str], script: &str) -> Program {
+fn start(portal: &Portal, folder: &Folder, args: &[&str], script: &str) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--door=api", "--size=640x368"];
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let plain = program(folder, "examples/plain.c", &[]);
     let script = script.replace("PLAIN", plain.to_str().expect("UTF-8"));
-    let mut command = openuvr(&[&own[..], &more, words, &["--", "sh", "-c", &script]].concat());
+    let mut command = openuvr(&[&own[..], &more, args, &["--", "sh", "-c", &script]].concat());
     command.env("PULSE_SERVER", NO_SOUND);
     command.env("LD_LIBRARY_PATH", library().folder);
     Program::start("session", command)
@@ -54,7 +54,7 @@ fn a_library_application_runs_in_a_portal_session() {
     };
     let forged = other.link(native, host, &other.ticket(Role::Player, None));
     let mut refused = client(&folder, "eve", &forged, &["--present", "null"]);
-    let (status, printed) = refused.ended();
+    let (status, printed) = refused.wait();
     assert!(
         !status.success() && printed.contains("not signed by the portal"),
         "{printed}"
@@ -62,7 +62,7 @@ fn a_library_application_runs_in_a_portal_session() {
     // The PIN in the application's configuration is not valid either.
     let pin = ["--present", "null", "--pin", "1234"];
     let mut refused = client(&folder, "pin", native, &pin);
-    let (status, printed) = refused.ended();
+    let (status, printed) = refused.wait();
     assert!(!status.success(), "{printed}");
     let link = portal.link(native, host, &portal.ticket(Role::Player, None));
     let player = client(&folder, "player", &link, &["--present", "null"]);
@@ -72,7 +72,7 @@ fn a_library_application_runs_in_a_portal_session() {
     let request = |method: &str, path: &str| {
         let url = format!("{}{path}", at["web"].as_str().expect("an address"));
         let token = format!("Authorization: Bearer {}", portal.token(Actions::ALL));
-        let words = [
+        let args = [
             "--silent",
             "--insecure",
             "--request",
@@ -81,7 +81,7 @@ fn a_library_application_runs_in_a_portal_session() {
             &token,
             &url,
         ];
-        let answer = Command::new("curl").args(words).output();
+        let answer = Command::new("curl").args(args).output();
         String::from_utf8(answer.expect("curl is installed").stdout).expect("text")
     };
     eventually("the player is counted", || {
@@ -89,7 +89,7 @@ fn a_library_application_runs_in_a_portal_session() {
         (state["connected"] == 1).then_some(())
     });
     request("POST", "/session/stop");
-    let (_, printed) = session.ended();
+    let (_, printed) = session.wait();
     assert!(
         printed.contains("the portal stopped the session"),
         "{printed}"
@@ -110,9 +110,9 @@ fn a_library_application_streams_from_a_sandbox() {
     }
     let (portal, folder) = (Portal::new(), Folder::new());
     let libraries = library().folder;
-    let words = ["--sandbox", "--readable"];
-    let words = [
-        &words[..],
+    let args = ["--sandbox", "--readable"];
+    let args = [
+        &args[..],
         &[libraries.to_str().expect("UTF-8"), "--readable"],
     ]
     .concat();
@@ -120,9 +120,9 @@ fn a_library_application_streams_from_a_sandbox() {
     // The recorder is outside and gets its pictures from the library inside, like a browser's gateway.
     let file = folder.path().join("recording.mp4");
     let record = format!("record={}", file.display());
-    let words = [&words[..], &[&*place, "--set", &record]].concat();
+    let args = [&args[..], &[&*place, "--set", &record]].concat();
     let script = "sleep 1000 | exec PLAIN";
-    let mut session = start(&portal, &folder, &words, script);
+    let mut session = start(&portal, &folder, &args, script);
     let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
     let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
     let native = at["native"].as_str().expect("an address");
@@ -135,7 +135,7 @@ fn a_library_application_streams_from_a_sandbox() {
         fragments.next().map(drop)
     });
     session.signal(rustix::process::Signal::TERM);
-    session.ended();
+    session.wait();
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn an_application_without_the_library_is_reported() {
     }
     let (portal, folder) = (Portal::new(), Folder::new());
     let mut session = start(&portal, &folder, &[], "exit 3");
-    let (_, printed) = session.ended();
+    let (_, printed) = session.wait();
     assert!(printed.contains("ended without a picture"), "{printed}");
     assert!(printed.contains("not link libopenuvr"), "{printed}");
 }

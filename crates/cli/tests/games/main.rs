@@ -5,10 +5,10 @@
 //! A separate tier, because of its large packages: `./dev test-games`. Test machines have no pad: the client
 //! reads one from a folder that the test serves through `libopenuvr_pads.so`, as it would read the kernel's.
 
-mod heard;
-#[path = "../apps/look.rs"]
+mod loudness;
+#[path = "../apps/pictures.rs"]
 #[allow(dead_code, reason = "the programs' tests do more with it")]
-mod look;
+mod pictures;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
@@ -43,21 +43,21 @@ fn supertux_is_played_and_heard() {
     table.start(&[&["supertux2"], &own[..], &[LEVEL]].concat());
     table.join();
     // The level's title is shown on black until a button is pressed.
-    eventually("a level that has begun", || {
+    eventually("the start of a level", || {
         table.press(BTN_SOUTH);
         table.is_painted().then_some(())
     });
     table.fills_the_window();
     table.check_sound();
-    let before = table.still(SAME_VIEW);
-    table.keep("start");
+    let before = table.wait_for_stillness(SAME_VIEW);
+    table.save("start");
     // The character walks to the right, and the view scrolls with it.
     table.send_events(&[(EV_ABS, ABS_X, 32_767)]);
     eventually("another view", || {
         (psnr(&before, &table.picture()) < OTHER_VIEW).then_some(())
     });
     table.send_events(&[(EV_ABS, ABS_X, 0)]);
-    table.keep("walked");
+    table.save("walked");
     table.end();
 }
 
@@ -91,26 +91,26 @@ fn openarena_is_played_and_heard() {
     table.join();
     table.wait_for_line("entered the game");
     table.fills_the_window();
-    table.keep("start");
+    table.save("start");
     // Input during the recreation of its window for the new size is lost: the game reopens the pad then.
     for _ in 0..3 {
-        let before = table.times("the pad's A");
+        let before = table.count("the pad's A");
         eventually("a press", || {
             table.press(BTN_SOUTH);
-            (table.times("the pad's A") > before).then_some(())
+            (table.count("the pad's A") > before).then_some(())
         });
     }
-    let before = table.still(SAME_VIEW);
+    let before = table.wait_for_stillness(SAME_VIEW);
     table.send_events(&[(EV_ABS, ABS_RX, 32_767)]);
     eventually("another view", || {
         (psnr(&before, &table.picture()) < OTHER_VIEW).then_some(())
     });
     table.send_events(&[(EV_ABS, ABS_RX, 0)]);
-    table.keep("turned");
+    table.save("turned");
     // It shoots, which is audible.
     table.send_events(&[(EV_ABS, ABS_RZ, 1023)]);
     table.check_sound();
     table.send_events(&[(EV_ABS, ABS_RZ, 0)]);
-    table.keep("shot");
+    table.save("shot");
     table.end();
 }

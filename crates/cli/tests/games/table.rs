@@ -15,8 +15,8 @@ use crate::support::machines::{HOST, Machines, on};
 use crate::support::pairing::pair;
 use crate::support::pulse_server::PulseServer;
 use crate::support::sound::{Recorder, samples};
-use crate::support::{Display, Eye, Folder, Program, Shot, eventually, psnr, skip};
-use crate::{heard, look};
+use crate::support::{Display, Folder, Program, ScreenCapture, Shot, eventually, psnr, skip};
+use crate::{loudness, pictures};
 
 /// The host's original display size.
 const OWN: &str = "1024x768";
@@ -29,7 +29,7 @@ const THEIRS: &str = "1280x800";
 const ALIKE: f64 = 0.9;
 
 /// Number of audible parts of 20 ms: four seconds.
-const HEARD: usize = 200;
+const MIN_LOUD_PARTS: usize = 200;
 
 /// Rule that makes each window fill the screen, without a frame.
 const MANAGER: &str = r#"<openbox_config xmlns="http://openbox.org/3.4/rc"><applications>
@@ -115,13 +115,13 @@ impl Table {
             "auto",
             "--",
         ];
-        let words = [&own[..], &how, game].concat();
+        let args = [&own[..], &how, game].concat();
         let mut command = on(
             &self.machines.host,
             &[],
             &self.home(),
             Some(&self.here),
-            &words,
+            &args,
         );
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/games";
         command
@@ -143,7 +143,10 @@ impl Table {
 
     /// Starts a client at the other machine, which discovers the host.
     pub(crate) fn join(&mut self) {
-        let (dir, wav) = (self.folder.join("client"), self.folder.join("heard.wav"));
+        let (dir, wav) = (
+            self.folder.join("client"),
+            self.folder.join("recording.wav"),
+        );
         let (size, sound) = (self.window.to_string(), format!("wav:{wav}"));
         let own = [
             "client",
@@ -155,9 +158,9 @@ impl Table {
             "lap",
         ];
         let how = ["--realtime", "off", "--size", &size, "--sound", &sound];
-        let words = [&own[..], &how].concat();
+        let args = [&own[..], &how].concat();
         let home = self.folder.path().to_owned();
-        let mut command = on(&self.machines.client, &[], &home, Some(&self.there), &words);
+        let mut command = on(&self.machines.client, &[], &home, Some(&self.there), &args);
         command
             .env("LD_PRELOAD", library("libopenuvr_pads.so"))
             .env(FOLDER, self.folder.path().join("pads"));
@@ -179,39 +182,42 @@ impl Table {
     }
 
     /// Number of lines of the game with this text.
-    pub(crate) fn times(&self, line: &str) -> usize {
+    pub(crate) fn count(&self, line: &str) -> usize {
         self.run().count(line)
     }
 
     /// Waits until the game's window and the picture have the size of the user's window, and both ends show
     /// the same.
     pub(crate) fn fills_the_window(&self) {
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let (here, there) = (
+            ScreenCapture::open(&self.here),
+            ScreenCapture::open(&self.there),
+        );
         eventually("a display of the window's size", || {
             (here.geometry(here.root)? == self.window).then_some(())
         });
         eventually("the game's picture, as large as the window", || {
-            let (one, other) = (here.part(self.window), there.part(self.window));
+            let (one, other) = (here.region(self.window), there.region(self.window));
             let window = there.geometry(there.client_window()?)?;
-            let same = look::correlation(&one, &other) > 0.9;
+            let same = pictures::correlation(&one, &other) > 0.9;
             (window == self.window && self.is_painted() && same).then_some(())
         });
     }
 
     /// Whether at least a quarter of the client's picture is not black.
     pub(crate) fn is_painted(&self) -> bool {
-        let seen = self.picture();
-        let painted = seen.colours().iter().filter(|c| **c != [0; 3]).count();
+        let picture = self.picture();
+        let painted = picture.colours().iter().filter(|c| **c != [0; 3]).count();
         painted > self.window.pixels() / 4
     }
 
     /// The client's picture.
     pub(crate) fn picture(&self) -> Shot {
-        Eye::open(&self.there).part(self.window)
+        ScreenCapture::open(&self.there).region(self.window)
     }
 
     /// Waits until the picture stands still, except for minor motion.
-    pub(crate) fn still(&self, alike: f64) -> Shot {
+    pub(crate) fn wait_for_stillness(&self, alike: f64) -> Shot {
         eventually("a view that stands still", || {
             let before = self.picture();
             std::thread::sleep(std::time::Duration::from_millis(300));
@@ -224,11 +230,14 @@ impl Table {
     pub(crate) fn check_sound(&self) {
         let file = |name: &str| samples(&self.folder.path().join(name));
         eventually("four seconds of sound", || {
-            (heard::loud_parts(&file("heard.wav")) >= HEARD).then_some(())
+            (loudness::loud_parts(&file("recording.wav")) >= MIN_LOUD_PARTS).then_some(())
         });
         let mut best: f64 = 0.0;
         eventually("the recording matches the played sound", || {
-            best = best.max(heard::likeness(&file("played"), &file("heard.wav")));
+            best = best.max(loudness::similarity(
+                &file("played"),
+                &file("recording.wav"),
+            ));
             (best > ALIKE).then_some(())
         });
         println!(
@@ -252,13 +261,13 @@ impl Table {
     }
 
     /// Stores both pictures for manual inspection.
-    pub(crate) fn keep(&self, what: &str) {
+    pub(crate) fn save(&self, what: &str) {
         let name = format!("{}-{what}", self.name);
-        look::keep(
-            &Eye::open(&self.here).part(self.window),
+        pictures::save(
+            &ScreenCapture::open(&self.here).region(self.window),
             &format!("{name}-host"),
         );
-        look::keep(&self.picture(), &format!("{name}-client"));
+        pictures::save(&self.picture(), &format!("{name}-client"));
     }
 
     /// Checks that both ends are running, and that the host's display gets its own size back.
@@ -267,18 +276,18 @@ impl Table {
         let mut client = self.client.take().expect("a client");
         client.assert_running();
         client.stop();
-        let here = Eye::open(&self.here);
+        let here = ScreenCapture::open(&self.here);
         eventually("the display's own size", || {
             let size = here.geometry(here.root)?;
             (size.to_string() == OWN).then_some(())
         });
         self.run().signal(Signal::TERM);
         let mut run = self.run.take().expect("a started game");
-        run.ended();
+        run.wait();
         println!(
             "{}: pictures are in {}",
             self.name,
-            look::folder().display()
+            pictures::folder().display()
         );
     }
 }
@@ -325,7 +334,7 @@ fn manager(display: &Display, folder: &Folder) -> Option<Program> {
         .env("DISPLAY", &display.name)
         .env("HOME", OsStr::new("/nonexistent"));
     let manager = Program::start("openbox", command);
-    let eye = Eye::open(display);
-    eventually("the window manager", || eye.is_managed().then_some(()));
+    let capture = ScreenCapture::open(display);
+    eventually("the window manager", || capture.is_managed().then_some(()));
     Some(manager)
 }

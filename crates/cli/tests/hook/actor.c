@@ -129,10 +129,10 @@ static XID new_window(struct stage *s, int x, const char *name)
 
 static struct stage set_up(int x, int width, int height, const char *name)
 {
-    int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
+    int attributes[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
     struct stage s = { .width = width, .height = height };
     s.display = found(open_display(NULL), "display");
-    s.visual = found(choose_visual(s.display, 0, wanted), "visual");
+    s.visual = found(choose_visual(s.display, 0, attributes), "visual");
     s.window = new_window(&s, x, name);
     s.context = new_context(&s);
     make_current(s.display, s.window, s.context);
@@ -371,8 +371,8 @@ static void makes_a_surface(struct stage *s)
     void *(*create)(void *, void *, int, void *, int) = found(get_proc("glXCreateNewContext"), "new");
     XID (*make)(void *, void *, XID, const int *) = found(get_proc("glXCreateWindow"), "surface");
     void (*unmake)(void *, XID) = found(get_proc("glXDestroyWindow"), "surface");
-    int wanted[] = { GLX_DOUBLEBUFFER, 1, 0 }, count = 0;
-    void **configs = found(choose(s->display, 0, wanted, &count), "configuration");
+    int attributes[] = { GLX_DOUBLEBUFFER, 1, 0 }, count = 0;
+    void **configs = found(choose(s->display, 0, attributes, &count), "configuration");
     make_current(s->display, 0, NULL);
     destroy_context(s->display, s->context);
     XID window = s->window;

@@ -80,8 +80,8 @@ fn a_browser_plays_an_unmodified_game() {
     };
     let folder = Folder::new();
     let file = folder.join("game.mp4");
-    let words = ["--web", "127.0.0.1:0", "--record", &file];
-    let mut run = Run::with(&here, &words, &[], &["glxgears"]);
+    let args = ["--web", "127.0.0.1:0", "--record", &file];
+    let mut run = Run::with(&here, &args, &[], &["glxgears"]);
     let mut browser = Browser::start(program, run.folder.path());
     let tab = log_in(&run, &mut browser);
     assert_eq!(
@@ -95,7 +95,7 @@ fn a_browser_plays_an_unmodified_game() {
     );
     // The key that ends glxgears, pressed in the page.
     browser.key(&tab, "Escape", "Escape", true);
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("recorded in"), "{text}");
     assert!(!text.contains("missing"), "{text}");
@@ -111,8 +111,8 @@ fn the_clipboard_works_both_ways_with_a_browser() {
     if !can_copy() {
         return;
     }
-    let words = ["--web", "127.0.0.1:0", "--clipboard", "both"];
-    let run = Run::with(&here, &words, &[], &["glxgears"]);
+    let args = ["--web", "127.0.0.1:0", "--clipboard", "both"];
+    let run = Run::with(&here, &args, &[], &["glxgears"]);
     let mut browser = Browser::start(program, run.folder.path());
     // With the permission granted, and the page focused.
     let permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"];
@@ -150,13 +150,8 @@ fn a_killed_game_is_reported_to_the_page() {
     let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
         return;
     };
-    let words = ["--web", "127.0.0.1:0"];
-    let mut run = Run::with(
-        &here,
-        &words,
-        &[],
-        &["sh", "-c", "glxgears & echo $!; wait"],
-    );
+    let args = ["--web", "127.0.0.1:0"];
+    let mut run = Run::with(&here, &args, &[], &["sh", "-c", "glxgears & echo $!; wait"]);
     let mut browser = Browser::start(program, run.folder.path());
     let tab = log_in(&run, &mut browser);
     shows_motion(&mut browser, &tab, 3);
@@ -167,7 +162,7 @@ fn a_killed_game_is_reported_to_the_page() {
         .expect("its number");
     rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("a child process");
     browser.until(&tab, ENDED);
-    run.ended();
+    run.wait();
 }
 
 /// A simulated pad of the page's browser.
@@ -189,14 +184,14 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
     else {
         return;
     };
-    let words = [
+    let args = [
         "sh",
         "-c",
         "exec $PROGRAM \"$MARKS/notes\" \"$MARKS/rumble\"",
     ];
     let variables = [("PROGRAM", OsStr::new(&game))];
     let how = ["--pads", "0", "--web", "127.0.0.1:0"];
-    let run = Run::with(&here, &how, &variables, &words);
+    let run = Run::with(&here, &how, &variables, &args);
     let mut browser = Browser::start(program, run.folder.path());
     let tab = log_in(&run, &mut browser);
     browser.until(
@@ -242,8 +237,8 @@ fn a_video_player_shows_an_unmodified_game() {
     let Some((here, _there)) = displays("640x480") else {
         return;
     };
-    let words = ["--rtsp", "127.0.0.1:0"];
-    let mut run = Run::with(&here, &words, &[], &["glxgears"]);
+    let args = ["--rtsp", "127.0.0.1:0"];
+    let mut run = Run::with(&here, &args, &[], &["glxgears"]);
     let line = run.program.line("openuvr run: video players: rtsp://");
     let url = line.split(' ').find(|word| word.starts_with("rtsp://"));
     run.program.line("openuvr run: streaming");

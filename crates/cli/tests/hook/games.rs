@@ -11,17 +11,17 @@ use std::path::Path;
 use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
-use crate::hand::Hand;
 use crate::rig::{Run, displays};
-use crate::support::{Display, Eye, eventually, psnr, skip};
+use crate::support::{Display, ScreenCapture, eventually, psnr, skip};
+use crate::xtest::XTest;
 
 /// Waits until the client has shown this many different pictures.
 fn wait_for_motion(there: &Display, size: Size, pictures: usize) {
-    let eye = Eye::open(there);
+    let capture = ScreenCapture::open(there);
     let mut seen = HashSet::new();
     eventually("moving pictures", || {
-        eye.client_window()?;
-        let shot = eye.part(size);
+        capture.client_window()?;
+        let shot = capture.region(size);
         let painted = shot.colours().iter().filter(|c| **c != [0; 3]).count();
         // A part with more than a few colours is not an empty window.
         if painted > size.pixels() / 50 {
@@ -70,7 +70,7 @@ fn a_game_that_loads_gl_through_sdl_is_streamed() {
     client.line("showing 800x600");
     wait_for_motion(&there, Size::new(800, 600), 10);
     run.program.signal(Signal::TERM);
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(0), "it ends as without the hook: {text}");
 }
 
@@ -102,19 +102,19 @@ fn a_key_at_the_client_turns_the_view_of_openarena() {
     let _client = run.client(&there, &[]);
     run.program.line("entered the game");
     wait_for_motion(&there, size, 5);
-    let eye = Eye::open(&there);
+    let capture = ScreenCapture::open(&there);
     let quiet = || {
-        let before = eye.part(size);
+        let before = capture.region(size);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        let now = eye.part(size);
+        let now = capture.region(size);
         (psnr(&before, &now) > 24.0).then_some(now)
     };
     let before = eventually("a view that stands still", quiet);
-    let hand = Hand::at(&there);
-    hand.key(RIGHT, true);
+    let xtest = XTest::open(&there);
+    xtest.key(RIGHT, true);
     eventually("another view", || {
-        (psnr(&before, &eye.part(size)) < 18.0).then_some(())
+        (psnr(&before, &capture.region(size)) < 18.0).then_some(())
     });
-    hand.key(RIGHT, false);
+    xtest.key(RIGHT, false);
     run.program.assert_running();
 }

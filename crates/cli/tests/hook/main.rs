@@ -13,14 +13,14 @@ mod support;
 mod browser;
 mod browsers;
 mod clipboard;
+mod context_order;
 mod games;
-#[path = "../input/hand.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
-mod hand;
 mod launch;
-mod life;
-mod lives;
+mod lifecycle;
 mod messages;
 mod pads;
 mod rig;
 mod sound;
+#[path = "../input/xtest.rs"]
+#[allow(dead_code, reason = "the tests of input do more with it")]
+mod xtest;

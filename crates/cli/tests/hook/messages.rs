@@ -8,7 +8,7 @@ use crate::support::screen::Screen;
 use crate::support::{Display, Folder, PIN, Program, client, eventually, openuvr, port_of};
 
 /// The command line of a run with keys in `folder`.
-fn words<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
+fn args<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
     let own = ["run", "--hook", hook, "--config-dir", folder];
     let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
     [&own[..], &place, &PIN, more, &["--"], game].concat()
@@ -24,7 +24,7 @@ fn a_partial_line_of_the_game_is_not_interrupted() {
     let hook = hook.to_str().expect("a path of text");
     let game = "printf 'Loading... '; glxgears >/dev/null & read line; kill $!; wait; echo; echo over; exit 7";
     let game = ["sh", "-c", game];
-    let mut command = openuvr(&words(&dir, hook, &[], &game));
+    let mut command = openuvr(&args(&dir, hook, &[], &game));
     command.env("DISPLAY", &here.name);
     command.env("XDG_RUNTIME_DIR", folder.path());
     let Some(screen) = Screen::start(120, 40, &command) else {
@@ -38,11 +38,11 @@ fn a_partial_line_of_the_game_is_not_interrupted() {
     screen.eventually("the line by itself, below what we say", |rows| {
         let place = |part: &str| rows.iter().position(|row| row.starts_with(part));
         let joins = place("openuvr run: desk joins as player")?;
-        let begun = rows.iter().position(|row| row == "Loading...")?;
-        (joins < begun && begun < place("desk (player)")?).then_some(())
+        let loading = rows.iter().position(|row| row == "Loading...")?;
+        (joins < loading && loading < place("desk (player)")?).then_some(())
     });
     screen.type_text(&["Enter"]);
-    assert_eq!(screen.ended(), 7);
+    assert_eq!(screen.wait(), 7);
     let rows = screen.rows();
     for line in ["Loading...", "over"] {
         assert!(rows.iter().any(|row| row == line), "{line}: {rows:#?}");
@@ -68,7 +68,7 @@ fn a_run_with_lost_messages_keeps_streaming() {
         let more = ["--csv", &csv, "--bind", &address];
         // Its own messages go to a readable file.
         let game = ["sh", "-c", "exec glxgears 2>/dev/null"];
-        let mut command = openuvr(&words(&dir, hook, &more, &game));
+        let mut command = openuvr(&args(&dir, hook, &more, &game));
         command.env("DISPLAY", &here.name);
         command.env("XDG_RUNTIME_DIR", folder.path());
         let mut run = Program::with_stderr("run", command, error);
@@ -79,7 +79,7 @@ fn a_run_with_lost_messages_keeps_streaming() {
         eventually("frames come", || (rows() > 60).then_some(()));
         run.assert_running();
         run.signal(rustix::process::Signal::TERM);
-        let (status, _) = run.ended();
+        let (status, _) = run.wait();
         // As a shell reports SIGTERM: the end of the game, not of openuvr.
         assert_eq!(status.code(), Some(128 + 15));
     }
@@ -90,27 +90,27 @@ fn a_game_that_ignores_signals_is_reported() {
     let hook = hook();
     let hook = hook.to_str().expect("a path of text");
     let folder = Folder::new();
-    let (dir, begun, done) = (
+    let (dir, started, done) = (
         folder.join("host"),
-        folder.join("begun"),
+        folder.join("started"),
         folder.join("done"),
     );
     let script = format!(
-        "trap '' INT TERM; touch {begun}; until test -e {done}; do sleep 0.1; done; exit 42"
+        "trap '' INT TERM; touch {started}; until test -e {done}; do sleep 0.1; done; exit 42"
     );
     let game = ["sh", "-c", &script];
-    let mut command = openuvr(&words(&dir, hook, &["--input", "none"], &game));
+    let mut command = openuvr(&args(&dir, hook, &["--input", "none"], &game));
     command.env("XDG_RUNTIME_DIR", folder.path());
     let mut run = Program::start("run", command);
     eventually("the game", || {
-        std::fs::exists(&begun).ok().filter(|there| *there)
+        std::fs::exists(&started).ok().filter(|there| *there)
     });
     run.signal(rustix::process::Signal::TERM);
     let line = run.line("the game has not ended 3 s after the signal");
     assert!(line.contains("kill -KILL "), "{line}");
     run.assert_running();
     std::fs::write(&done, "").expect("a temporary folder");
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert_eq!(status.code(), Some(42), "{text}");
     assert_eq!(text.matches("kill -KILL").count(), 1, "{text}");
 }

@@ -62,27 +62,27 @@ fn axis(minimum: i32, maximum: i32, flat: i32) -> Axis {
 struct Rig {
     run: Run,
     client: Program,
-    hands: Served,
+    pads: Served,
     files: Folder,
     _display: Display,
 }
 
 impl Rig {
     /// `None`, with a message, if a dependency is missing.
-    fn start(how: &str, words: &[&str], plug: impl FnOnce(&Served)) -> Option<Rig> {
-        let reader = reader()?;
+    fn start(how: &str, args: &[&str], plug: impl FnOnce(&Served)) -> Option<Rig> {
+        let reader = build_reader()?;
         let files = Folder::new();
-        let hands = Served::open(files.path()).expect("a temporary folder");
-        plug(&hands);
+        let pads = Served::open(files.path()).expect("a temporary folder");
+        plug(&pads);
         let display = Display::start("320x240")?;
         let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(how))];
         // Pads are plugged and unplugged, and have the names of the player's pads.
         let run = Run::with(&display, &["--pads", "0"], &variables, &["sh", "-c", GAME]);
-        let client = client(&run, &files, "client", words);
+        let client = client(&run, &files, "client", args);
         let rig = Rig {
             run,
             client,
-            hands,
+            pads,
             files,
             _display: display,
         };
@@ -92,8 +92,8 @@ impl Rig {
 
     /// Waits until the game has opened a pad of this name.
     fn wait_for_pad(&self, name: &str) {
-        let words = format!(" is {name} at ");
-        eventually(&words, || self.notes().contains(&words).then_some(()));
+        let line = format!(" is {name} at ");
+        eventually(&line, || self.notes().contains(&line).then_some(()));
     }
 
     fn notes(&self) -> String {
@@ -127,13 +127,13 @@ impl Rig {
 
     fn send_to(&self, pad: u32, events: &[(u16, u16, i32)]) {
         let events = [events, &[(EV_SYN, 0, 0)]].concat();
-        self.hands.write(pad, &events).expect("it is served");
+        self.pads.write(pad, &events).expect("it is served");
     }
 
     /// Waits for a request of the client to its pad.
     fn next_request(&self) -> Request {
         eventually("a request", || {
-            match self.hands.asked(Some(Duration::from_millis(100))) {
+            match self.pads.asked(Some(Duration::from_millis(100))) {
                 Some((_, _, Asked::Request(request))) => Some(request),
                 _ => None,
             }
@@ -142,12 +142,12 @@ impl Rig {
 }
 
 /// A client without a window, with its pads in a folder.
-fn client(run: &Run, files: &Folder, name: &str, words: &[&str]) -> Program {
+fn client(run: &Run, files: &Folder, name: &str, args: &[&str]) -> Program {
     let port = port_of(&run.program.line("openuvr run: streaming"));
     let (address, dir) = (format!("127.0.0.1:{port}"), run.folder.join(name));
     let own = ["client", &address, "--config-dir", &dir, "--name", name];
     let how = ["--realtime", "off", "--present", "null"];
-    let mut command = openuvr(&[&own[..], &how, &PIN, words].concat());
+    let mut command = openuvr(&[&own[..], &how, &PIN, args].concat());
     command
         .env("LD_PRELOAD", pads_library())
         .env(FOLDER, files.path());
@@ -160,8 +160,8 @@ fn pads_library() -> std::path::PathBuf {
 
 #[test]
 fn a_game_reads_the_clients_pad() {
-    let Some(mut rig) = Rig::start("", &[], |hands| {
-        hands.plug(0, xbox("My Pad (1)")).expect("a folder");
+    let Some(mut rig) = Rig::start("", &[], |pads| {
+        pads.plug(0, xbox("My Pad (1)")).expect("a folder");
     }) else {
         return;
     };
@@ -186,7 +186,7 @@ fn a_game_reads_the_clients_pad() {
     rig.send(&[(EV_ABS, ABS_X, 100)]);
     rig.wait_for_line("event240 3 0 0");
     // Unplugged with the button and the d-pad pressed: both are released first.
-    rig.hands.unplug(0);
+    rig.pads.unplug(0);
     rig.wait_for_lines(&[
         "event240 1 304 0",
         "event240 3 17 0",
@@ -195,7 +195,7 @@ fn a_game_reads_the_clients_pad() {
     rig.wait_for_line("folder - event240");
     rig.client.line("game pad My Pad (1) is unplugged");
     // Plugged in again.
-    rig.hands.plug(0, xbox("Another")).expect("a folder");
+    rig.pads.plug(0, xbox("Another")).expect("a folder");
     rig.wait_for_pad("Another");
     rig.send(&[(EV_KEY, BTN_MODE, 1)]);
     rig.wait_for_lines(&["folder - event240", "folder + event240", "event240 1 316 1"]);
@@ -212,17 +212,17 @@ fn a_game_reads_the_clients_pad() {
         "{notes}"
     );
     rig.run.program.signal(Signal::TERM);
-    let (code, text) = rig.run.ended();
+    let (code, text) = rig.run.wait();
     assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
 fn a_permanent_pad_exists_without_a_player() {
-    let Some(reader) = reader() else { return };
+    let Some(reader) = build_reader() else { return };
     let files = Folder::new();
-    let hands = Served::open(files.path()).expect("a temporary folder");
-    hands.plug(0, xbox("My Pad")).expect("a folder");
-    hands.plug(1, xbox("Second")).expect("a folder");
+    let pads = Served::open(files.path()).expect("a temporary folder");
+    pads.plug(0, xbox("My Pad")).expect("a folder");
+    pads.plug(1, xbox("Second")).expect("a folder");
     let Some(display) = Display::start("320x240") else {
         return;
     };
@@ -232,7 +232,7 @@ fn a_permanent_pad_exists_without_a_player() {
     let mut rig = Rig {
         run,
         client: player,
-        hands,
+        pads,
         files,
         _display: display,
     };
@@ -250,9 +250,9 @@ fn a_permanent_pad_exists_without_a_player() {
     ]);
     rig.wait_for_line("event241 1 305 1");
     // Unplugged, and the client ended, with a pressed button each time: it is released, and the pad stays.
-    rig.hands.unplug(0);
+    rig.pads.unplug(0);
     rig.wait_for_lines(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
-    rig.hands.plug(0, xbox("Another")).expect("a folder");
+    rig.pads.plug(0, xbox("Another")).expect("a folder");
     rig.client.line("game pad Another");
     rig.send(&[(EV_KEY, BTN_MODE, 1)]);
     rig.wait_for_line("event240 1 316 1");
@@ -264,7 +264,7 @@ fn a_permanent_pad_exists_without_a_player() {
     rig.client.line("game pad Another");
     rig.send(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
     rig.wait_for_line("event240 1 315 1");
-    rig.plays("40000 7 0");
+    rig.play_rumble("40000 7 0");
     assert!(matches!(rig.next_request(), Request::Upload(0, _)));
     assert_eq!(rig.next_request(), Request::Play(0, 1));
     let notes = rig.notes();
@@ -273,19 +273,19 @@ fn a_permanent_pad_exists_without_a_player() {
         "{notes}"
     );
     rig.run.program.signal(Signal::TERM);
-    let (code, text) = rig.run.ended();
+    let (code, text) = rig.run.wait();
     assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
 fn the_games_rumble_is_sent_to_the_client() {
-    let Some(rig) = Rig::start("", &[], |hands| {
-        hands.plug(0, xbox("Pad")).expect("a folder");
+    let Some(rig) = Rig::start("", &[], |pads| {
+        pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
     rig.wait_for_pad("Pad");
-    rig.plays("40000 7 0");
+    rig.play_rumble("40000 7 0");
     let effect = Effect {
         strong: 40_000,
         weak: 7,
@@ -295,17 +295,17 @@ fn the_games_rumble_is_sent_to_the_client() {
     assert_eq!(rig.next_request(), Request::Upload(0, effect));
     assert_eq!(rig.next_request(), Request::Play(0, 1));
     // Stronger while it runs, in place of the uploaded effect.
-    rig.plays("65535 65535 0");
+    rig.play_rumble("65535 65535 0");
     let harder = Effect {
         strong: 65_535,
         weak: 65_535,
         ..effect
     };
     assert_eq!(rig.next_request(), Request::Upload(0, harder));
-    rig.plays("0 0 0");
+    rig.play_rumble("0 0 0");
     assert_eq!(rig.next_request(), Request::Play(0, 0));
     // An effect that ends by itself.
-    rig.plays("500 0 60");
+    rig.play_rumble("500 0 60");
     let weaker = Effect {
         strong: 500,
         weak: 0,
@@ -315,7 +315,7 @@ fn the_games_rumble_is_sent_to_the_client() {
     assert_eq!(rig.next_request(), Request::Play(0, 1));
     assert_eq!(rig.next_request(), Request::Play(0, 0));
     // The game ends during an effect, without stopping it.
-    rig.plays("1 1 0");
+    rig.play_rumble("1 1 0");
     assert!(matches!(rig.next_request(), Request::Upload(0, _)));
     assert_eq!(rig.next_request(), Request::Play(0, 1));
     rig.run.program.signal(Signal::TERM);
@@ -329,9 +329,9 @@ fn the_games_rumble_is_sent_to_the_client() {
 
 #[test]
 fn two_pads_and_two_readers_of_each() {
-    let Some(rig) = Rig::start("twice", &[], |hands| {
-        hands.plug(0, xbox("First")).expect("a folder");
-        hands.plug(3, xbox("Second")).expect("a folder");
+    let Some(rig) = Rig::start("twice", &[], |pads| {
+        pads.plug(0, xbox("First")).expect("a folder");
+        pads.plug(3, xbox("Second")).expect("a folder");
     }) else {
         return;
     };
@@ -350,7 +350,7 @@ fn two_pads_and_two_readers_of_each() {
     rig.send_to(3, &[(EV_ABS, ABS_RX, -20_000), (EV_ABS, ABS_RZ, 1023)]);
     rig.wait_for_lines(&["event241 3 3 -20000", "event241 3 5 255"]);
     rig.wait_for_lines(&["event241 again 3 3 -20000", "event241 again 3 5 255"]);
-    rig.hands.unplug(0);
+    rig.pads.unplug(0);
     rig.wait_for_line("event240 again gone No such device");
     rig.wait_for_line("folder - event240");
     rig.send_to(3, &[(EV_KEY, BTN_SOUTH, 1)]);
@@ -366,8 +366,8 @@ fn a_database_maps_the_buttons() {
     let lines = "# mine\nnonsense here\n\
         030000005e040000ea02000008040000,Mine,a:b1,b:b0,leftx:a3,platform:Linux,\n";
     std::fs::write(&file, lines).expect("a temporary folder");
-    let Some(rig) = Rig::start("", &["--pad-db", &file], |hands| {
-        hands.plug(0, xbox("Pad")).expect("a folder");
+    let Some(rig) = Rig::start("", &["--pad-db", &file], |pads| {
+        pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
@@ -385,8 +385,8 @@ fn a_database_maps_the_buttons() {
 
 #[test]
 fn disabled_pads_do_not_exist() {
-    let Some(rig) = Rig::start("", &["--pads=false"], |hands| {
-        hands.plug(0, xbox("Pad")).expect("a folder");
+    let Some(rig) = Rig::start("", &["--pads=false"], |pads| {
+        pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
@@ -402,8 +402,8 @@ fn disabled_pads_do_not_exist() {
 fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     let Some(program) = sdl() else { return };
     let files = Folder::new();
-    let hands = Served::open(files.path()).expect("a temporary folder");
-    hands.plug(0, xbox("My Pad")).expect("a folder");
+    let pads = Served::open(files.path()).expect("a temporary folder");
+    pads.plug(0, xbox("My Pad")).expect("a folder");
     let Some(display) = Display::start("320x240") else {
         return;
     };
@@ -418,12 +418,12 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     let mut rig = Rig {
         run,
         client,
-        hands,
+        pads,
         files,
         _display: display,
     };
     // SDL's own name for this vendor and product.
-    rig.added(1);
+    rig.wait_for_pad_count(1);
     rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
     rig.wait_for_lines(&["0 a 1", "0 lefty 32767"]);
     rig.send(&[
@@ -435,22 +435,22 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     for expected in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
         rig.wait_for_line(expected);
     }
-    rig.plays("30000 500 1000");
+    rig.play_rumble("30000 500 1000");
     let Request::Upload(0, effect) = rig.next_request() else {
         panic!("expected an upload of an effect");
     };
     assert_eq!((effect.strong, effect.weak), (30_000, 500));
     assert_eq!(rig.next_request(), Request::Play(0, 1));
     assert_eq!(rig.next_request(), Request::Play(0, 0));
-    rig.hands.unplug(0);
+    rig.pads.unplug(0);
     rig.wait_for_lines(&["0 a 0", "removed 0"]);
-    rig.hands.plug(0, xbox("Other")).expect("a folder");
-    rig.added(2);
+    rig.pads.plug(0, xbox("Other")).expect("a folder");
+    rig.wait_for_pad_count(2);
     rig.client.kill();
 }
 
 /// Builds the plain reader; `None`, with a message, without a C compiler.
-fn reader() -> Option<&'static str> {
+fn build_reader() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
         .get_or_init(|| build("pad_reader.c", "pad-reader", &["-pthread"]))
@@ -468,16 +468,16 @@ pub(crate) fn sdl() -> Option<String> {
 
 impl Rig {
     /// Waits until SDL has found a pad for the `n`-th time.
-    fn added(&self, n: usize) {
-        let words = " 045e:028e buttons 11 axes 6 hats 1 rumble 1";
-        let enough = |notes: String| (notes.matches(words).count() == n).then_some(());
-        eventually(words, || enough(self.notes()));
+    fn wait_for_pad_count(&self, n: usize) {
+        let line = " 045e:028e buttons 11 axes 6 hats 1 rumble 1";
+        let enough = |notes: String| (notes.matches(line).count() == n).then_some(());
+        eventually(line, || enough(self.notes()));
     }
 
     /// Makes the game play "strong weak milliseconds".
-    fn plays(&self, words: &str) {
+    fn play_rumble(&self, strengths: &str) {
         let folder = self.run.folder.path();
-        std::fs::write(folder.join("new"), words).expect("a temporary folder");
+        std::fs::write(folder.join("new"), strengths).expect("a temporary folder");
         std::fs::rename(folder.join("new"), folder.join("rumble")).expect("the same folder");
     }
 }

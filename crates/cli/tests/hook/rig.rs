@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, client, eventually, openuvr, port_of, skip,
+    Display, Folder, PIN, Program, ScreenCapture, client, eventually, openuvr, port_of, skip,
 };
 
 /// The hook that was built with these tests.
@@ -31,7 +31,7 @@ impl Run {
     /// As [`Run::start`], with more arguments for `openuvr run`.
     pub(crate) fn with(
         display: &Display,
-        words: &[&str],
+        args: &[&str],
         variables: &[(&str, &OsStr)],
         game: &[&str],
     ) -> Run {
@@ -40,8 +40,8 @@ impl Run {
         let hook = hook.to_str().expect("a path of text");
         let own = ["run", "--hook", hook, "--config-dir", &dir];
         let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
-        let words = [&own[..], &place, &PIN, words, &["--"], game].concat();
-        let mut command = openuvr(&words);
+        let args = [&own[..], &place, &PIN, args, &["--"], game].concat();
+        let mut command = openuvr(&args);
         command
             .env("DISPLAY", &display.name)
             .env("HOME", folder.path())
@@ -54,26 +54,26 @@ impl Run {
     }
 
     /// A client on a display.
-    pub(crate) fn client(&self, display: &Display, words: &[&str]) -> Program {
-        self.client_called("client", display, words)
+    pub(crate) fn client(&self, display: &Display, args: &[&str]) -> Program {
+        self.client_named("client", display, args)
     }
 
     /// As [`Run::client`], with another name and key.
-    pub(crate) fn client_called(&self, name: &str, display: &Display, words: &[&str]) -> Program {
+    pub(crate) fn client_named(&self, name: &str, display: &Display, args: &[&str]) -> Program {
         let port = port_of(&self.program.line("openuvr run: streaming"));
         let address = format!("127.0.0.1:{port}");
-        let words = [&["--display", &display.name], &PIN[..], words].concat();
-        client(&self.folder, name, &address, &words)
+        let args = [&["--display", &display.name], &PIN[..], args].concat();
+        client(&self.folder, name, &address, &args)
     }
 
-    /// Tells the actor that an act was seen.
-    pub(crate) fn seen(&self, act: &str) {
+    /// Acknowledges an act to the actor.
+    pub(crate) fn acknowledge(&self, act: &str) {
         std::fs::write(self.folder.path().join(act), "").expect("a temporary folder");
     }
 
     /// Waits for the end of the game; returns its exit code and all output.
-    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
-        let (status, text) = self.program.ended();
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
+        let (status, text) = self.program.wait();
         (status.code(), text)
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn actor() -> Option<&'static str> {
 }
 
 /// Builds a program or library of `tests/hook`; returns its path.
-pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> {
+pub(crate) fn build(source: &str, name: &str, args: &[&str]) -> Option<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let made = folder.join(format!("{name}-{}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -95,7 +95,7 @@ pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> 
         .join(source);
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-Wall", "-Werror", "-O1", "-o"]);
-    command.arg(&made).arg(source).args(words).args(["-ldl"]);
+    command.arg(&made).arg(source).args(args).args(["-ldl"]);
     match command.status() {
         Ok(status) => assert!(status.success(), "{name} is built"),
         Err(e) => {
@@ -120,10 +120,10 @@ pub(crate) const WHITE: u8 = 7;
 
 /// Waits until the picture in the client's window has these colours above and below its middle. The window
 /// keeps its first size and scales other pictures to fit.
-pub(crate) fn wait_for_colours(eye: &Eye, above: u8, below: u8) {
+pub(crate) fn wait_for_colours(capture: &ScreenCapture, above: u8, below: u8) {
     eventually(&format!("{above} above {below}"), || {
-        let size = eye.geometry(eye.client_window()?)?;
-        let shot = eye.part(size);
+        let size = capture.geometry(capture.client_window()?)?;
+        let shot = capture.region(size);
         let at = |eighth: usize| {
             let (x, y) = (size.width as usize / 2, size.height as usize * eighth / 8);
             let at = (y * size.width as usize + x) * 4;

@@ -64,15 +64,15 @@ impl Rig {
     }
 
     /// The sinks created for games.
-    fn given(&self) -> Vec<String> {
+    fn game_sinks(&self) -> Vec<String> {
         let mut sinks = self.server.sinks();
         sinks.retain(|sink| sink.starts_with("openuvr_"));
         sinks
     }
 }
 
-/// Whether a second of the machine's own sink is silent.
-fn usual_is_silent(server: &PulseServer) -> bool {
+/// Whether the default sink is silent for a second.
+fn default_sink_is_silent(server: &PulseServer) -> bool {
     let device = Some("usual.monitor".to_owned());
     let settings = Settings {
         device,
@@ -91,18 +91,22 @@ fn a_game_is_heard_at_the_client_alone() {
         return;
     };
     let mut run = rig.game();
-    let heard = rig.files.join("heard.wav");
-    let sound = format!("wav:{heard}");
+    let recording = rig.files.join("recording.wav");
+    let sound = format!("wav:{recording}");
     let _client = run.client(&rig.there, &["--sound", &sound]);
     eventually("two seconds of what the game plays", || {
-        let found = tenths_at(&samples(heard.as_ref()), PITCH, LEVEL);
+        let found = tenths_at(&samples(recording.as_ref()), PITCH, LEVEL);
         (found >= 20).then_some(())
     });
-    assert_eq!(rig.given().len(), 1);
-    assert!(usual_is_silent(&rig.server));
+    assert_eq!(rig.game_sinks().len(), 1);
+    assert!(default_sink_is_silent(&rig.server));
     run.program.signal(Signal::TERM);
-    let (_, text) = run.ended();
-    assert!(rig.given().is_empty(), "{:?}: {text}", rig.given());
+    let (_, text) = run.wait();
+    assert!(
+        rig.game_sinks().is_empty(),
+        "{:?}: {text}",
+        rig.game_sinks()
+    );
 }
 
 #[test]
@@ -111,7 +115,7 @@ fn the_next_run_removes_a_killed_runs_sink() {
         return;
     };
     let mut first = rig.game();
-    let before = eventually("a first sink", || rig.given().pop());
+    let before = eventually("a first sink", || rig.game_sinks().pop());
     let id = first.folder.join("id");
     let id = eventually("the game's number", || {
         let text = std::fs::read_to_string(&id).ok()?;
@@ -120,14 +124,14 @@ fn the_next_run_removes_a_killed_runs_sink() {
     first.program.kill();
     // The game itself continues.
     kill_process(id, Signal::TERM).expect("a child process");
-    let left = rig.given().contains(&before);
+    let left = rig.game_sinks().contains(&before);
     assert!(left, "no process removed it");
     let mut second = rig.game();
     eventually("the second's sink alone", || {
-        let sinks = rig.given();
+        let sinks = rig.game_sinks();
         (sinks.len() == 1 && sinks[0] != before).then_some(())
     });
     second.program.signal(Signal::TERM);
-    second.ended();
-    assert!(rig.given().is_empty(), "{:?}", rig.given());
+    second.wait();
+    assert!(rig.game_sinks().is_empty(), "{:?}", rig.game_sinks());
 }

@@ -76,7 +76,7 @@ impl App {
         hints.position = Some((given, x.into(), y.into()));
         hints.set_normal_hints(&conn, window).expect("sent");
         conn.map_window(window).expect("sent");
-        conn.sync().expect("the server lives");
+        conn.sync().expect("a running X server");
         let parent = xproto::InputFocus::PARENT;
         conn.set_input_focus(parent, window, x11rb::CURRENT_TIME)
             .expect("sent");
@@ -90,7 +90,7 @@ impl App {
         };
         conn.xinput_xi_select_events(screen.root, &[raw])
             .expect("sent");
-        conn.sync().expect("the server lives");
+        conn.sync().expect("a running X server");
         App {
             conn,
             root: screen.root,
@@ -102,7 +102,7 @@ impl App {
 
     /// Reads the events that have arrived.
     pub(crate) fn poll(&mut self) {
-        while let Some(event) = self.conn.poll_for_event().expect("the server lives") {
+        while let Some(event) = self.conn.poll_for_event().expect("a running X server") {
             let event = match event {
                 Event::KeyPress(event) => Received::Down(event.detail),
                 Event::KeyRelease(event) => Received::Up(event.detail),
@@ -134,9 +134,12 @@ impl App {
         self.events.drain(..=end).collect()
     }
 
-    /// Number of pending events equal to `wanted`.
-    pub(crate) fn pending(&self, wanted: Received) -> usize {
-        self.events.iter().filter(|event| **event == wanted).count()
+    /// Number of pending events equal to `expected`.
+    pub(crate) fn pending(&self, expected: Received) -> usize {
+        self.events
+            .iter()
+            .filter(|event| **event == expected)
+            .count()
     }
 
     /// Takes all pending events.
@@ -146,7 +149,7 @@ impl App {
 
     /// Whether no event is pending after a round trip to the server.
     pub(crate) fn is_idle(&mut self) -> bool {
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
         self.poll();
         self.events.is_empty()
     }

@@ -7,9 +7,9 @@ use x11rb::protocol::xproto::{
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::app::{App, Received};
-use crate::hand::Hand;
 use crate::rig::{Rig, manager};
 use crate::support::{Display, Host, Program, eventually};
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 const PLACE: (i16, i16, u16, u16) = (40, 40, 320, 240);
@@ -34,20 +34,20 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
 /// manager may still use.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
-    let hand = Hand::at(side);
+    let xtest = XTest::open(side);
     let parent = || {
-        let tree = hand.conn.query_tree(first.window).expect("sent");
+        let tree = xtest.conn.query_tree(first.window).expect("sent");
         tree.reply().expect("the window is there").parent
     };
     eventually("the window manager shows a window in a frame", || {
         first.conn.map_window(first.window).expect("sent");
-        first.conn.sync().expect("the server lives");
-        (parent() != hand.root && hand.is_shown(first.window)).then_some(())
+        first.conn.sync().expect("a running X server");
+        (parent() != xtest.root && xtest.is_shown(first.window)).then_some(())
     });
     first.conn.unmap_window(first.window).expect("sent");
-    first.conn.sync().expect("the server lives");
+    first.conn.sync().expect("a running X server");
     eventually("the window is gone", || {
-        (parent() == hand.root).then_some(())
+        (parent() == xtest.root).then_some(())
     });
     first
 }
@@ -60,7 +60,7 @@ fn send_to_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
     let to = EventMask::SUBSTRUCTURE_NOTIFY | EventMask::SUBSTRUCTURE_REDIRECT;
     let sent = app.conn.send_event(false, app.root, to, message);
     sent.expect("sent");
-    app.conn.sync().expect("the server lives");
+    app.conn.sync().expect("a running X server");
 }
 
 /// Raises the cover and gives it the keyboard, as a user at the host would.
@@ -71,8 +71,8 @@ fn raise_cover(rig: &Rig, cover: &App) {
     conn.configure_window(cover.window, &above).expect("sent");
     const TASKBAR: u32 = 2;
     send_to_window_manager(cover, b"_NET_ACTIVE_WINDOW", [TASKBAR, 0, 0, 0, 0]);
-    conn.sync().expect("the server lives");
-    let host = Hand::at(&rig.host_side);
+    conn.sync().expect("a running X server");
+    let host = XTest::open(&rig.host_side);
     host.focus(cover.window);
     eventually("the cover lies in front", || {
         let top = host.conn.query_tree(cover.window).expect("sent");
@@ -94,17 +94,17 @@ fn raise_cover(rig: &Rig, cover: &App) {
 /// Types and clicks while the window is covered.
 fn types_and_clicks(rig: &Rig) {
     let (mut streamed, mut cover, _host, client) = covered(rig);
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(100, 100);
-    hand.chord(&[A]);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
+    xtest.chord(&[A]);
     assert_eq!(
         streamed.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]
     );
 
     raise_cover(rig, &cover);
-    hand.button(1, true);
-    hand.button(1, false);
+    xtest.button(1, true);
+    xtest.button(1, false);
     let received = streamed.wait_for(Received::ButtonUp(1));
     assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
     assert!(cover.is_idle(), "{:?}", cover.take());
@@ -159,15 +159,15 @@ fn blocked_input_is_dropped_and_reported_once() {
         (property.value_len > 0).then_some(())
     });
 
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(100, 100);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
     for _ in 0..3 {
-        hand.button(1, true);
-        hand.button(1, false);
+        xtest.button(1, true);
+        xtest.button(1, false);
     }
     host.program.line(INPUT_BLOCKED);
     // Keys arrive: a window can have the keyboard without being in front.
-    hand.chord(&[A]);
+    xtest.chord(&[A]);
     assert_eq!(
         streamed.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]
@@ -182,9 +182,9 @@ fn blocked_input_is_dropped_and_reported_once() {
     );
 
     cover.conn.unmap_window(cover.window).expect("sent");
-    cover.conn.sync().expect("the server lives");
-    hand.button(1, true);
-    hand.button(1, false);
+    cover.conn.sync().expect("a running X server");
+    xtest.button(1, true);
+    xtest.button(1, false);
     let received = streamed.wait_for(Received::ButtonUp(1));
     assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
 }
@@ -196,26 +196,26 @@ fn input_for_a_hidden_window_goes_nowhere() {
     };
     let (mut streamed, mut cover, host, _client) = covered(&rig);
     streamed.conn.unmap_window(streamed.window).expect("sent");
-    streamed.conn.sync().expect("the server lives");
-    let hand = Hand::at(&rig.client_side);
-    let at_host = Hand::at(&rig.host_side);
+    streamed.conn.sync().expect("a running X server");
+    let xtest = XTest::open(&rig.client_side);
+    let at_host = XTest::open(&rig.host_side);
     let points = |x, y| {
         let before = at_host.pointer();
-        hand.move_to(x, y);
+        xtest.move_to(x, y);
         eventually("the host's pointer moves", || {
             (at_host.pointer() != before).then_some(())
         });
     };
     points(100, 100);
-    hand.chord(&[A]);
-    hand.button(1, true);
-    hand.button(1, false);
+    xtest.chord(&[A]);
+    xtest.button(1, true);
+    xtest.button(1, false);
     host.program.line(INPUT_BLOCKED);
     // Motion is never blocked: once it has arrived, so has the click, which must not reach the window later.
     points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
-    streamed.conn.sync().expect("the server lives");
-    hand.chord(&[B]);
+    streamed.conn.sync().expect("a running X server");
+    xtest.chord(&[B]);
     assert_eq!(
         streamed.wait_for(Received::Up(B)),
         [Received::Down(B), Received::Up(B)]
@@ -246,16 +246,16 @@ fn a_menu_of_the_streamed_application_gets_clicks_and_keys() {
             &[streamed.window],
         )
         .expect("sent");
-    menu.conn.sync().expect("the server lives");
+    menu.conn.sync().expect("a running X server");
     let host = rig.host(&["--window", "streamed"]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(40, 40);
-    hand.button(1, true);
-    hand.button(1, false);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(40, 40);
+    xtest.button(1, true);
+    xtest.button(1, false);
     let received = menu.wait_for(Received::ButtonUp(1));
     assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
-    hand.chord(&[A]);
+    xtest.chord(&[A]);
     assert_eq!(
         menu.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]

@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::process::Command;
 
 use crate::app::{App, Received};
-use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
+use crate::xtest::XTest;
 
 /// X key codes: those of Linux plus eight.
 const A: u8 = 38;
@@ -26,7 +26,7 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let pointer = Hand::at(&rig.host_side);
+    let pointer = XTest::open(&rig.host_side);
     pointer.move_to(100, 100);
     let host = rig.host(&[]);
     let devices = ["keyboard", "mouse"].map(|name| {
@@ -41,9 +41,9 @@ fn a_keyboard_and_a_mouse_without_the_window() {
     let input = format!("evdev:{keyboard},9={mouse}");
     let client = rig.client(&host, "client", &["--input", &input]);
     // Input from the window is not sent in addition.
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(10, 10);
-    hand.chord(&[K]);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(10, 10);
+    xtest.chord(&[K]);
     let events = [
         event(1, 30, 1),
         event(0, 0, 0),

@@ -9,9 +9,9 @@ use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState};
 
 use crate::app::{App, Received};
-use crate::hand::{CONTROL, Hand, SHIFT};
-use crate::rig::{Rig, in_time, layout};
+use crate::rig::{Rig, layout, poll_until};
 use crate::support::{Hop, Host, Program, eventually, skip};
+use crate::xtest::{CONTROL, SHIFT, XTest};
 
 const SMALL: &str = "640x480";
 /// X key codes that are the same on every PC keyboard: the letter row from A to L.
@@ -47,7 +47,7 @@ fn terminal(rig: &Rig) -> Option<Program> {
     }
     let xterm = Program::start("xterm", command);
     eventually("the terminal is ready", || ready.exists().then_some(()));
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     let window = eventually("the terminal's window", || host.windows("XTerm").pop());
     host.focus(window);
     Some(xterm)
@@ -60,7 +60,7 @@ fn typed(rig: &Rig) -> String {
 
 /// Waits for this many bytes, and compares them.
 fn wait_for(rig: &Rig, text: &str) {
-    in_time(|| typed(rig).len() >= text.len());
+    poll_until(|| typed(rig).len() >= text.len());
     assert_eq!(typed(rig), text);
 }
 
@@ -77,24 +77,24 @@ fn letters_arrive_as_typed_under_any_layout() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
 
     let german = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich: \
                   ÄÖÜ ß § 3 € 0123456789 !\"$%&/()=?{[]}\\+*#'-_.,;:<>|@µ yz YZ";
-    hand.type_text(german);
+    xtest.type_text(german);
     wait_for(&rig, german);
 
     // The layouts change while the program runs.
     assert!(layout(&rig.client_side, "us") && layout(&rig.host_side, "de"));
     let american = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ yz YZ";
-    hand.type_text(american);
+    xtest.type_text(american);
     wait_for(&rig, &format!("{german}{american}"));
 
     assert!(layout(&rig.client_side, "fr") && layout(&rig.host_side, "us"));
     let french = "azerty AZERTY 0123456789 éèçà ù €";
-    hand.type_text(french);
+    xtest.type_text(french);
     wait_for(&rig, &format!("{german}{american}{french}"));
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
@@ -141,10 +141,10 @@ fn printer(rig: &Rig) -> Option<Program> {
     }
     let xev = Program::start("xev", command);
     xev.line("Outer window is");
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     let all = || host.conn.query_tree(host.root).expect("sent").reply();
     let window = eventually("its window", || {
-        let windows = all().expect("the server lives").children;
+        let windows = all().expect("a running X server").children;
         let shown = |window: &&u32| host.text(**window, AtomEnum::WM_NAME.into()) == "Event Tester";
         windows.iter().find(shown).copied()
     });
@@ -187,14 +187,14 @@ fn an_input_method_gets_the_letters_of_four_layouts() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let mut all = String::new();
     for (name, text) in LAYOUTS {
         assert!(layout(&rig.client_side, name));
         for word in text.split_inclusive(' ') {
-            hand.type_text(word);
+            xtest.type_text(word);
             all += word;
-            in_time(|| printed(&xev.text()).len() >= all.len());
+            poll_until(|| printed(&xev.text()).len() >= all.len());
             assert_eq!(printed(&xev.text()), all, "{name}");
         }
     }
@@ -213,13 +213,13 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let (_, russian) = LAYOUTS[3];
     let mut all = String::new();
     // Word by word: if no key code is free, one is remapped, and the terminal must have handled its keys by
     // then, as with human typing.
     for word in russian.split_inclusive(' ') {
-        hand.type_text(word);
+        xtest.type_text(word);
         all += word;
         wait_for(&rig, &all);
     }
@@ -232,9 +232,9 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     for keycode in [
         circumflex, a, acute, e, circumflex, space, acute, space, circumflex,
     ] {
-        hand.chord(&[keycode]);
+        xtest.chord(&[keycode]);
     }
-    hand.chord(&[SHIFT, a]);
+    xtest.chord(&[SHIFT, a]);
     wait_for(&rig, &format!("{russian}âé^'Â"));
 }
 
@@ -247,19 +247,19 @@ fn zqsd_of_a_french_keyboard_is_wasd_for_a_game() {
         return;
     }
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let (w, a, s, d, z, q) = (25, 38, 39, 40, 52, 24);
     let (places, letters) = ([w, a, s, d], [z, q, s, d]);
-    let mut plays = |host: &Host, words: &[&str], keys: [u8; 4]| {
-        let mut client = rig.client(host, "client", words);
+    let mut plays = |host: &Host, args: &[&str], keys: [u8; 4]| {
+        let mut client = rig.client(host, "client", args);
         for place in places {
-            hand.chord(&[place]);
+            xtest.chord(&[place]);
         }
         let expected: Vec<_> = keys
             .iter()
             .flat_map(|k| [Received::Down(*k), Received::Up(*k)])
             .collect();
-        assert_eq!(app.wait_for(Received::Up(d)), expected, "{words:?}");
+        assert_eq!(app.wait_for(Received::Up(d)), expected, "{args:?}");
         client.kill();
     };
     let host = rig.host(&[]);
@@ -279,11 +279,11 @@ fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     // Before the client has a window.
-    hand.chord(&[66]);
+    xtest.chord(&[66]);
     let _client = rig.client(&host, "client", &["--keys", "position"]);
-    hand.chord(&[A]);
+    xtest.chord(&[A]);
     assert_eq!(
         app.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]
@@ -301,12 +301,12 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
     let host = rig.host(&["--fps", "10"]);
     let link = ["--loss", "20%", "--delay", "3ms", "--jitter", "3ms"];
     let hop = Hop::start(&host, 0, &link);
-    let _client = rig.client_behind(&hop, &host);
-    let hand = Hand::at(&rig.client_side);
+    let _client = rig.client_through(&hop, &host);
+    let xtest = XTest::open(&rig.client_side);
     let text: String = (0..20).map(|i| format!("{i:02} aabbcc Loss; ")).collect();
-    hand.type_text(&text);
+    xtest.type_text(&text);
     wait_for(&rig, &text);
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
@@ -320,38 +320,39 @@ fn the_host_repeats_held_keys() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    Hand::at(&rig.client_side).set_repeat(true);
-    Hand::at(&rig.host_side).set_repeat(false);
+    let xtest = XTest::open(&rig.client_side);
+    XTest::open(&rig.client_side).set_repeat(true);
+    XTest::open(&rig.host_side).set_repeat(false);
     // The client's window gets repeats; the host's window system must not.
-    let window = hand.windows("openuvr").pop().expect("the client's window");
+    let window = xtest.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
     let aux = aux.event_mask(EventMask::KEY_PRESS);
-    hand.conn
+    xtest
+        .conn
         .change_window_attributes(window, &aux)
         .expect("sent");
-    hand.key(A, true);
+    xtest.key(A, true);
     let mut presses = 0;
     eventually("the client's display repeats", || {
-        while let Some(event) = hand.conn.poll_for_event().expect("the server lives") {
+        while let Some(event) = xtest.conn.poll_for_event().expect("a running X server") {
             presses += usize::from(matches!(event, Event::KeyPress(_)));
         }
         (presses > 8).then_some(())
     });
-    hand.key(A, false);
+    xtest.key(A, false);
     assert_eq!(
         app.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]
     );
 
     // Now the host repeats until the key is released.
-    Hand::at(&rig.host_side).set_repeat(true);
-    hand.key(K, true);
+    XTest::open(&rig.host_side).set_repeat(true);
+    xtest.key(K, true);
     for _ in 0..4 {
         app.wait_for(Received::Down(K));
     }
-    hand.key(K, false);
-    hand.chord(&[L]);
+    xtest.key(K, false);
+    xtest.chord(&[L]);
     let tail = app.wait_for(Received::Down(L));
     assert_eq!(tail[tail.len() - 2..], [Received::Up(K), Received::Down(L)]);
 }
@@ -365,16 +366,16 @@ fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>
     let host = rig.host(&[]);
     let hop = hop.then(|| Hop::start(&host, 0, &[]));
     let mut client = match &hop {
-        Some(hop) => rig.client_behind(hop, &host),
+        Some(hop) => rig.client_through(hop, &host),
         None => rig.client(&host, "client", &[]),
     };
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(100, 100);
-    hand.key(SHIFT, true);
-    hand.key(A, true);
-    hand.button(1, true);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
+    xtest.key(SHIFT, true);
+    xtest.key(A, true);
+    xtest.button(1, true);
     app.wait_for(Received::ButtonDown(1));
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     assert_eq!(host.pressed(), (vec![A, SHIFT], 0x100));
     end(&rig, &mut client, hop);
     eventually("everything is released", || {
@@ -391,10 +392,10 @@ fn nothing_stays_pressed_when_the_client_is_killed() {
 fn nothing_stays_pressed_when_the_client_is_closed() {
     everything_is_released_after(
         |rig, client, _| {
-            let hand = Hand::at(&rig.client_side);
-            let window = hand.windows("openuvr").pop().expect("its window");
-            crate::window::close(&hand, window);
-            assert!(client.ended().0.success());
+            let xtest = XTest::open(&rig.client_side);
+            let window = xtest.windows("openuvr").pop().expect("its window");
+            crate::window::close(&xtest, window);
+            assert!(client.wait().0.success());
         },
         false,
     );
@@ -417,23 +418,23 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    let host = Hand::at(&rig.host_side);
-    hand.key(SHIFT, true);
-    hand.key(A, true);
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    let host = XTest::open(&rig.host_side);
+    xtest.key(SHIFT, true);
+    xtest.key(A, true);
     app.wait_for(Received::Down(A));
     let other = App::open(&rig.client_side, "other", (500, 0, 100, 100));
     eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
     });
     // Input in other windows is not sent; later input in this one is.
-    hand.chord(&[K]);
-    hand.key(A, false);
-    hand.key(SHIFT, false);
+    xtest.chord(&[K]);
+    xtest.key(A, false);
+    xtest.key(SHIFT, false);
     drop(other);
-    hand.focus(window);
-    hand.chord(&[L]);
+    xtest.focus(window);
+    xtest.chord(&[L]);
     let received = app.wait_for(Received::Up(L));
     assert_eq!(
         received[received.len() - 2..],
@@ -450,14 +451,14 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let hop = Hop::start(&host, 0, &[]);
-    let _client = rig.client_behind(&hop, &host);
-    let hand = Hand::at(&rig.client_side);
-    let host_hand = Hand::at(&rig.host_side);
-    host_hand.set_repeat(true);
+    let _client = rig.client_through(&hop, &host);
+    let xtest = XTest::open(&rig.client_side);
+    let at_host = XTest::open(&rig.host_side);
+    at_host.set_repeat(true);
     // A repeat is a release and a press for this application: all is over when nothing is pressed.
     let all = |app: &mut App| {
         eventually("all keys are up", || {
-            host_hand.pressed().0.is_empty().then_some(())
+            at_host.pressed().0.is_empty().then_some(())
         });
         app.is_idle();
         app.take()
@@ -469,19 +470,19 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
         return skip("xset is not installed");
     }
     // A held key repeats although the picture does not change.
-    hand.key(A, true);
-    let repeated = in_time(|| {
+    xtest.key(A, true);
+    let repeated = poll_until(|| {
         app.poll();
         app.pending(Received::Down(A)) >= 10
     });
     assert!(repeated);
-    hand.key(A, false);
+    xtest.key(A, false);
     all(&mut app);
     for _ in 0..2 {
-        hand.key(K, true);
+        xtest.key(K, true);
         assert_eq!(app.wait_for(Received::Down(K)), [Received::Down(K)]);
         hop.program.signal(Signal::STOP);
-        hand.key(K, false);
+        xtest.key(K, false);
         std::thread::sleep(Duration::from_millis(1300));
         hop.program.signal(Signal::CONT);
         assert_eq!(all(&mut app), [Received::Up(K)]);
@@ -496,13 +497,13 @@ fn modifiers_held_before_focus_count() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let window = eventually("the client's window", || hand.windows("openuvr").pop());
+    let xtest = XTest::open(&rig.client_side);
+    let window = eventually("the client's window", || xtest.windows("openuvr").pop());
     let other = App::open(&rig.client_side, "other", (0, 0, 64, 48));
-    hand.key(CONTROL, true);
-    hand.focus(window);
-    hand.chord(&[K]);
-    hand.key(CONTROL, false);
+    xtest.key(CONTROL, true);
+    xtest.focus(window);
+    xtest.chord(&[K]);
+    xtest.key(CONTROL, false);
     let expected = [
         Received::Down(CONTROL),
         Received::Down(K),
@@ -558,13 +559,13 @@ fn keypad_arrows_stay_arrows_with_num_lock() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    Hand::at(&rig.host_side).chord(&[NUM_LOCK]);
-    let hand = Hand::at(&rig.client_side);
+    XTest::open(&rig.host_side).chord(&[NUM_LOCK]);
+    let xtest = XTest::open(&rig.client_side);
     for keycode in KEYPAD {
-        hand.chord(&[keycode]);
+        xtest.chord(&[keycode]);
     }
-    hand.chord(&[A]);
-    in_time(|| printed(&xev.text()).ends_with('a'));
+    xtest.chord(&[A]);
+    poll_until(|| printed(&xev.text()).ends_with('a'));
     assert_eq!(printed(&xev.text()), "a", "no digit");
     for symbol in ["Up", "Left", "Right", "Down"] {
         assert_eq!(

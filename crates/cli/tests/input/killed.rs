@@ -1,9 +1,9 @@
 //! A killed host: keys and buttons that the player holds are released.
 
 use crate::app::{App, Received};
-use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 /// The X key code of the letter A on every PC keyboard.
@@ -17,16 +17,16 @@ fn a_killed_host_leaves_no_key_and_no_button_pressed() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let mut host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(100, 100);
-    hand.key(A, true);
-    hand.button(1, true);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
+    xtest.key(A, true);
+    xtest.button(1, true);
     assert_eq!(
         app.wait_for(Received::ButtonDown(1)),
         [Received::Down(A), Received::ButtonDown(1)]
     );
     host.program.kill();
-    let there = Hand::at(&rig.host_side);
+    let there = XTest::open(&rig.host_side);
     eventually("nothing is pressed any more", || {
         let (keys, buttons) = there.pressed();
         (keys.is_empty() && buttons == 0).then_some(())
@@ -45,7 +45,7 @@ fn a_host_releases_keys_of_an_earlier_one() {
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     // The state after a host was killed together with all its processes.
-    let there = Hand::at(&rig.host_side);
+    let there = XTest::open(&rig.host_side);
     there.key(A, true);
     there.button(1, true);
     assert_eq!(there.pressed(), (vec![A], 1 << 8));

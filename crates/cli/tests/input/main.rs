@@ -2,13 +2,12 @@
 //! and the program between them as a user starts it.
 
 mod app;
-mod away;
 mod clipboard;
 mod covered;
 mod devices;
-mod hand;
 mod keys;
 mod killed;
+mod minimised;
 mod mouse;
 mod rig;
 mod roles;
@@ -16,3 +15,4 @@ mod roles;
 mod support;
 mod toolkits;
 mod window;
+mod xtest;

@@ -3,9 +3,9 @@
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::app::{App, Received};
-use crate::hand::Hand;
-use crate::rig::{Rig, in_time};
+use crate::rig::{Rig, poll_until};
 use crate::support::eventually;
+use crate::xtest::XTest;
 
 /// Moves the pointer to positions of the client's display, and waits until the host's pointer is within the
 /// range that `at` returns for each.
@@ -14,11 +14,11 @@ fn check_pointer(
     places: &[(i16, i16)],
     at: impl Fn(i16, i16) -> (std::ops::RangeInclusive<i16>, std::ops::RangeInclusive<i16>),
 ) {
-    let (hand, host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
+    let (xtest, host) = (XTest::open(&rig.client_side), XTest::open(&rig.host_side));
     for &(x, y) in places {
-        hand.move_to(x, y);
+        xtest.move_to(x, y);
         let (across, down) = at(x, y);
-        let there = in_time(|| {
+        let there = poll_until(|| {
             let (x, y) = host.pointer();
             across.contains(&x) && down.contains(&y)
         });
@@ -61,9 +61,9 @@ fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
         // One pixel of the window is a 2x2 block of the picture.
         check_pointer(&rig, &places, |x, y| (2 * x..=2 * x + 1, 2 * y..=2 * y + 1));
         // A window wider than the picture has bars at the sides.
-        let hand = Hand::at(&rig.client_side);
-        let window = hand.windows("openuvr").pop().expect("its window");
-        hand.move_resize(window, (0, 0, 1280, 480));
+        let xtest = XTest::open(&rig.client_side);
+        let window = xtest.windows("openuvr").pop().expect("its window");
+        xtest.move_resize(window, (0, 0, 1280, 480));
         let places = [(320, 0), (959, 479), (640, 240)];
         check_pointer(&rig, &places, |x, y| (x - 320..=x - 320, y..=y));
         // On a bar, the pointer is at the picture's edge.
@@ -101,13 +101,13 @@ fn the_pointer_follows_a_moved_window() {
     let _client = rig.client(&host, "client", &[]);
     let places = [(0, 0), (319, 239), (17, 200)];
     check_pointer(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
-    Hand::at(&rig.host_side).move_resize(app.window, (200, 100, 320, 240));
+    XTest::open(&rig.host_side).move_resize(app.window, (200, 100, 320, 240));
     // A separate event tells the host of the move: earlier positions may be off.
-    let hand = Hand::at(&rig.client_side);
-    let host = Hand::at(&rig.host_side);
+    let xtest = XTest::open(&rig.client_side);
+    let host = XTest::open(&rig.host_side);
     eventually("the host follows the window", || {
-        hand.move_to(50, 50);
-        hand.move_to(51, 51);
+        xtest.move_to(50, 50);
+        xtest.move_to(51, 51);
         (host.pointer() == (251, 151)).then_some(())
     });
     check_pointer(&rig, &places, |x, y| (x + 200..=x + 200, y + 100..=y + 100));
@@ -121,21 +121,21 @@ fn buttons_and_the_wheel_arrive_in_order() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    hand.move_to(320, 240);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(320, 240);
     // Left, middle, right, wheel up and down and to both sides, back, forward.
     let numbers = [1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 1];
     for number in numbers {
-        hand.button(number, true);
-        hand.button(number, false);
+        xtest.button(number, true);
+        xtest.button(number, false);
     }
     // A drag with two buttons.
-    hand.button(1, true);
-    hand.button(3, true);
-    hand.button(1, false);
-    hand.button(3, false);
+    xtest.button(1, true);
+    xtest.button(3, true);
+    xtest.button(1, false);
+    xtest.button(3, false);
     // The end of the sequence.
-    hand.chord(&[38]);
+    xtest.chord(&[38]);
     let mut expected: Vec<Received> = numbers
         .iter()
         .flat_map(|&number| [Received::ButtonDown(number), Received::ButtonUp(number)])
@@ -161,23 +161,23 @@ fn a_grabbed_mouse_sends_relative_motion() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &["--grab"]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
-        hand.move_by(1, 0);
+        xtest.move_by(1, 0);
         app.poll();
         (app.moved.0 > 0).then_some(())
     });
-    hand.button(2, true);
-    hand.button(2, false);
+    xtest.button(2, true);
+    xtest.button(2, false);
     app.wait_for(Received::ButtonUp(2));
     let before = app.moved;
     // Far beyond the edges of both displays, as a game's view that keeps turning.
     for _ in 0..100 {
-        hand.move_by(31, -7);
+        xtest.move_by(31, -7);
     }
-    hand.button(1, true);
-    hand.button(1, false);
+    xtest.button(1, true);
+    xtest.button(1, false);
     app.wait_for(Received::ButtonUp(1));
     let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
     assert_eq!(moved, (3100, -700));
@@ -185,9 +185,9 @@ fn a_grabbed_mouse_sends_relative_motion() {
     app.conn
         .warp_pointer(x11rb::NONE, app.root, 0, 0, 0, 0, 320, 240)
         .expect("sent");
-    x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("the server lives");
-    hand.move_by(10, 5);
-    let host = Hand::at(&rig.host_side);
+    x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("a running X server");
+    xtest.move_by(10, 5);
+    let host = XTest::open(&rig.host_side);
     eventually("it moved from there", || {
         (host.pointer() == (330, 245)).then_some(())
     });

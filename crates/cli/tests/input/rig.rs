@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use x11rb::protocol::xproto::ConnectionExt as _;
 
-use crate::hand::Hand;
 use crate::support::{self, Display, Folder, Hop, Host, Program, TIMEOUT, eventually, skip};
+use crate::xtest::XTest;
 
 /// The clients that the host is paired with.
 const KNOWN: [&str; 4] = ["client", "observer", "old", "new"];
@@ -28,7 +28,7 @@ impl Rig {
         };
         // The number of repeats of a held key depends on the machine's load.
         for side in [&rig.host_side, &rig.client_side] {
-            Hand::at(side).set_repeat(false);
+            XTest::open(side).set_repeat(false);
         }
         Some(rig)
     }
@@ -46,11 +46,11 @@ impl Rig {
         client
     }
 
-    /// As [`Rig::client`], behind a hop.
-    pub(crate) fn client_behind(&self, hop: &Hop, host: &Host) -> Program {
+    /// As [`Rig::client`], through a hop.
+    pub(crate) fn client_through(&self, hop: &Hop, host: &Host) -> Program {
         host.add_address("client", &hop.address());
-        let words = ["--display", &self.client_side.name];
-        let client = support::client(&host.folder, "client", &hop.address(), &words);
+        let args = ["--display", &self.client_side.name];
+        let client = support::client(&host.folder, "client", &hop.address(), &args);
         client.line("openuvr client: showing");
         client
     }
@@ -74,10 +74,10 @@ pub(crate) fn layout(display: &Display, layout: &str) -> bool {
 }
 
 /// Polls a condition until the timeout; whether it became true.
-pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while !is_there() {
-        if begun.elapsed() > TIMEOUT {
+pub(crate) fn poll_until(mut condition: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > TIMEOUT {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -98,11 +98,11 @@ pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
         command.env(home, rig.folder.path());
     }
     let manager = Program::start("openbox", command);
-    let hand = Hand::at(side);
-    let atom = hand.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
+    let xtest = XTest::open(side);
+    let atom = xtest.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
     let check = atom.expect("sent").reply().expect("an atom").atom;
     eventually("it manages", || {
-        (!hand.text(hand.root, check).is_empty()).then_some(())
+        (!xtest.text(xtest.root, check).is_empty()).then_some(())
     });
     Some(manager)
 }

@@ -4,9 +4,9 @@ use openuvr_proto::control::negotiate::WatchReason;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
 use crate::app::{App, Received};
-use crate::hand::Hand;
 use crate::rig::Rig;
 use crate::support::eventually;
+use crate::xtest::XTest;
 
 const A: u8 = 38;
 const K: u8 = 45;
@@ -20,33 +20,33 @@ fn an_observer_only_watches() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&[]);
     let _observer = rig.client(&host, "observer", &["--observe"]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    let title = hand.text(window, xproto::AtomEnum::WM_NAME.into());
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    let title = xtest.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title.contains("desk (watching only, as asked)"), "{title}");
-    let before = Hand::at(&rig.host_side).pointer();
-    hand.move_to(10, 10);
-    hand.chord(&[A, K]);
-    hand.button(1, true);
-    hand.button(1, false);
+    let before = XTest::open(&rig.host_side).pointer();
+    xtest.move_to(10, 10);
+    xtest.chord(&[A, K]);
+    xtest.button(1, true);
+    xtest.button(1, false);
 
     // A player beside it, with its own window; the pointer is in neither.
-    hand.move_to(600, 450);
+    xtest.move_to(600, 450);
     let _player = rig.client(&host, "client", &[]);
-    let mine = hand.windows("openuvr");
+    let mine = xtest.windows("openuvr");
     let player = *mine.iter().find(|w| **w != window).expect("two windows");
-    hand.move_resize(player, (320, 0, 320, 240));
-    hand.focus(player);
-    hand.chord(&[L]);
+    xtest.move_resize(player, (320, 0, 320, 240));
+    xtest.focus(player);
+    xtest.chord(&[L]);
     assert_eq!(
         app.wait_for(Received::Up(L)),
         [Received::Down(L), Received::Up(L)]
     );
-    assert_eq!(Hand::at(&rig.host_side).pointer(), before);
-    hand.focus(window);
-    hand.chord(&[A]);
-    hand.focus(player);
-    hand.chord(&[K]);
+    assert_eq!(XTest::open(&rig.host_side).pointer(), before);
+    xtest.focus(window);
+    xtest.chord(&[A]);
+    xtest.focus(player);
+    xtest.chord(&[K]);
     assert_eq!(
         app.wait_for(Received::Up(K)),
         [Received::Down(K), Received::Up(K)]
@@ -62,26 +62,26 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&["--second-player", "take-over"]);
     let _old = rig.client(&host, "old", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let old = hand.windows("openuvr").pop().expect("its window");
-    hand.key(A, true);
+    let xtest = XTest::open(&rig.client_side);
+    let old = xtest.windows("openuvr").pop().expect("its window");
+    xtest.key(A, true);
     app.wait_for(Received::Down(A));
 
     let new = rig.client(&host, "new", &["--take-over"]);
     host.program.line("old is now observer");
-    let side = Hand::at(&rig.host_side);
+    let side = XTest::open(&rig.host_side);
     eventually("the old player's key is up", || {
         side.pressed().0.is_empty().then_some(())
     });
     app.wait_for(Received::Up(A));
-    let windows = hand.windows("openuvr");
+    let windows = xtest.windows("openuvr");
     let theirs = *windows.iter().find(|w| **w != old).expect("two windows");
-    hand.move_resize(theirs, (320, 0, 320, 240));
-    hand.key(A, false);
-    hand.focus(old);
-    hand.chord(&[K]);
-    hand.focus(theirs);
-    hand.chord(&[L]);
+    xtest.move_resize(theirs, (320, 0, 320, 240));
+    xtest.key(A, false);
+    xtest.focus(old);
+    xtest.chord(&[K]);
+    xtest.focus(theirs);
+    xtest.chord(&[L]);
     assert_eq!(
         app.wait_for(Received::Up(L)),
         [Received::Down(L), Received::Up(L)]
@@ -89,7 +89,7 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     assert!(app.is_idle());
 
     // The title shows the role, which returns when the other client leaves.
-    let title = |window| hand.text(window, xproto::AtomEnum::WM_NAME.into());
+    let title = |window| xtest.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title(old).ends_with(&format!("({})", WatchReason::TakenOver)));
     let player = title(theirs);
     assert!(player.ends_with("desk"), "{player}");
@@ -98,8 +98,8 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     eventually("the title of a player", || {
         (title(old) == player).then_some(())
     });
-    hand.focus(old);
-    hand.chord(&[K]);
+    xtest.focus(old);
+    xtest.chord(&[K]);
     assert_eq!(
         app.wait_for(Received::Up(K)),
         [Received::Down(K), Received::Up(K)]
@@ -130,11 +130,11 @@ fn a_script_provides_input() {
     std::fs::write(rig.folder.join("script"), script).expect("a temporary file");
     let file = rig.folder.join("script");
     // The script may end before the first picture is shown.
-    let words = ["--input-script", &file];
-    let mut client = host.client("client", &rig.client_side, &words);
+    let args = ["--input-script", &file];
+    let mut client = host.client("client", &rig.client_side, &args);
     let (down, up) = (Received::Down, Received::Up);
     let (press, release) = (Received::ButtonDown, Received::ButtonUp);
-    let shift = crate::hand::SHIFT;
+    let shift = crate::xtest::SHIFT;
     let expected = [
         down(shift),
         down(A),
@@ -152,9 +152,9 @@ fn a_script_provides_input() {
         up(L),
     ];
     assert_eq!(app.wait_for(up(L)), expected);
-    assert_eq!(Hand::at(&rig.host_side).pointer(), (170, 116));
+    assert_eq!(XTest::open(&rig.host_side).pointer(), (170, 116));
     // The end of the script ends the client.
-    assert!(client.ended().0.success(), "{}", client.text());
+    assert!(client.wait().0.success(), "{}", client.text());
 }
 
 #[test]
@@ -163,24 +163,24 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
         return;
     };
     let app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let pointer = Hand::at(&rig.host_side);
+    let pointer = XTest::open(&rig.host_side);
     pointer.red_square_over(app.window);
     pointer.move_to(50, 60);
     let host = rig.host(&[]);
     let _observer = rig.client(&host, "observer", &["--observe"]);
-    let eye = Hand::at(&rig.client_side);
-    eye.move_to(319, 239);
-    wait_for_red_at(&eye, (50, 60));
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(319, 239);
+    wait_for_red_at(&xtest, (50, 60));
     pointer.move_to(200, 120);
-    wait_for_red_at(&eye, (200, 120));
+    wait_for_red_at(&xtest, (200, 120));
 }
 
 /// Waits for a red square with its upper left at this position of the client's display.
-fn wait_for_red_at(eye: &Hand, (x, y): (i16, i16)) {
+fn wait_for_red_at(xtest: &XTest, (x, y): (i16, i16)) {
     let red = |x: i16, y: i16| {
-        let image = eye
+        let image = xtest
             .conn
-            .get_image(ImageFormat::Z_PIXMAP, eye.root, x, y, 1, 1, !0)
+            .get_image(ImageFormat::Z_PIXMAP, xtest.root, x, y, 1, 1, !0)
             .expect("sent")
             .reply()
             .expect("a pixel of the screen")

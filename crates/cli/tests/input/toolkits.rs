@@ -7,10 +7,10 @@ use std::process::Command;
 
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
-use crate::hand::{CONTROL, Hand};
 use crate::keys::LAYOUTS;
-use crate::rig::{Rig, in_time, layout, manager};
+use crate::rig::{Rig, layout, manager, poll_until};
 use crate::support::{Program, eventually, skip};
+use crate::xtest::{CONTROL, XTest};
 
 const ALL: &[&str] = &["us", "de", "fr", "ru"];
 
@@ -83,12 +83,12 @@ const SWING: Toolkit = Toolkit {
 import java.nio.file.*;
 import javax.swing.*;
 public class Line {
-    public static void main(String[] words) {
+    public static void main(String[] args) {
         SwingUtilities.invokeLater(() -> {
             JTextField line = new JTextField(40);
             line.addCaretListener(event -> {
                 try {
-                    Files.writeString(Path.of(words[0]), line.getText());
+                    Files.writeString(Path.of(args[0]), line.getText());
                 } catch (java.io.IOException e) {
                     throw new java.io.UncheckedIOException(e);
                 }
@@ -163,7 +163,7 @@ fn shell(rig: &Rig, line: &str) -> Command {
     command
 }
 
-fn is_there(needs: &str) -> bool {
+fn is_installed(needs: &str) -> bool {
     let found = Command::new("sh").args(["-c", needs]).output();
     let found = found.is_ok_and(|found| found.status.success());
     if !found {
@@ -173,24 +173,24 @@ fn is_there(needs: &str) -> bool {
 }
 
 /// The windows that the window manager manages.
-fn managed(hand: &Hand) -> Vec<u32> {
-    let atom = hand.conn.intern_atom(false, b"_NET_CLIENT_LIST");
+fn managed_windows(xtest: &XTest) -> Vec<u32> {
+    let atom = xtest.conn.intern_atom(false, b"_NET_CLIENT_LIST");
     let atom = atom.expect("sent");
     let atom = atom.reply().expect("an atom").atom;
-    let (root, kind) = (hand.root, AtomEnum::WINDOW);
-    let list = hand.conn.get_property(false, root, atom, kind, 0, 64);
+    let (root, kind) = (xtest.root, AtomEnum::WINDOW);
+    let list = xtest.conn.get_property(false, root, atom, kind, 0, 64);
     let list = list.expect("sent").reply().expect("the root is there");
     list.value32().into_iter().flatten().collect()
 }
 
 /// Whether one of them has the keyboard focus. The active window is not enough: some programs set the focus
 /// later themselves.
-fn has_keyboard(hand: &Hand) -> bool {
-    let focus = hand.conn.get_input_focus().expect("sent").reply();
-    let mut window = focus.expect("the server lives").focus;
-    let managed = managed(hand);
+fn has_keyboard(xtest: &XTest) -> bool {
+    let focus = xtest.conn.get_input_focus().expect("sent").reply();
+    let mut window = focus.expect("a running X server").focus;
+    let managed = managed_windows(xtest);
     while !managed.contains(&window) {
-        let tree = hand.conn.query_tree(window).expect("sent").reply();
+        let tree = xtest.conn.query_tree(window).expect("sent").reply();
         match tree.map(|tree| tree.parent) {
             Ok(parent) if parent != x11rb::NONE => window = parent,
             // The root, or no window at all.
@@ -204,7 +204,7 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
     let Some(rig) = Rig::new("800x600", "800x600") else {
         return;
     };
-    if !is_there(toolkit.needs) || !layout(&rig.host_side, "us") {
+    if !is_installed(toolkit.needs) || !layout(&rig.host_side, "us") {
         return;
     }
     let Some(_manager) = manager(&rig, &rig.host_side) else {
@@ -212,7 +212,7 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
     };
     let host = rig.host(&["--fps", "5"]);
     let _client = rig.client(&host, "client", &[]);
-    let (hand, at_host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
+    let (xtest, at_host) = (XTest::open(&rig.client_side), XTest::open(&rig.host_side));
     let tried = LAYOUTS
         .iter()
         .filter(|(name, _)| toolkit.layouts.contains(name));
@@ -234,24 +234,24 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
         let x = if *name == "ru" { "ч" } else { "x" };
         // Wine sets up its keyboard after its window has the focus, and drops new letters meanwhile.
         for (key, left) in [(X, x), (BACK_SPACE, "")] {
-            hand.chord(&[key]);
-            hand.chord(toolkit.saves);
-            in_time(|| typed() == left);
+            xtest.chord(&[key]);
+            xtest.chord(toolkit.saves);
+            poll_until(|| typed() == left);
             assert_eq!(typed(), left, "{} under {name}", toolkit.needs);
         }
         let mut all = String::new();
         // One at a time: if no key code is free, one is remapped, and the program must have handled its keys
         // by then, as with human typing.
         for letter in text.chars().filter(|ch| !toolkit.without.contains(ch)) {
-            hand.type_text(letter.encode_utf8(&mut [0; 4]));
-            hand.chord(toolkit.saves);
+            xtest.type_text(letter.encode_utf8(&mut [0; 4]));
+            xtest.chord(toolkit.saves);
             all.push(letter);
-            in_time(|| typed() == all);
+            poll_until(|| typed() == all);
             assert_eq!(typed(), all, "{} under {name}", toolkit.needs);
         }
         program.kill_group();
         eventually("its window is gone", || {
-            managed(&at_host).is_empty().then_some(())
+            managed_windows(&at_host).is_empty().then_some(())
         });
     }
 }
@@ -310,7 +310,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     let Some(rig) = Rig::new("800x600", "800x600") else {
         return;
     };
-    if !is_there("command -v dosbox") || !layout(&rig.host_side, "us") {
+    if !is_installed("command -v dosbox") || !layout(&rig.host_side, "us") {
         return;
     }
     let Some(_manager) = manager(&rig, &rig.host_side) else {
@@ -318,7 +318,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     };
     let host = rig.host(&["--fps", "5"]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let folder = rig.folder.path().join("dos");
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::write(folder.join("TYPED.COM"), TYPED_COM).expect("a program");
@@ -330,7 +330,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     eventually("DOS is there", || {
         folder.join("READY").exists().then_some(())
     });
-    let at_host = Hand::at(&rig.host_side);
+    let at_host = XTest::open(&rig.host_side);
     eventually("its window has the keyboard", || {
         has_keyboard(&at_host).then_some(())
     });
@@ -340,9 +340,9 @@ fn dosbox_gets_the_letters_of_three_layouts() {
         assert!(layout(&rig.client_side, name));
         // One at a time: the keyboard buffer of dosbox is small.
         for letter in TEXT.chars() {
-            hand.type_text(letter.encode_utf8(&mut [0; 4]));
+            xtest.type_text(letter.encode_utf8(&mut [0; 4]));
             all.push(letter);
-            in_time(|| typed().len() >= all.len());
+            poll_until(|| typed().len() >= all.len());
             assert_eq!(typed(), all, "{name}");
         }
     }

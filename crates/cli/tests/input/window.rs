@@ -5,22 +5,26 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Window};
 
 use crate::app::{App, Received};
-use crate::hand::{ALT, CONTROL, Hand, SHIFT};
 use crate::rig::{Rig, manager};
-use crate::support::{Eye, Painter, eventually};
+use crate::support::{Painter, ScreenCapture, eventually};
+use crate::xtest::{ALT, CONTROL, SHIFT, XTest};
 
 /// Presses the close button, as a window manager would.
-pub(crate) fn close(hand: &Hand, window: Window) {
+pub(crate) fn close(xtest: &XTest, window: Window) {
     let atom = |name: &str| {
-        let atom = hand.conn.intern_atom(false, name.as_bytes()).expect("sent");
+        let atom = xtest
+            .conn
+            .intern_atom(false, name.as_bytes())
+            .expect("sent");
         atom.reply().expect("an atom").atom
     };
     let data = [atom("WM_DELETE_WINDOW"), 0, 0, 0, 0];
     let message = xproto::ClientMessageEvent::new(32, window, atom("WM_PROTOCOLS"), data);
-    hand.conn
+    xtest
+        .conn
         .send_event(false, window, EventMask::NO_EVENT, message)
         .expect("sent");
-    hand.conn.flush().expect("the server lives");
+    xtest.conn.flush().expect("a running X server");
 }
 
 #[test]
@@ -31,28 +35,28 @@ fn title_size_full_screen_and_close_of_the_window() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &["--size", "400x300"]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    let title = hand.text(window, AtomEnum::WM_NAME.into());
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    let title = xtest.text(window, AtomEnum::WM_NAME.into());
     assert!(
         title.starts_with("OpenUVR") && title.contains("desk"),
         "{title}"
     );
-    assert_eq!(hand.geometry(window), (0, 0, 400, 300));
+    assert_eq!(xtest.geometry(window), (0, 0, 400, 300));
 
     let (q, f) = (16 + 8, 33 + 8);
-    hand.chord(&[CONTROL, ALT, SHIFT, f]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, f]);
     eventually("it covers the screen", || {
-        (hand.geometry(window) == (0, 0, 640, 480)).then_some(())
+        (xtest.geometry(window) == (0, 0, 640, 480)).then_some(())
     });
-    hand.chord(&[CONTROL, ALT, SHIFT, f]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, f]);
     eventually("it is as before", || {
-        (hand.geometry(window) == (0, 0, 400, 300)).then_some(())
+        (xtest.geometry(window) == (0, 0, 400, 300)).then_some(())
     });
-    hand.chord(&[CONTROL, ALT, SHIFT, q]);
-    assert!(client.ended().0.success(), "{}", client.text());
+    xtest.chord(&[CONTROL, ALT, SHIFT, q]);
+    assert!(client.wait().0.success(), "{}", client.text());
     // The host did not get the letters of the combinations, and no key stays pressed.
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     eventually("nothing is pressed", || {
         host.pressed().0.is_empty().then_some(())
     });
@@ -75,42 +79,42 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &["--full-screen", "--grab"]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let (tab, f4, g) = (15 + 8, 62 + 8, 34 + 8);
     // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
-        hand.move_by(3, 0);
+        xtest.move_by(3, 0);
         app.poll();
         (app.moved.0 > 0).then_some(())
     });
     eventually("it has the focus", || {
-        hand.chord(&[g]);
+        xtest.chord(&[g]);
         app.poll();
         app.take().contains(&Received::Down(g)).then_some(())
     });
     // The focus arrives a moment before the keyboard grab.
     eventually("it has the window manager's keys", || {
-        hand.chord(&[ALT, tab]);
+        xtest.chord(&[ALT, tab]);
         app.wait_for(Received::Up(ALT))
             .contains(&Received::Down(tab))
             .then_some(())
     });
-    hand.chord(&[ALT, f4]);
+    xtest.chord(&[ALT, f4]);
     let received = app.wait_for(Received::Up(ALT));
     assert!(received.contains(&Received::Down(f4)), "{received:?}");
     client.assert_running();
     // The release combination, after which the window manager has its keys again.
-    hand.chord(&[CONTROL, ALT, SHIFT, g]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, g]);
     eventually("the keyboard is let go", || {
-        hand.keyboard_is_free().then_some(())
+        xtest.keyboard_is_free().then_some(())
     });
     // It applies them to the focused window, which gets the focus back a moment later.
     eventually("the window is closed", || {
-        hand.chord(&[ALT, f4]);
+        xtest.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));
         client.has_ended().then_some(())
     });
-    assert!(client.ended().0.success(), "{}", client.text());
+    assert!(client.wait().0.success(), "{}", client.text());
     app.poll();
     assert!(!app.take().contains(&Received::Down(f4)));
 }
@@ -124,27 +128,27 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
     painter.paint();
     let host = rig.host(&["--window", "painted"]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    assert_eq!(hand.geometry(window), (0, 0, 320, 240));
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    assert_eq!(xtest.geometry(window), (0, 0, 320, 240));
     let mut resized = |width, height, expected: (u16, u16)| {
         painter.resize(Size::new(width, height));
         eventually(&format!("{expected:?}"), || {
-            let (_, _, w, h) = hand.geometry(window);
+            let (_, _, w, h) = xtest.geometry(window);
             ((w, h) == expected).then_some(())
         });
     };
     resized(320, 160, (320, 160));
     resized(800, 600, (400, 300));
     // From now on the user controls its size.
-    hand.move_resize(window, (0, 0, 250, 250));
+    xtest.move_resize(window, (0, 0, 250, 250));
     for height in [200, 210] {
         painter.resize(Size::new(330, height));
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
     // Otherwise the window would follow the first size before the host received the second.
-    assert_eq!(hand.geometry(window), (0, 0, 250, 250));
+    assert_eq!(xtest.geometry(window), (0, 0, 250, 250));
 }
 
 #[test]
@@ -154,11 +158,11 @@ fn the_pointer_is_right_in_a_smaller_picture() {
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
-    let words = ["--max-size", "320x320", "--bitrate", "2M"];
-    let client = rig.client(&host, "client", &words);
+    let args = ["--max-size", "320x320", "--bitrate", "2M"];
+    let client = rig.client(&host, "client", &args);
     client.line("showing 320x240");
-    let (hand, at_host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
-    hand.move_to(160, 120);
+    let (xtest, at_host) = (XTest::open(&rig.client_side), XTest::open(&rig.host_side));
+    xtest.move_to(160, 120);
     eventually("the pointer is in the middle", || {
         let (x, y) = at_host.pointer();
         ((320..=321).contains(&x) && (240..=241).contains(&y)).then_some(())
@@ -174,10 +178,10 @@ fn the_close_button_ends_the_client_and_not_the_host() {
     let host = rig.host(&[]);
     for _ in 0..2 {
         let mut client = rig.client(&host, "client", &[]);
-        let hand = Hand::at(&rig.client_side);
-        let window = hand.windows("openuvr").pop().expect("its window");
-        close(&hand, window);
-        assert!(client.ended().0.success(), "{}", client.text());
+        let xtest = XTest::open(&rig.client_side);
+        let window = xtest.windows("openuvr").pop().expect("its window");
+        close(&xtest, window);
+        assert!(client.wait().0.success(), "{}", client.text());
     }
     host.program.line("it said goodbye");
 }
@@ -190,20 +194,23 @@ fn a_key_toggles_the_statistics_overlay() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let (hand, eye) = (Hand::at(&rig.client_side), Eye::open(&rig.client_side));
+    let (xtest, capture) = (
+        XTest::open(&rig.client_side),
+        ScreenCapture::open(&rig.client_side),
+    );
     let flat = |shot: &[u8]| {
         let mut pixels = shot.chunks(4).map(|pixel| &pixel[..3]);
         let first = pixels.next().expect("a screen");
         pixels.all(|pixel| pixel.iter().zip(first).all(|(a, b)| a.abs_diff(*b) < 8))
     };
     eventually("the application's one colour", || {
-        flat(&eye.shot().pixels).then_some(())
+        flat(&capture.shot().pixels).then_some(())
     });
     let l = 38 + 8;
-    hand.chord(&[CONTROL, ALT, SHIFT, l]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, l]);
     // The overlay is white text on a darker ground near the picture's corner only.
     let shot = eventually("letters", || {
-        let shot = eye.shot().pixels;
+        let shot = capture.shot().pixels;
         let white = shot.chunks(4).filter(|pixel| pixel[..3] == [255; 3]);
         (white.count() > 500).then_some(shot)
     });
@@ -216,12 +223,12 @@ fn a_key_toggles_the_statistics_overlay() {
     );
     assert!(flat(&shot[640 * 4 * 300..]), "only at the top");
     assert!(flat(&shot[..640 * 4 * 8]), "not at the edge");
-    hand.chord(&[CONTROL, ALT, SHIFT, l]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, l]);
     eventually("the picture alone", || {
-        flat(&eye.shot().pixels).then_some(())
+        flat(&capture.shot().pixels).then_some(())
     });
     // The same key without modifiers goes to the application.
-    hand.chord(&[l]);
+    xtest.chord(&[l]);
     let seen = app.wait_for(Received::Up(l));
     let downs = seen
         .iter()

@@ -14,10 +14,10 @@ pub(crate) fn can_copy() -> bool {
     there
 }
 
-pub(crate) fn xclip(at: &Display, words: &[&str]) -> Command {
+pub(crate) fn xclip(at: &Display, args: &[&str]) -> Command {
     let mut command = Command::new("xclip");
     command.args(["-display", &at.name, "-selection", "clipboard"]);
-    command.args(words).stderr(Stdio::null());
+    command.args(args).stderr(Stdio::null());
     command
 }
 

@@ -30,7 +30,7 @@ impl Machines {
 
     /// With a third machine between them, where the cables end as `to-client` and `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
-        let machines = Machines::alone(true, false)?;
+        let machines = Machines::unconnected(true, false)?;
         let b = machines.between.as_deref()?;
         for (end, machine) in [("to-client", &machines.client), ("to-host", &machines.host)] {
             ip(&format!(
@@ -38,12 +38,12 @@ impl Machines {
             ))?;
             ip(&format!("-n {b} link set dev {end} up"))?;
         }
-        machines.with_cables_up()?.with_addresses()
+        machines.with_links_up()?.with_addresses()
     }
 
     /// Three machines on one bridge.
     pub(crate) fn on_a_bridge() -> Option<Machines> {
-        Machines::bridged()?.with_cables_up()?.with_addresses()
+        Machines::bridged()?.with_links_up()?.with_addresses()
     }
 
     /// As [`Machines::on_a_bridge`], with link-local IPv6 addresses only.
@@ -55,7 +55,7 @@ impl Machines {
             let on = "echo 0 > /proc/sys/net/ipv6/conf/cable/disable_ipv6";
             run("ip", &["netns", "exec", machine, "sh", "-c", on])?;
         }
-        let machines = machines.with_cables_up()?;
+        let machines = machines.with_links_up()?;
         for (n, machine) in (1..).zip(machines.ends()) {
             ip(&format!(
                 "-n {machine} address add fe80::{n}/64 dev cable nodad"
@@ -65,7 +65,7 @@ impl Machines {
     }
 
     fn bridged() -> Option<Machines> {
-        let machines = Machines::alone(true, true)?;
+        let machines = Machines::unconnected(true, true)?;
         let b = machines.between.as_deref()?;
         // Without snooping: there is no multicast querier.
         ip(&format!(
@@ -88,7 +88,7 @@ impl Machines {
         Some(self)
     }
 
-    fn with_cables_up(self) -> Option<Machines> {
+    fn with_links_up(self) -> Option<Machines> {
         for machine in self.ends() {
             ip(&format!("-n {machine} link set cable up"))?;
         }
@@ -102,21 +102,21 @@ impl Machines {
 
     /// With a cable only; IPv6 is off, or the system would generate addresses.
     pub(crate) fn without_ip() -> Option<Machines> {
-        let machines = Machines::alone(false, false)?;
+        let machines = Machines::unconnected(false, false)?;
         let (h, c) = (&machines.host, &machines.client);
         ip(&format!(
             "-n {h} link add cable type veth peer name cable netns {c}"
         ))?;
-        machines.with_cables_up()
+        machines.with_links_up()
     }
 
     /// Without any network.
-    pub(crate) fn without_cables() -> Option<Machines> {
-        Machines::alone(false, false)
+    pub(crate) fn without_links() -> Option<Machines> {
+        Machines::unconnected(false, false)
     }
 
     /// Creates empty namespaces.
-    fn alone(one_between: bool, third: bool) -> Option<Machines> {
+    fn unconnected(one_between: bool, third: bool) -> Option<Machines> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             skip("network namespaces need root");
@@ -144,8 +144,8 @@ impl Machines {
 
     /// The host's Ethernet address.
     pub(crate) fn host_mac(&self) -> String {
-        let words = ["-n", &self.host, "-br", "link", "show", "cable"];
-        let out = Command::new("ip").args(words).output().expect("ip runs");
+        let args = ["-n", &self.host, "-br", "link", "show", "cable"];
+        let out = Command::new("ip").args(args).output().expect("ip runs");
         let line = String::from_utf8(out.stdout).expect("text");
         let mac = line.split_whitespace().nth(2).expect("an address");
         mac.to_owned()
@@ -154,7 +154,7 @@ impl Machines {
     /// Drops packets at one end that match one of the classic BPF programs, given as `tc` takes them; they
     /// return 2 (`TC_ACT_SHOT`) to drop. Without programs, drops nothing.
     pub(crate) fn drop_at(&self, machine: &str, programs: &[&str]) -> Option<()> {
-        let tc = |words: &[&str]| run("tc", &[&["-n", machine], words].concat());
+        let tc = |args: &[&str]| run("tc", &[&["-n", machine], args].concat());
         let _ = Command::new("tc")
             .args(["-n", machine, "qdisc", "del", "dev", "cable", "clsact"])
             .output();
@@ -175,12 +175,12 @@ fn ip(line: &str) -> Option<()> {
 }
 
 /// Runs a tool of iproute2; `None`, with a message, if it fails.
-fn run(program: &str, words: &[&str]) -> Option<()> {
-    match Command::new(program).args(words).output() {
+fn run(program: &str, args: &[&str]) -> Option<()> {
+    match Command::new(program).args(args).output() {
         Ok(out) if out.status.success() => Some(()),
         Ok(out) => {
             let error = String::from_utf8_lossy(&out.stderr);
-            skip(&format!("cannot run: {program} {words:?}: {error}"));
+            skip(&format!("cannot run: {program} {args:?}: {error}"));
             None
         }
         Err(error) => {
@@ -204,14 +204,14 @@ pub(crate) fn on(
     before: &[&str],
     home: &Path,
     display: Option<&Display>,
-    words: &[&str],
+    args: &[&str],
 ) -> Command {
     let mut command = Command::new("ip");
     command
         .args(["netns", "exec", machine])
         .args(before)
         .arg(env!("CARGO_BIN_EXE_openuvr"))
-        .args(words)
+        .args(args)
         .env("HOME", home)
         .env("PULSE_SERVER", super::NO_SOUND)
         .env_remove("XDG_CONFIG_HOME")

@@ -14,7 +14,6 @@
 )]
 
 pub(crate) mod clipboard;
-pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod pairing;
@@ -25,6 +24,7 @@ pub(crate) mod process;
 pub(crate) mod pulse_server;
 pub(crate) mod recording;
 pub(crate) mod screen;
+pub(crate) mod screen_capture;
 pub(crate) mod sound;
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
@@ -38,9 +38,9 @@ use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
-pub(crate) use eye::{Eye, Shot, psnr};
 pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
+pub(crate) use screen_capture::{ScreenCapture, Shot, psnr};
 
 /// Limit of each wait: far longer than needed, even on a machine with much other load.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
@@ -53,12 +53,12 @@ pub(crate) const NO_SOUND: &str = "unix:/nonexistent/sound";
 
 /// Polls until `look` returns a value; panics with `what` after the timeout.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < TIMEOUT, "timeout: {what}");
+        assert!(started.elapsed() < TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -100,7 +100,7 @@ impl Drop for Folder {
 }
 
 /// The program under test with these arguments.
-pub(crate) fn openuvr(words: &[&str]) -> Command {
+pub(crate) fn openuvr(args: &[&str]) -> Command {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_openuvr"));
     assert!(
         program.with_file_name("openuvr-bench").is_file(),
@@ -108,10 +108,10 @@ pub(crate) fn openuvr(words: &[&str]) -> Command {
     );
     let mut command = Command::new(program);
     // Isolated from the user who runs the tests: no display, sound or configuration.
-    let streams = matches!(words.first(), Some(&("host" | "client" | "run")));
-    let (first, rest) = words.split_at(usize::from(streams));
+    let streams = matches!(args.first(), Some(&("host" | "client" | "run")));
+    let (first, rest) = args.split_at(usize::from(streams));
     command.args(first);
-    if streams && !words.contains(&"--sound") {
+    if streams && !args.contains(&"--sound") {
         command.args(["--sound", "off"]);
     }
     command
@@ -128,7 +128,7 @@ pub(crate) fn openuvr(words: &[&str]) -> Command {
 pub(crate) struct Host {
     pub(crate) program: Program,
     pub(crate) folder: Folder,
-    words: Vec<String>,
+    args: Vec<String>,
     /// The address of its sound server.
     sound: String,
     pub(crate) port: u16,
@@ -136,23 +136,23 @@ pub(crate) struct Host {
 
 impl Host {
     /// Starts a host at a free port of the loopback, and waits until it streams.
-    pub(crate) fn start(words: &[&str]) -> Host {
-        Host::start_at(0, words)
+    pub(crate) fn start(args: &[&str]) -> Host {
+        Host::start_at(0, args)
     }
 
     /// As [`Host::start`], at this port.
-    pub(crate) fn start_at(port: u16, words: &[&str]) -> Host {
-        let words = words.iter().map(|w| (*w).to_owned()).collect();
-        Host::open(Folder::new(), port, words, NO_SOUND.to_owned())
+    pub(crate) fn start_at(port: u16, args: &[&str]) -> Host {
+        let args = args.iter().map(|w| (*w).to_owned()).collect();
+        Host::open(Folder::new(), port, args, NO_SOUND.to_owned())
     }
 
     /// Starts a host that is already paired with these clients: a PIN pairs only one device.
-    pub(crate) fn paired_with(clients: &[&str], words: &[&str]) -> Host {
-        Host::with_sound(NO_SOUND, clients, words)
+    pub(crate) fn paired_with(clients: &[&str], args: &[&str]) -> Host {
+        Host::with_sound(NO_SOUND, clients, args)
     }
 
     /// As [`Host::paired_with`], with a sound server at this address.
-    pub(crate) fn with_sound(sound: &str, clients: &[&str], words: &[&str]) -> Host {
+    pub(crate) fn with_sound(sound: &str, clients: &[&str], args: &[&str]) -> Host {
         let folder = Folder::new();
         let dir = |name: &str| folder.path().join(name);
         let identity = |name: &str, role| {
@@ -168,8 +168,8 @@ impl Host {
                 .pair(key, &DeviceName::new(client), 1)
                 .expect("the store is writable");
         }
-        let words = words.iter().map(|w| (*w).to_owned()).collect();
-        let started = Host::open(folder, 0, words, sound.to_owned());
+        let args = args.iter().map(|w| (*w).to_owned()).collect();
+        let started = Host::open(folder, 0, args, sound.to_owned());
         for client in clients {
             started.add_known_host(client, &started.address(), host);
         }
@@ -198,17 +198,17 @@ impl Host {
         let Host {
             program,
             folder,
-            words,
+            args,
             sound,
             port,
         } = self;
         drop(program);
-        Host::open(folder, port, words, sound)
+        Host::open(folder, port, args, sound)
     }
 
-    fn open(folder: Folder, port: u16, words: Vec<String>, sound: String) -> Host {
+    fn open(folder: Folder, port: u16, args: Vec<String>, sound: String) -> Host {
         let (dir, bind) = (folder.join("host"), format!("127.0.0.1:{port}"));
-        let more: Vec<&str> = words.iter().map(String::as_str).collect();
+        let more: Vec<&str> = args.iter().map(String::as_str).collect();
         let own = [
             "host",
             "--config-dir",
@@ -226,7 +226,7 @@ impl Host {
         Host {
             program,
             folder,
-            words,
+            args,
             sound,
             port,
         }
@@ -238,39 +238,39 @@ impl Host {
     }
 
     /// A client without a display, with its own keys under this name; it decodes, but shows nothing.
-    pub(crate) fn headless_client(&self, name: &str, words: &[&str]) -> Program {
-        let words = [&["--present", "null"], words].concat();
-        client(&self.folder, name, &self.address(), &words)
+    pub(crate) fn headless_client(&self, name: &str, args: &[&str]) -> Program {
+        let args = [&["--present", "null"], args].concat();
+        client(&self.folder, name, &self.address(), &args)
     }
 
     /// A client with a window.
-    pub(crate) fn client(&self, name: &str, display: &Display, words: &[&str]) -> Program {
-        let words = [&["--display", &display.name], words].concat();
-        client(&self.folder, name, &self.address(), &words)
+    pub(crate) fn client(&self, name: &str, display: &Display, args: &[&str]) -> Program {
+        let args = [&["--display", &display.name], args].concat();
+        client(&self.folder, name, &self.address(), &args)
     }
 
     /// Runs `openuvr devices` for this host; returns its output.
-    pub(crate) fn devices(&self, words: &[&str]) -> String {
+    pub(crate) fn devices(&self, args: &[&str]) -> String {
         let dir = self.folder.join("host");
-        let words = [&["devices", "--config-dir", &dir], words].concat();
-        let out = openuvr(&words).output().expect("the program runs");
+        let args = [&["devices", "--config-dir", &dir], args].concat();
+        let out = openuvr(&args).output().expect("the program runs");
         let error = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "devices {words:?}: {error}");
+        assert!(out.status.success(), "devices {args:?}: {error}");
         String::from_utf8(out.stdout).expect("text")
     }
 }
 
 /// A client of the host at `address` with keys in `folder` under `name`.
-pub(crate) fn client(folder: &Folder, name: &str, address: &str, words: &[&str]) -> Program {
+pub(crate) fn client(folder: &Folder, name: &str, address: &str, args: &[&str]) -> Program {
     let dir = folder.join(name);
     let own = ["client", address, "--config-dir", &dir, "--name", name];
-    let words = [&own[..], &["--realtime", "off"][..], words].concat();
-    Program::start(name, openuvr(&words))
+    let args = [&own[..], &["--realtime", "off"][..], args].concat();
+    Program::start(name, openuvr(&args))
 }
 
 /// The built-in application on a display.
 pub(crate) fn scene(display: &Display, size: &str, fps: &str) -> Program {
-    let words = [
+    let args = [
         "scene",
         "--display",
         &display.name,
@@ -279,7 +279,7 @@ pub(crate) fn scene(display: &Display, size: &str, fps: &str) -> Program {
         "--fps",
         fps,
     ];
-    Program::start("scene", openuvr(&words))
+    Program::start("scene", openuvr(&args))
 }
 
 /// The port of the first address in a line.
@@ -298,7 +298,7 @@ pub(crate) struct Hop {
 
 impl Hop {
     /// Starts a hop in front of `host`, at a free port if `port` is 0.
-    pub(crate) fn start(host: &Host, port: u16, words: &[&str]) -> Hop {
+    pub(crate) fn start(host: &Host, port: u16, args: &[&str]) -> Hop {
         let (listen, to) = (format!("127.0.0.1:{port}"), host.address());
         // A busy machine delays it, but its losses stay those of its seed.
         let own = [
@@ -311,7 +311,7 @@ impl Hop {
             "--punctual",
             "100s",
         ];
-        let program = Program::start("hop", openuvr(&[&own, words].concat()));
+        let program = Program::start("hop", openuvr(&[&own, args].concat()));
         let port = port_of(&program.line("relaying from"));
         Hop { program, port }
     }

@@ -59,7 +59,7 @@ impl Painter {
         conn.create_gc(gc, window, &CreateGCAux::new())
             .expect("sent");
         conn.map_window(window).expect("sent");
-        conn.sync().expect("the server lives");
+        conn.sync().expect("a running X server");
         Painter {
             conn,
             window,
@@ -97,7 +97,7 @@ impl Painter {
                 &shot.pixels,
             )
             .expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
         self.painted.push(stamp);
         shot
     }
@@ -122,7 +122,7 @@ impl Painter {
     /// Destroys the window.
     pub(crate) fn close(self) {
         self.conn.destroy_window(self.window).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
     }
 }
 

@@ -42,10 +42,10 @@ impl PipeWire {
         Some(pipewire)
     }
 
-    fn run(&mut self, words: &[&str]) -> Option<()> {
-        let mut command = Command::new(words[0]);
+    fn run(&mut self, args: &[&str]) -> Option<()> {
+        let mut command = Command::new(args[0]);
         command
-            .args(&words[1..])
+            .args(&args[1..])
             .env("XDG_RUNTIME_DIR", self.folder.path())
             .env("HOME", self.folder.path())
             .env_remove("DISPLAY")
@@ -56,22 +56,22 @@ impl PipeWire {
         match command.spawn() {
             Ok(child) => self.programs.push(child),
             Err(why) => {
-                skip(&format!("cannot start {}: {why}", words[0]));
+                skip(&format!("cannot start {}: {why}", args[0]));
                 return None;
             }
         }
         Some(())
     }
 
-    fn pactl(&self, words: &[&str]) -> String {
+    fn pactl(&self, args: &[&str]) -> String {
         let output = Command::new("pactl")
-            .args(words)
+            .args(args)
             .env("PULSE_SERVER", &self.address)
             .env("HOME", self.folder.path())
             .output()
             .expect("pactl, of the package pulseaudio-utils");
         let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "pactl {words:?}: {printed}");
+        assert!(output.status.success(), "pactl {args:?}: {printed}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }

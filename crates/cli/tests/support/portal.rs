@@ -29,7 +29,7 @@ impl Portal {
     }
 
     /// The command-line arguments that tell a host the key.
-    pub(crate) fn words(&self) -> [String; 2] {
+    pub(crate) fn args(&self) -> [String; 2] {
         [
             format!("--ticket-key={}", self.key()),
             format!("--ticket-session={}", self.session),

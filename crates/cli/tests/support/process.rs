@@ -45,8 +45,8 @@ impl Program {
 
     /// As [`Program::start`], in its own terminal, with typed input.
     pub(crate) fn at_terminal(name: &str, command: &Command, keys: &str) -> Program {
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let args = std::iter::once(command.get_program()).chain(command.get_args());
+        let args: Vec<_> = args.map(|word| word.to_string_lossy()).collect();
         let mut script = Command::new("script");
         // The arguments contain no blanks. Background processes of a shell without job control, as of the
         // tests on some machines, would ignore Ctrl-C.
@@ -54,7 +54,7 @@ impl Program {
             "--quiet",
             "--return",
             "--command",
-            &format!("exec env --default-signal=INT {}", words.join(" ")),
+            &format!("exec env --default-signal=INT {}", args.join(" ")),
             "/dev/null",
         ]);
         Program::spawn(name, script, Some(keys), Stdio::piped())
@@ -117,7 +117,7 @@ impl Program {
 
     /// Waits for the `n`-th line that contains `part`, counted from 1.
     pub(crate) fn nth_line(&self, n: usize, part: &str) -> String {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             // Queried before the search, so that all output up to the exit is searched.
             let over = self
@@ -137,7 +137,7 @@ impl Program {
                 self.name
             );
             assert!(
-                begun.elapsed() < TIMEOUT,
+                started.elapsed() < TIMEOUT,
                 "timeout: {} has not printed {n} lines that contain {part:?}",
                 self.name
             );
@@ -156,7 +156,7 @@ impl Program {
     }
 
     /// Waits for its end; returns its exit status and output.
-    pub(crate) fn ended(&mut self) -> (ExitStatus, String) {
+    pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
         let status = eventually(&format!("the end of {}", self.name), || {
             self.child.try_wait().expect("a child process")
         });
@@ -168,7 +168,7 @@ impl Program {
 
     /// Waits for its end, which must be a failure or a usage error with a single line of output.
     pub(crate) fn fails_in_one_line(&mut self) -> String {
-        let (status, text) = self.ended();
+        let (status, text) = self.wait();
         let failed = matches!(status.code(), Some(1 | 2));
         assert!(failed, "{} ended with {status}: {text}", self.name);
         // Ignores the host's warning of a stall of more than a second.
@@ -191,7 +191,7 @@ impl Program {
     /// Stops it with Ctrl-C and waits; returns its output.
     pub(crate) fn stop(&mut self) -> String {
         self.signal(Signal::INT);
-        let (status, text) = self.ended();
+        let (status, text) = self.wait();
         assert!(status.success(), "{} after Ctrl-C: {status}", self.name);
         text
     }
@@ -203,7 +203,7 @@ impl Program {
         let children = std::fs::read_to_string(path).expect("it runs");
         let child = children.trim().parse().ok().and_then(Pid::from_raw);
         kill_process(child.expect("one child"), Signal::INT).expect("a child process");
-        let (status, text) = self.ended();
+        let (status, text) = self.wait();
         assert!(
             status.success(),
             "{} after Ctrl-C: {status}: {text}",
@@ -288,12 +288,12 @@ impl Display {
     }
 
     /// As [`Display::start`], with more arguments.
-    pub(crate) fn with(size: &str, words: &[&str]) -> Option<Display> {
-        Display::of_depth(size, 24, words)
+    pub(crate) fn with(size: &str, args: &[&str]) -> Option<Display> {
+        Display::of_depth(size, 24, args)
     }
 
     /// As [`Display::with`], with another depth.
-    pub(crate) fn of_depth(size: &str, depth: u8, words: &[&str]) -> Option<Display> {
+    pub(crate) fn of_depth(size: &str, depth: u8, args: &[&str]) -> Option<Display> {
         let mut command = Command::new("Xvfb");
         command
             .args([
@@ -304,7 +304,7 @@ impl Display {
                 &format!("{size}x{depth}"),
             ])
             .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
-            .args(words)
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -338,8 +338,8 @@ impl Display {
         let conn = conn.expect("access with the cookie");
         let user = format!("localuser\0#{}", geteuid().as_raw());
         let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
-        let asked = conn.change_hosts(mode, family, user.as_bytes());
-        asked.expect("sent").check().expect("admitted");
+        let request = conn.change_hosts(mode, family, user.as_bytes());
+        request.expect("sent").check().expect("admitted");
         Display {
             name: name.to_owned(),
             server: None,

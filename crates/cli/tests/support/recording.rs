@@ -6,8 +6,8 @@ use super::skip;
 
 /// Decodes all of a file without a warning.
 pub(crate) fn ffprobe_reads(file: &str) {
-    let words = ["-v", "error", "-count_frames", "-show_streams", file];
-    let Ok(out) = Command::new("ffprobe").args(words).output() else {
+    let args = ["-v", "error", "-count_frames", "-show_streams", file];
+    let Ok(out) = Command::new("ffprobe").args(args).output() else {
         skip("ffmpeg is not installed");
         return;
     };

@@ -53,14 +53,14 @@ impl Screen {
         Some(Screen { socket, folder })
     }
 
-    fn tmux(&self, words: &[&str]) -> String {
+    fn tmux(&self, args: &[&str]) -> String {
         let out = Command::new("tmux")
             .args(["-S", &self.socket])
-            .args(words)
+            .args(args)
             .output()
             .expect("tmux is installed");
         let why = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{words:?}: {why}");
+        assert!(out.status.success(), "{args:?}: {why}");
         String::from_utf8(out.stdout).expect("text")
     }
 
@@ -113,7 +113,7 @@ impl Screen {
     }
 
     /// Waits until the program has ended; returns its exit code.
-    pub(crate) fn ended(&self) -> i32 {
+    pub(crate) fn wait(&self) -> i32 {
         self.eventually("the program's end", |_| {
             // By then, all its output was read.
             let dead = self.tmux(&["list-panes", "-F", "#{pane_dead}"]);

@@ -44,11 +44,7 @@ pub(crate) struct Application {
 
 impl Application {
     /// Starts it through `openuvr run` with these arguments.
-    pub(crate) fn start(
-        folder: &Folder,
-        words: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Application {
+    pub(crate) fn start(folder: &Folder, args: &[&str], variables: &[(&str, &str)]) -> Application {
         let socket = folder.path().join("application");
         let listener = UnixListener::bind(&socket).expect("a new socket");
         let itself = std::env::current_exe().expect("it runs");
@@ -60,7 +56,7 @@ impl Application {
             "app::the_application",
             "--nocapture",
         ];
-        let mut command = openuvr(&[&["run"], words, &test].concat());
+        let mut command = openuvr(&[&["run"], args, &test].concat());
         command.env(SOCKET, &socket);
         // Keeps sockets of a killed process in the test's folder.
         command.env("XDG_RUNTIME_DIR", folder.path());
@@ -115,7 +111,7 @@ fn the_application() {
         let words: Vec<_> = line.split_whitespace().collect();
         let mut answer = "done".to_owned();
         match words[..] {
-            ["draw", wanted] => number = wanted.parse().expect("a number"),
+            ["draw", text] => number = text.parse().expect("a number"),
             ["resize", width, height] => {
                 let side = |text: &str| text.parse().expect("a number");
                 screen.resize(Size::new(side(width), side(height)));

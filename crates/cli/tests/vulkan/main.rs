@@ -18,7 +18,7 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 
 use app::{Application, SHOWN_ON, pattern};
 use support::{
-    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
+    Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, openuvr, port_of, skip,
 };
 
 /// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
@@ -58,16 +58,16 @@ impl Fixture {
 
     /// Options of `openuvr run`: lossless pictures, all of them, without the pointer, which is in the middle
     /// of this display.
-    fn words(&self) -> Vec<String> {
+    fn args(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
         let more = ["--cursor=false", "--realtime", "off"];
-        let words = own.into_iter().chain(more).chain(PIN);
+        let args = own.into_iter().chain(more).chain(PIN);
         let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
         let hook = program.with_file_name("deps/libopenuvr_hook.so");
         let hook = hook.to_str().expect("UTF-8").to_owned();
         let folder = self.folder.join("host");
         let paths = ["--hook".to_owned(), hook, "--config-dir".to_owned(), folder];
-        words.map(str::to_owned).chain(paths).collect()
+        args.map(str::to_owned).chain(paths).collect()
     }
 
     fn application(&self) -> Application {
@@ -75,21 +75,16 @@ impl Fixture {
     }
 
     fn application_with(&self, more: &[(&str, &str)]) -> Application {
-        let words = self.words();
-        let words: Vec<_> = words.iter().map(String::as_str).collect();
-        Application::start(&self.folder, &words, &[&self.variables(), more].concat())
+        let args = self.args();
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        Application::start(&self.folder, &args, &[&self.variables(), more].concat())
     }
 
     /// A client of the stream of `run`.
-    fn client(&self, run: &Program, words: &[&str]) -> Program {
+    fn client(&self, run: &Program, args: &[&str]) -> Program {
         let line = run.line("openuvr run: streaming");
         let address = format!("127.0.0.1:{}", port_of(&line));
-        client(
-            &self.folder,
-            "client",
-            &address,
-            &[&PIN[..], words].concat(),
-        )
+        client(&self.folder, "client", &address, &[&PIN[..], args].concat())
     }
 
     /// A client that writes every picture to a file.
@@ -114,10 +109,10 @@ impl Fixture {
     }
 
     /// Waits until the client shows exactly this picture.
-    fn wait_for(&self, what: &str, wanted: &Shot) {
+    fn wait_for(&self, what: &str, expected: &Shot) {
         eventually(what, || {
             let seen = self.newest_picture()?;
-            (seen.size == wanted.size && seen.colours() == wanted.colours()).then_some(())
+            (seen.size == expected.size && seen.colours() == expected.colours()).then_some(())
         });
     }
 }
@@ -129,7 +124,7 @@ fn presented_pictures_are_shown_exactly() {
     };
     let mut application = fixture.application();
     let _client = fixture.watch(&application.program);
-    let eye = Eye::open(&fixture.display);
+    let capture = ScreenCapture::open(&fixture.display);
     let (small, large) = (Size::new(160, 120), Size::new(200, 180));
     let steps = [
         ("", small),
@@ -145,16 +140,16 @@ fn presented_pictures_are_shown_exactly() {
             assert_eq!(application.command(order), "done", "{order}");
         }
         assert_eq!(application.command(&format!("draw {number}")), "done");
-        let wanted = pattern(size, number);
-        fixture.wait_for(&format!("picture {number}, after {order:?}"), &wanted);
+        let expected = pattern(size, number);
+        fixture.wait_for(&format!("picture {number}, after {order:?}"), &expected);
         // The client may have the picture before the X server has painted it.
         eventually("the window shows it too", || {
-            let window = eye.part_at(sys::PLACE, size);
-            (window.colours() == wanted.colours()).then_some(())
+            let window = capture.region_at(sys::PLACE, size);
+            (window.colours() == expected.colours()).then_some(())
         });
     }
     application.command("end");
-    let (status, text) = application.program.ended();
+    let (status, text) = application.program.wait();
     assert!(status.success(), "{status}: {text}");
     assert!(
         text.contains("client is gone: closed by this host"),
@@ -179,8 +174,8 @@ fn a_click_arrives_at_the_windows_position() {
 
 /// Clicks into the client's window until the application gets a click at that position.
 fn clicks_arrive(desk: &Display, application: &mut Application) {
-    let eye = Eye::open(desk);
-    eventually("the client's window", || eye.client_window());
+    let capture = ScreenCapture::open(desk);
+    eventually("the client's window", || capture.client_window());
     // Repeats the click: the host learns the window's position asynchronously.
     let clicks = eventually("the click", || {
         let mut xdotool = std::process::Command::new("xdotool");
@@ -203,8 +198,8 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
 fn pointer(display: &Display) -> (i16, i16) {
     let (conn, screen) = x11rb::connect(Some(&display.name)).expect("it runs");
     let root = conn.setup().roots[screen].root;
-    let asked = conn.query_pointer(root).expect("sent");
-    let reply = asked.reply().expect("every server knows");
+    let query = conn.query_pointer(root).expect("sent");
+    let reply = query.reply().expect("every server knows");
     (reply.root_x, reply.root_y)
 }
 
@@ -227,7 +222,7 @@ fn input_goes_to_the_display_that_a_surface_is_on() {
 }
 
 /// `openuvr run -- vkcube` with these arguments; `None`, with a message, if it is not installed.
-fn vkcube(fixture: &Fixture, words: &[&str]) -> Option<Program> {
+fn vkcube(fixture: &Fixture, args: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")
         .output()
@@ -236,9 +231,9 @@ fn vkcube(fixture: &Fixture, words: &[&str]) -> Option<Program> {
         skip("vkcube is not installed (vulkan-tools)");
         return None;
     }
-    let own = fixture.words();
+    let own = fixture.args();
     let own: Vec<_> = own.iter().map(String::as_str).collect();
-    let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], words].concat());
+    let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], args].concat());
     command.envs(fixture.variables());
     command.env("XDG_RUNTIME_DIR", fixture.folder.path());
     Some(Program::start("vkcube", command))
@@ -252,7 +247,7 @@ fn vkcube_is_streamed_and_keeps_its_exit_code() {
     let Some(mut run) = vkcube(&fixture, &["--c", "100"]) else {
         return;
     };
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert_eq!(status.code(), Some(0), "{text}");
     let Some(mut run) = vkcube(&fixture, &[]) else {
         return;
@@ -270,7 +265,7 @@ fn vkcube_is_streamed_and_keeps_its_exit_code() {
     }
     // Ctrl-C goes to the game, which prints nothing.
     run.signal(rustix::process::Signal::INT);
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert_eq!(status.code(), Some(130), "{text}");
 }
 
@@ -301,7 +296,7 @@ fn the_layer_passes_validation() {
     }
     assert_eq!(application.command("device"), "done");
     application.command("end");
-    let (status, text) = application.program.ended();
+    let (status, text) = application.program.wait();
     assert!(status.success(), "{status}: {text}");
     let inserted = |name: &str| text.find(&format!("Insert instance layer \"{name}\""));
     let behind = inserted("VK_LAYER_KHRONOS_validation").expect("it was there");

@@ -4,13 +4,13 @@
 use crate::confined::has_xvfb;
 use crate::support::{Program, openuvr};
 
-fn attack(words: &[&str]) -> Program {
-    Program::start("attack", openuvr(&[&["lab", "attack"], words].concat()))
+fn attack(args: &[&str]) -> Program {
+    Program::start("attack", openuvr(&[&["lab", "attack"], args].concat()))
 }
 
 #[test]
 fn only_a_host_of_this_machine_is_attacked() {
-    for (words, why) in [
+    for (args, why) in [
         (&["--host", "192.0.2.1:4710"][..], "is not this machine's"),
         (&["--host", "255.255.255.255:4710"], "is not this machine's"),
         (
@@ -22,7 +22,7 @@ fn only_a_host_of_this_machine_is_attacked() {
             "starts by itself what it attacks",
         ),
     ] {
-        let text = attack(words).fails_in_one_line();
+        let text = attack(args).fails_in_one_line();
         assert!(text.contains(why), "{text}");
     }
 }
@@ -32,14 +32,14 @@ fn numbers(text: &str, name: &str) -> Vec<u64> {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));
     let row = row.unwrap_or_else(|| panic!("no row {name}: {text}"));
-    let words = row.split('|').nth(6).expect("seven columns");
-    let words = words.split(|c: char| !c.is_ascii_digit());
-    words.filter_map(|word| word.parse().ok()).collect()
+    let result = row.split('|').nth(6).expect("seven columns");
+    let numbers = result.split(|c: char| !c.is_ascii_digit());
+    numbers.filter_map(|word| word.parse().ok()).collect()
 }
 
 #[test]
 fn attacks_get_no_amplification_and_no_pin() {
-    let (_, text) = attack(&["--quick", "--only", "paths,probes,pins"]).ended();
+    let (_, text) = attack(&["--quick", "--only", "paths,probes,pins"]).wait();
     let [drawn, sent] = numbers(&text, "paths")[..] else {
         panic!("{text}");
     };
@@ -56,7 +56,7 @@ fn attacks_get_no_amplification_and_no_pin() {
 
 #[test]
 fn attacks_lock_out_no_browser_or_video_player() {
-    let (_, text) = attack(&["--quick", "--only", "logins,places,descriptors"]).ended();
+    let (_, text) = attack(&["--quick", "--only", "logins,places,descriptors"]).wait();
     for name in ["logins", "places"] {
         assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
     }
@@ -73,7 +73,7 @@ fn no_display_of_another_session_is_reached() {
     if !has_xvfb() {
         return;
     }
-    let (_, text) = attack(&["--quick", "--only", "displays"]).ended();
+    let (_, text) = attack(&["--quick", "--only", "displays"]).wait();
     let [refused, tried] = numbers(&text, "displays")[..] else {
         panic!("{text}");
     };

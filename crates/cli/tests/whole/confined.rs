@@ -34,7 +34,7 @@ pub(crate) fn has_xvfb() -> bool {
 }
 
 /// A session with a shell script; SCENE stands for the built-in scene, and KEYS for the host's key folder.
-fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
+fn start(portal: &Portal, args: &[&str], script: &str) -> Program {
     let scene = format!(
         "{} scene --size=320x200 --fps=10",
         env!("CARGO_BIN_EXE_openuvr")
@@ -47,7 +47,7 @@ fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200", "--lease=600"];
     let more = ["--set=realtime=off", "--set=sound=off"];
-    let mut command = openuvr(&[&own[..], &more, words, &["--", "sh", "-c", &script]].concat());
+    let mut command = openuvr(&[&own[..], &more, args, &["--", "sh", "-c", &script]].concat());
     command.env("PULSE_SERVER", NO_SOUND);
     Program::start("session", command)
 }
@@ -99,8 +99,8 @@ SCENE & wait"
     let processes: u32 = read(&saves, "processes").parse().expect("a number");
     assert!(processes < 8, "{processes} processes");
     session.signal(Signal::TERM);
-    session.ended();
-    // It was asked to end, and had time to.
+    session.wait();
+    // It received a request to end, and had time to do so.
     assert_eq!(read(&saves, "end"), "in order");
     let mark = format!("OPENUVR_SESSION={}", portal.session);
     eventually("the end of all its processes", || {
@@ -122,7 +122,7 @@ SCENE & wait"
         (read(&saves, "again") == "kept").then_some(())
     });
     session.signal(Signal::TERM);
-    session.ended();
+    session.wait();
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_application_runs_as_another_account() {
         true => &[&[], &["--sandbox"]],
         false => &[&[]],
     };
-    for (index, words) in sandbox.iter().enumerate() {
+    for (index, args) in sandbox.iter().enumerate() {
         let portal = Portal::new();
         let saves = folder.join(&format!("saves-{index}"));
         let own = [
@@ -158,7 +158,7 @@ fn an_application_runs_as_another_account() {
             &saves,
             "--first-picture=600",
         ];
-        let mut session = start(&portal, &[&own[..], words].concat(), &script);
+        let mut session = start(&portal, &[&own[..], args].concat(), &script);
         session.line("\"web\":");
         eventually("the script has looked", || {
             (!read(&saves, "code").is_empty()).then_some(())
@@ -168,7 +168,7 @@ fn an_application_runs_as_another_account() {
         assert_eq!(read(&saves, "wrote"), "");
         assert_eq!(read(&saves, "code"), "0", "{}", read(&saves, "display"));
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
 }
 
@@ -209,36 +209,36 @@ fn a_session_cannot_reach_another_display() {
             ways.push(&["--application-user=games", "--sandbox"]);
         }
     }
-    for (index, words) in ways.iter().enumerate() {
+    for (index, args) in ways.iter().enumerate() {
         let saves = folder.join(&format!("saves-{index}"));
         let script = INTRUDES.replace("OTHER", display).replace("OWN", "$OWN");
         let script = format!("OWN=$DISPLAY\n{script}");
         let own = ["--save", &saves, "--first-picture=600"];
-        let mut session = start(&Portal::new(), &[&own[..], words].concat(), &script);
+        let mut session = start(&Portal::new(), &[&own[..], args].concat(), &script);
         session.line("\"web\":");
         eventually("the script has tried", || {
             (!read(&saves, "code").is_empty()).then_some(())
         });
         let errors = read(&saves, "errors");
-        assert_eq!(read(&saves, "intruded"), "", "{words:?}: {errors}");
+        assert_eq!(read(&saves, "intruded"), "", "{args:?}: {errors}");
         assert_eq!(
             read(&saves, "code"),
             "0",
-            "{words:?}: {}",
+            "{args:?}: {}",
             read(&saves, "own")
         );
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
     shown.assert_running();
     shown.signal(Signal::TERM);
-    shown.ended();
+    shown.wait();
 }
 
 #[test]
 fn unsupported_confinement_is_reported() {
     let portal = Portal::new();
-    for (words, why) in [
+    for (args, why) in [
         (["--application-user=root", "--"], "root"),
         (["--application-user=no-such-account", "--"], "no account"),
         (
@@ -246,9 +246,9 @@ fn unsupported_confinement_is_reported() {
             "for --door screen",
         ),
     ] {
-        let words: Vec<&str> = words.into_iter().filter(|word| *word != "--").collect();
-        let mut session = start(&portal, &words, "true");
-        let (status, printed) = session.ended();
+        let args: Vec<&str> = args.into_iter().filter(|word| *word != "--").collect();
+        let mut session = start(&portal, &args, "true");
+        let (status, printed) = session.wait();
         assert!(!status.success(), "{printed}");
         let only_root = printed.contains("only root");
         assert!(printed.contains(why) || only_root, "{printed}");

@@ -42,16 +42,16 @@ impl Machine {
     }
 
     /// The log of started programs, one per line.
-    fn called(&self) -> String {
+    fn invocations(&self) -> String {
         std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
     }
 
     /// The script with these arguments.
-    fn dev(&self, words: &[&str]) -> Command {
+    fn dev(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.0.path().join("bin/bash"));
         command
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev"))
-            .args(words)
+            .args(args)
             .env_clear()
             .env("PATH", self.0.path().join("bin"))
             .env("CARGO_TARGET_DIR", self.0.path().join("target"))
@@ -62,7 +62,7 @@ impl Machine {
 }
 
 /// Exit code, stdout and stderr.
-fn answer(mut command: Command) -> (Option<i32>, String, String) {
+fn output_of(mut command: Command) -> (Option<i32>, String, String) {
     let Output {
         status,
         stdout,
@@ -80,7 +80,7 @@ fn the_entry_script_helps_without_a_home() {
     let machine = Machine::new();
     let mut help = machine.dev(&["help"]);
     help.env_remove("HOME").env_remove("CARGO_HOME");
-    let (code, printed, error) = answer(help);
+    let (code, printed, error) = output_of(help);
     assert_eq!((code, error.as_str()), (Some(0), ""));
     assert!(printed.starts_with("./dev build  "), "{printed}");
     assert!(printed.contains("\n./dev demo [ARGS]  "), "{printed}");
@@ -103,16 +103,16 @@ fn the_entry_script_rejects_usage_errors_first() {
         (&["install", "--prefix", "/a b"], "no path with a blank"),
         (&["test-cluster", "nosuch"], "not 'nosuch'"),
     ];
-    for (words, why) in cases {
-        let (code, _, error) = answer(machine.dev(words));
-        assert_eq!(code, Some(2), "{words:?}: {error}");
-        assert_eq!(error.lines().count(), 1, "{words:?}: {error}");
-        assert!(error.contains(why), "{words:?}: {error}");
-        assert_eq!(machine.called(), "", "{words:?}");
+    for (args, why) in cases {
+        let (code, _, error) = output_of(machine.dev(args));
+        assert_eq!(code, Some(2), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+        assert!(error.contains(why), "{args:?}: {error}");
+        assert_eq!(machine.invocations(), "", "{args:?}");
     }
     // Later arguments are checked when their command starts.
-    let (_, _, error) = answer(machine.dev(&["demo", "--headless"]));
-    assert!(machine.called().contains("cargo\n"), "{error}");
+    let (_, _, error) = output_of(machine.dev(&["demo", "--headless"]));
+    assert!(machine.invocations().contains("cargo\n"), "{error}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_failed_rustup_download_has_a_hint() {
     let machine = Machine::new();
     machine.program("dpkg-query", "echo installed");
     machine.program("curl", "echo 'curl: (60) no such authority' >&2\nexit 60");
-    let (code, _, error) = answer(machine.dev(&["build"]));
+    let (code, _, error) = output_of(machine.dev(&["build"]));
     assert_eq!(code, Some(1), "{error}");
     let last = error.lines().last().expect("it says why");
     for part in [
@@ -132,5 +132,5 @@ fn a_failed_rustup_download_has_a_hint() {
     ] {
         assert!(last.contains(part), "{part:?} is not in: {error}");
     }
-    assert!(machine.called().contains("curl\n"));
+    assert!(machine.invocations().contains("curl\n"));
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::{Display, Eye, Folder, Host, client, eventually};
+use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
 /// Number and rate of datagrams sent to each end: three seconds.
 const THROWN: u64 = 60_000;
@@ -24,21 +24,21 @@ struct Relay {
     /// The address that the host sees.
     back: UdpSocket,
     client: Mutex<Option<SocketAddr>>,
-    up: Mutex<Kept>,
-    down: Mutex<Kept>,
+    up: Mutex<CapturedDatagrams>,
+    down: Mutex<CapturedDatagrams>,
     /// Whether it duplicates and reorders datagrams.
     disorderly: AtomicBool,
     stop: AtomicBool,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CapturedDatagrams {
     first: Vec<Vec<u8>>,
     newest: VecDeque<Vec<u8>>,
 }
 
-impl Kept {
-    fn keep(&mut self, datagram: &[u8]) {
+impl CapturedDatagrams {
+    fn push(&mut self, datagram: &[u8]) {
         if self.first.len() < 16 {
             self.first.push(datagram.to_vec());
             return;
@@ -106,7 +106,7 @@ impl Relay {
                 continue;
             };
             *locked(&self.client) = Some(from);
-            locked(&self.up).keep(&datagram[..n]);
+            locked(&self.up).push(&datagram[..n]);
             self.pass(&mut count, &self.front, &datagram[..n], |bytes| {
                 let _ = self.back.send(bytes);
             });
@@ -120,7 +120,7 @@ impl Relay {
             let Ok(n) = self.back.recv(&mut datagram) else {
                 continue;
             };
-            locked(&self.down).keep(&datagram[..n]);
+            locked(&self.down).push(&datagram[..n]);
             if let Some(client) = *locked(&self.client) {
                 self.pass(&mut count, &self.back, &datagram[..n], |bytes| {
                     let _ = self.front.send_to(bytes, client);
@@ -165,7 +165,7 @@ impl Random {
 }
 
 /// One malicious datagram, derived from stored ones.
-fn malicious(random: &mut Random, kept: &Mutex<Kept>) -> Vec<u8> {
+fn malicious(random: &mut Random, kept: &Mutex<CapturedDatagrams>) -> Vec<u8> {
     let real = locked(kept).pick(random.roll(1 << 20));
     match (random.roll(7), real) {
         // Unchanged: a replay.
@@ -212,13 +212,13 @@ fn malicious(random: &mut Random, kept: &Mutex<Kept>) -> Vec<u8> {
 
 /// Sends [`THROWN`] datagrams with `throw`.
 fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Random, u64)) {
-    let (mut random, begun) = (Random(seed), Instant::now());
+    let (mut random, started) = (Random(seed), Instant::now());
     for n in 0..THROWN {
         throw(&mut random, n);
         thrown.store(n + 1, Ordering::Relaxed);
         if n % 100 == 0 {
             let due = Duration::from_secs(n) / A_SECOND;
-            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+            std::thread::sleep(due.saturating_sub(started.elapsed()));
         }
     }
 }
@@ -230,17 +230,17 @@ fn a_stream_continues_during_an_attack() {
     };
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
-    let words = [
+    let args = [
         "--source", "pattern", "--size", "320x200", "--fps", "15", "--csv", &csv,
     ];
-    let mut host = Host::paired_with(&["client", "honest"], &words);
+    let mut host = Host::paired_with(&["client", "honest"], &args);
     let (wire, relays) = Relay::start(&host);
     host.add_address("client", &wire.address());
     let display = ["--display", there.name.as_str()];
     let mut client = client(&host.folder, "client", &wire.address(), &display);
     client.line("showing");
-    let eye = Eye::open(&there);
-    let before = eye.more_frames(20);
+    let capture = ScreenCapture::open(&there);
+    let before = capture.more_frames(20);
     let memory = [host.program.memory_kb(), client.memory_kb()];
 
     wire.disorderly.store(true, Ordering::Relaxed);
@@ -284,12 +284,12 @@ fn a_stream_continues_during_an_attack() {
     let mut honest = host.headless_client("honest", &[]);
     honest.line("observer at");
     honest.line("showing");
-    let during = eye.more_frames(10);
+    let during = capture.more_frames(10);
     assert!(during.frame > before.frame);
     for attacker in attackers {
         attacker.join().unwrap();
     }
-    let after = eye.more_frames(10);
+    let after = capture.more_frames(10);
     assert!(after.frame > during.frame);
 
     for program in [&mut host.program, &mut client, &mut honest] {
@@ -312,13 +312,13 @@ fn a_stream_continues_during_an_attack() {
     for relay in relays {
         relay.join().unwrap();
     }
-    account(&std::fs::read_to_string(&csv).unwrap());
+    assert_accounted(&std::fs::read_to_string(&csv).unwrap());
 }
 
 /// Each captured frame of both sessions has exactly one outcome, and no forged data reached a decoder.
-fn account(csv: &str) {
+fn assert_accounted(csv: &str) {
     let mut sessions: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-    let (mut rows, mut whole) = (0, 0);
+    let (mut rows, mut complete) = (0, 0);
     for row in csv.lines().skip(1) {
         let fields: Vec<&str> = row.split(',').collect();
         let frame = fields[1].parse().expect("a frame's number");
@@ -326,7 +326,7 @@ fn account(csv: &str) {
         assert!(news, "two outcomes: {row}");
         assert_ne!(fields[4], "DecodeFailed", "{row}");
         rows += 1;
-        whole += u32::from(fields[2] == "whole");
+        complete += u32::from(fields[2] == "whole");
     }
     assert_eq!(sessions.len(), 2, "one session each");
     for (session, frames) in &sessions {
@@ -338,5 +338,5 @@ fn account(csv: &str) {
         assert_eq!(frames.len(), captured, "gaps in session {session}");
     }
     // Nearly all on an idle machine; a busy one needs tolerance.
-    assert!(whole * 2 > rows, "{whole} of {rows} whole");
+    assert!(complete * 2 > rows, "{complete} of {rows} complete");
 }

@@ -37,21 +37,21 @@ impl Fixture {
         })
     }
 
-    fn host(&self, before: &[&str], words: &[&str]) -> Program {
+    fn host(&self, before: &[&str], args: &[&str]) -> Program {
         // Key frames of more than one datagram, so that they leave in batches.
         let own = ["host", "--source", "pattern", "--size", "640x480"];
-        let words = [&own[..], &PIN, &["--realtime", "off"], words].concat();
-        let command = on(&self.machines.host, before, &self.home("h"), None, &words);
+        let args = [&own[..], &PIN, &["--realtime", "off"], args].concat();
+        let command = on(&self.machines.host, before, &self.home("h"), None, &args);
         let program = Program::start("host", command);
         program.line("streaming a test pattern");
         program
     }
 
-    fn client(&self, before: &[&str], target: &str, words: &[&str]) -> Program {
+    fn client(&self, before: &[&str], target: &str, args: &[&str]) -> Program {
         let csv = self.folder.join("client.csv");
         let own = ["client", target, "--present", "null", "--csv", &csv];
-        let words = [&own[..], &PIN, &["--realtime", "off"], words].concat();
-        let command = on(&self.machines.client, before, &self.home("c"), None, &words);
+        let args = [&own[..], &PIN, &["--realtime", "off"], args].concat();
+        let command = on(&self.machines.client, before, &self.home("c"), None, &args);
         Program::start("client", command)
     }
 
@@ -182,12 +182,12 @@ fn a_forced_absent_transport_is_an_error() {
     let mut host = fixture.host(&NO_RAW, &["--link", "udp"]);
     let raw = ["--link", "raw"];
     no_raw(&fixture.client(&NO_RAW, HOST, &raw).fails_in_one_line());
-    let (status, text) = fixture.client(&[], HOST, &["--link", "udp-gso"]).ended();
+    let (status, text) = fixture.client(&[], HOST, &["--link", "udp-gso"]).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no link udp-gso: the host sends"), "{text}");
     let text = fixture.client(&[], "10.77.0.9", &raw).fails_in_one_line();
     assert!(text.contains("Ethernet address of 10.77.0.9"), "{text}");
-    let (status, text) = fixture.client(&[], HOST, &raw).ended();
+    let (status, text) = fixture.client(&[], HOST, &raw).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no link raw: no answer"), "{text}");
     host.assert_running();
@@ -198,13 +198,13 @@ fn unreachable_and_silent_hosts_differ_in_error() {
     let Some(fixture) = Fixture::new(Machines::without_ip()) else {
         return;
     };
-    let (status, text) = fixture.client(&[], HOST, &[]).ended();
+    let (status, text) = fixture.client(&[], HOST, &[]).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("the host can't be reached"), "{text}");
     assert!(text.contains("Network is unreachable"), "{text}");
     assert!(!text.contains("no answer"), "{text}");
     let target = format!("cable/{}", fixture.machines.host_mac());
-    let text = fixture.client(&[], &target, &["--link", "udp"]).ended().1;
+    let text = fixture.client(&[], &target, &["--link", "udp"]).wait().1;
     assert!(text.contains("by raw Ethernet alone"), "{text}");
 }
 
@@ -243,14 +243,8 @@ fn af_xdp_carries_a_session_if_compiled_in() {
         return;
     };
     if !cfg!(feature = "xdp") {
-        let words = ["host", "--source", "pattern", "--link", "xdp"];
-        let command = on(
-            &fixture.machines.host,
-            &[],
-            &fixture.home("h"),
-            None,
-            &words,
-        );
+        let args = ["host", "--source", "pattern", "--link", "xdp"];
+        let command = on(&fixture.machines.host, &[], &fixture.home("h"), None, &args);
         let text = Program::start("host", command).fails_in_one_line();
         assert!(text.contains("--features xdp"), "{text}");
         return;
@@ -278,9 +272,9 @@ fn raw_ethernet_works_on_one_machine_too() {
     assert_eq!(host.program.count("raw Ethernet"), 0);
     host.program.stop();
     let (dir, bind) = (host.folder.join("host"), format!("0.0.0.0:{}", host.port));
-    let words = ["host", "--config-dir", &dir, "--bind", &bind];
+    let args = ["host", "--config-dir", &dir, "--bind", &bind];
     let more = ["--realtime", "off", "--source", "pattern"];
-    host.program = Program::start("host", openuvr(&[&words[..], &more].concat()));
+    host.program = Program::start("host", openuvr(&[&args[..], &more].concat()));
     host.program.line("openuvr host: streaming");
     let mut client = host.headless_client("ann", &["--link", "raw"]);
     client.line("the video comes by raw");
@@ -294,10 +288,10 @@ fn a_host_answers_from_the_address_that_was_dialled() {
         return;
     };
     let second = "10.77.0.3";
-    let words = ["-n", &fixture.machines.host, "address", "add"];
+    let args = ["-n", &fixture.machines.host, "address", "add"];
     let address = ["10.77.0.3/24", "dev", "cable"];
     let added = std::process::Command::new("ip")
-        .args(words)
+        .args(args)
         .args(address)
         .status();
     assert!(added.expect("ip runs").success());
@@ -316,8 +310,8 @@ fn all_addresses_of_a_name_are_tried() {
     // Most systems also map it to ::1, where no host listens.
     let name = format!("localhost:{}", host.port);
     let own = ["client", &name, "--config-dir", &keys, "--present", "null"];
-    let words = [&own[..], &PIN, &["--realtime", "off"]].concat();
-    let mut client = Program::start("client", openuvr(&words));
+    let args = [&own[..], &PIN, &["--realtime", "off"]].concat();
+    let mut client = Program::start("client", openuvr(&args));
     client.line("paired with the host");
     client.line("the video comes by udp-gso");
     client.stop();

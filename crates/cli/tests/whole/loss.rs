@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::units::Size;
 
 use crate::support::{
-    Display, Eye, Folder, Hop, Host, PIN, Painter, Program, client, eventually, psnr,
+    Display, Folder, Hop, Host, PIN, Painter, Program, ScreenCapture, client, eventually, psnr,
 };
 
 /// Small pictures at a low rate: frames of a few datagrams.
@@ -22,23 +22,23 @@ const PAUSE: Duration = Duration::from_millis(33);
 const ALIKE: f64 = 25.0;
 
 /// A host with a painter's window, and a client behind a hop.
-struct Chain {
+struct LossyStream {
     painter: Painter,
     host: Host,
     hop: Hop,
     client: Program,
-    eye: Eye,
+    capture: ScreenCapture,
     records: Folder,
     _displays: [Display; 2],
 }
 
-impl Chain {
-    fn start(hop: &[&str]) -> Option<Chain> {
-        Chain::with(hop, &[])
+impl LossyStream {
+    fn start(hop: &[&str]) -> Option<LossyStream> {
+        LossyStream::with(hop, &[])
     }
 
-    /// As [`Chain::start`], with more arguments for the host.
-    fn with(hop: &[&str], more: &[&str]) -> Option<Chain> {
+    /// As [`LossyStream::start`], with more arguments for the host.
+    fn with(hop: &[&str], more: &[&str]) -> Option<LossyStream> {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");
         painter.paint();
@@ -47,15 +47,15 @@ impl Chain {
         let own = ["--display", &here.name, "--cursor=false", "--csv", &csv];
         let host = Host::start(&[&PIN[..], &own, &FRUGAL, more].concat());
         let hop = Hop::start(&host, 0, hop);
-        let words = [&PIN[..], &["--display", &there.name]].concat();
-        let client = client(&host.folder, "client", &hop.address(), &words);
+        let args = [&PIN[..], &["--display", &there.name]].concat();
+        let client = client(&host.folder, "client", &hop.address(), &args);
         client.line(&format!("showing {SIZE}"));
-        Some(Chain {
+        Some(LossyStream {
             painter,
             host,
             hop,
             client,
-            eye: Eye::open(&there),
+            capture: ScreenCapture::open(&there),
             records,
             _displays: [here, there],
         })
@@ -69,10 +69,10 @@ impl Chain {
             last = self.painter.paint();
         }
         let end = *self.painter.painted.last().expect("painted");
-        self.eye
+        self.capture
             .stamp_when("the last picture of a burst", |shown| *shown == end);
         eventually("a clean last picture", || {
-            (psnr(&self.eye.shot(), &last) >= ALIKE).then_some(())
+            (psnr(&self.capture.shot(), &last) >= ALIKE).then_some(())
         });
     }
 
@@ -141,7 +141,7 @@ fn count(rows: &[Row], outcome: &str) -> usize {
 /// deterministic simulation checks exact counts of complete frames (`crates/lab/tests/losses.rs`); here they
 /// also depend on the machine's load.
 fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
-    let mut chain = Chain::start(&["--loss", loss, "--seed", "7"])?;
+    let mut chain = LossyStream::start(&["--loss", loss, "--seed", "7"])?;
     for _ in 0..bursts {
         chain.burst(12);
     }
@@ -187,8 +187,8 @@ fn losses_are_answered_by_an_intra_refresh() {
         format!("; {from}ms loss=100%; {to}ms loss=0")
     });
     let script = losses.fold("loss=0".to_owned(), |all, one| all + &one);
-    let words = ["--recovery", "refresh", "--log", "debug"];
-    let Some(mut chain) = Chain::with(&["--down", &script], &words) else {
+    let args = ["--recovery", "refresh", "--log", "debug"];
+    let Some(mut chain) = LossyStream::with(&["--down", &script], &args) else {
         return;
     };
     let until = Instant::now() + Duration::from_secs(60);
@@ -206,7 +206,7 @@ fn losses_are_answered_by_an_intra_refresh() {
 
 #[test]
 fn losses_in_bursts() {
-    let Some(mut chain) = Chain::start(&["--burst-loss", "2%,25%", "--seed", "3"]) else {
+    let Some(mut chain) = LossyStream::start(&["--burst-loss", "2%,25%", "--seed", "3"]) else {
         return;
     };
     for _ in 0..4 {
@@ -218,7 +218,7 @@ fn losses_in_bursts() {
 #[test]
 fn a_lost_last_frame_is_noticed_although_nothing_moves() {
     // Single pictures with pauses: each is the last of its burst.
-    let Some(mut chain) = Chain::start(&["--loss", "20%", "--down", "--seed", "5"]) else {
+    let Some(mut chain) = LossyStream::start(&["--loss", "20%", "--down", "--seed", "5"]) else {
         return;
     };
     for _ in 0..12 {
@@ -239,7 +239,7 @@ fn reordering_and_duplication_do_no_harm() {
         "--seed",
         "11",
     ];
-    let Some(mut chain) = Chain::start(&link) else {
+    let Some(mut chain) = LossyStream::start(&link) else {
         return;
     };
     for _ in 0..3 {
@@ -262,7 +262,7 @@ fn reordering_and_duplication_do_no_harm() {
 fn skipped_frames_do_not_raise_the_quality() {
     let link = ["--rate", "200k", "--queue", "20000"];
     // The link's rate is the host's minimum; otherwise it never drains.
-    let Some(mut chain) = Chain::with(&link, &["--min-bitrate", "100K"]) else {
+    let Some(mut chain) = LossyStream::with(&link, &["--min-bitrate", "100K"]) else {
         return;
     };
     // The host's reaction time depends on the machine's load.

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod arguments;
 mod attack;
 mod confined;
 mod descriptors;
@@ -16,8 +17,8 @@ mod messages;
 mod microphone;
 mod namespaces;
 mod nearby;
-mod odd;
 mod placement;
+mod privileges;
 mod record;
 mod refusals;
 mod resilience;
@@ -28,5 +29,4 @@ mod stream;
 mod table;
 mod tickets;
 mod trust;
-mod urgent;
 mod virtual_display;

@@ -36,7 +36,7 @@ fn wait_for_frames(csv: &str, more: usize) {
 fn assert_success(program: &mut Program, what: &str) {
     program.assert_running();
     program.signal(Signal::INT);
-    let (status, _) = program.ended();
+    let (status, _) = program.wait();
     assert_eq!(status.code(), Some(0), "{what}");
 }
 
@@ -57,14 +57,14 @@ fn a_host_with_lost_messages_keeps_streaming() {
             "--csv",
             &csv,
         ];
-        let words = [
+        let args = [
             &own[..],
             &PATTERN,
             &PIN,
             &["--realtime", "off", "--log", "trace"],
         ]
         .concat();
-        let mut host = Program::with_stderr("host", openuvr(&words), error);
+        let mut host = Program::with_stderr("host", openuvr(&args), error);
         let blind = [&["--present", "null"], &PIN[..]].concat();
         let mut desk = client(&folder, "desk", &address, &blind);
         desk.line("player at");
@@ -90,8 +90,8 @@ fn a_client_with_lost_messages_keeps_playing() {
         let address = host.address();
         let own = ["client", &address, "--config-dir", &dir, "--csv", &csv];
         let more = ["--present", "null", "--realtime", "off", "--log", "trace"];
-        let words = [&own[..], &PIN, &more].concat();
-        let mut desk = Program::with_stderr("client", openuvr(&words), error);
+        let args = [&own[..], &PIN, &more].concat();
+        let mut desk = Program::with_stderr("client", openuvr(&args), error);
         wait_for_frames(&csv, 30);
         assert_success(&mut desk, what);
     }
@@ -104,11 +104,11 @@ fn unread_errors_still_set_the_exit_code() {
     let forbid_unknown = ["devices", "--config-dir", &dir, "forbid", "missing"];
     let wrong = ["host", "--fps", "0"];
     let unknown = ["host", "--no-such-option"];
-    for (words, code) in [(&forbid_unknown[..], 1), (&wrong, 2), (&unknown, 2)] {
+    for (args, code) in [(&forbid_unknown[..], 1), (&wrong, 2), (&unknown, 2)] {
         for (what, error) in broken_outputs() {
-            let mut program = Program::with_stderr("it", openuvr(words), error);
-            let (status, _) = program.ended();
-            assert_eq!(status.code(), Some(code), "{words:?}: {what}");
+            let mut program = Program::with_stderr("it", openuvr(args), error);
+            let (status, _) = program.wait();
+            assert_eq!(status.code(), Some(code), "{args:?}: {what}");
         }
     }
 }
@@ -119,7 +119,7 @@ fn unwritable_output_is_an_error() {
     let dir = folder.join("host");
     let list = ["devices", "--config-dir", &dir, "list"];
     let print = ["host", "--config-dir", &dir, "--print-config"];
-    for words in [
+    for args in [
         &["--help"][..],
         &["--version"],
         &["host", "-h"],
@@ -129,13 +129,13 @@ fn unwritable_output_is_an_error() {
         for broken_too in [false, true] {
             let [(_, full), _] = broken_outputs();
             let [(_, error), _] = broken_outputs();
-            let mut command = openuvr(words);
+            let mut command = openuvr(args);
             command.stdout(full);
             if broken_too {
                 command.stderr(error);
             }
             let out = command.output().expect("it runs");
-            assert_eq!(out.status.code(), Some(1), "{words:?}");
+            assert_eq!(out.status.code(), Some(1), "{args:?}");
             let printed = String::from_utf8_lossy(&out.stderr);
             if !broken_too {
                 assert!(
@@ -169,7 +169,7 @@ fn a_record_that_could_not_be_written_is_an_error() {
         program.line("can't write to");
         program.assert_running();
         program.signal(Signal::INT);
-        let (status, text) = program.ended();
+        let (status, text) = program.wait();
         assert_eq!(status.code(), Some(1), "{text}");
         let last = text.lines().last().unwrap_or_default();
         assert!(last.starts_with("openuvr: can't write to "), "{text}");

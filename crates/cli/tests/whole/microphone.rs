@@ -50,8 +50,8 @@ fn wait_for_tone(server: &PulseServer, source: &str, pitch: f64) {
 
 fn join_speaking(host: &Host, name: &str, pitch: f64, more: &[&str]) -> Program {
     let microphone = format!("tone:{pitch}");
-    let words = [&["--sound", "off", "--microphone", &microphone][..], more].concat();
-    host.headless_client(name, &words)
+    let args = [&["--sound", "off", "--microphone", &microphone][..], more].concat();
+    host.headless_client(name, &args)
 }
 
 fn is_captured(program: &Program) -> bool {
@@ -72,8 +72,8 @@ fn an_application_records_the_player() {
     let Some(server) = PulseServer::start() else {
         return;
     };
-    let words = [&HOST[..], &["--microphone", "on"]].concat();
-    let mut host = Host::with_sound(&server.address, &["player", "watcher"], &words);
+    let args = [&HOST[..], &["--microphone", "on"]].concat();
+    let mut host = Host::with_sound(&server.address, &["player", "watcher"], &args);
     let source = source_of(&host);
     let sources = server.pactl(&["list", "short", "sources"]);
     assert!(sources.contains(&source), "{sources}");
@@ -96,8 +96,8 @@ fn the_microphone_follows_the_default_source() {
     let (Some(there), Some(here)) = (PulseServer::start(), PulseServer::start()) else {
         return;
     };
-    let words = [&HOST[..], &["--microphone", "on"]].concat();
-    let host = Host::with_sound(&there.address, &["player"], &words);
+    let args = [&HOST[..], &["--microphone", "on"]].concat();
+    let host = Host::with_sound(&there.address, &["player"], &args);
     let source = source_of(&host);
     // The monitors of two sinks stand in for two microphones.
     here.add_sink("headset");
@@ -139,7 +139,7 @@ fn nothing_is_captured_for_a_host_without_it() {
 fn a_missing_microphone_is_one_error_line() {
     let folder = Folder::new();
     let dir = folder.join("keys");
-    for (words, why) in [
+    for (args, why) in [
         (
             ["client", "127.0.0.1:9", "--microphone", "on"],
             "microphone: no sound server can be reached",
@@ -153,12 +153,12 @@ fn a_missing_microphone_is_one_error_line() {
             "no microphone: no sound server can be reached",
         ),
     ] {
-        let more = match words[0] {
+        let more = match args[0] {
             "host" => &HOST[..],
             _ => &["--present", "null"],
         };
-        let command = openuvr(&[&words[..], more, &["--config-dir", &dir]].concat());
-        let line = Program::start(words[0], command).fails_in_one_line();
+        let command = openuvr(&[&args[..], more, &["--config-dir", &dir]].concat());
+        let line = Program::start(args[0], command).fails_in_one_line();
         assert!(line.contains(why), "{line}");
     }
 }

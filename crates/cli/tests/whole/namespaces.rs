@@ -2,7 +2,7 @@
 //! README.
 
 use crate::support::machines::{HOST, Machines, on};
-use crate::support::{Display, Eye, Folder, Program, scene};
+use crate::support::{Display, Folder, Program, ScreenCapture, scene};
 
 /// The client's clock is a hundred days ahead: a mix of both clocks in a statistic would be off by that.
 const AHEAD_S: i64 = 8_640_000;
@@ -30,18 +30,18 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     }
 
     let host = |more: &[&str]| {
-        let words = [&["host"], more].concat();
-        let command = on(&machines.host, &[], &host_home, Some(&here), &words);
+        let args = [&["host"], more].concat();
+        let command = on(&machines.host, &[], &host_home, Some(&here), &args);
         Program::start("host", command)
     };
     let client = |more: &[&str]| {
-        let words = [&["client", HOST], more].concat();
+        let args = [&["client", HOST], more].concat();
         let command = on(
             &machines.client,
             &OTHER_CLOCK,
             &client_home,
             Some(&there),
-            &words,
+            &args,
         );
         Program::start("client", command)
     };
@@ -52,7 +52,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     let mut paired = client(&["--pin", pin]);
     paired.line("paired with the host");
     first.line("joins as player");
-    Eye::open(&there).more_frames(15);
+    ScreenCapture::open(&there).more_frames(15);
     paired.stop_child();
     first.line("is gone: it said goodbye");
     first.stop();
@@ -63,7 +63,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     second.line("streaming");
     let mut known = client(&[]);
     known.line("connected to the host");
-    Eye::open(&there).more_frames(15);
+    ScreenCapture::open(&there).more_frames(15);
     known.stop_child();
     let text = second.stop();
     assert!(
@@ -84,12 +84,12 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     let between = machines.between.as_deref().unwrap();
     let _scene = scene(&here, "640x360", "20");
     let folder = Folder::new();
-    let at_home = |machine: &str, display: &Display, words: &[&str]| {
+    let at_home = |machine: &str, display: &Display, args: &[&str]| {
         let home = folder.path().join(machine);
         std::fs::create_dir_all(&home).unwrap();
-        on(machine, &[], &home, Some(display), words)
+        on(machine, &[], &home, Some(display), args)
     };
-    let words = [
+    let args = [
         "lab",
         "hop",
         "--bridge",
@@ -102,16 +102,16 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
         "--punctual",
         "100s",
     ];
-    let mut hop = Program::start("hop", at_home(between, &here, &words));
+    let mut hop = Program::start("hop", at_home(between, &here, &args));
     hop.line("bridging to-client and to-host");
     let csv = folder.join("host.csv");
-    let words = ["host", "--pin", "123456", "--csv", &csv];
-    let mut host = Program::start("host", at_home(&machines.host, &here, &words));
+    let args = ["host", "--pin", "123456", "--csv", &csv];
+    let mut host = Program::start("host", at_home(&machines.host, &here, &args));
     host.line("streaming");
-    let words = ["client", HOST, "--pin", "123456"];
-    let mut client = Program::start("client", at_home(&machines.client, &there, &words));
+    let args = ["client", HOST, "--pin", "123456"];
+    let mut client = Program::start("client", at_home(&machines.client, &there, &args));
     client.line("showing 640x360");
-    Eye::open(&there).more_frames(25);
+    ScreenCapture::open(&there).more_frames(25);
     client.stop();
     host.stop();
     let report = hop.stop();
@@ -153,9 +153,9 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
     // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
     let has_latency = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
-    let whole: Vec<_> = lines.filter(has_latency).collect();
-    assert!(whole.len() >= 10, "{} complete frames", whole.len());
-    for line in whole {
+    let complete: Vec<_> = lines.filter(has_latency).collect();
+    assert!(complete.len() >= 10, "{} complete frames", complete.len());
+    for line in complete {
         let arrived = number(line[received]) - AHEAD_S * 1_000_000_000;
         assert!(
             arrived > number(line[first_slice]),

@@ -19,26 +19,26 @@ const PATTERN: [&str; 7] = [
 ];
 
 /// A host with its own keys in a namespace.
-fn host(machine: &str, dir: &str, name: &str, words: &[&str]) -> Program {
+fn host(machine: &str, dir: &str, name: &str, args: &[&str]) -> Program {
     let own = ["--config-dir", dir, "--name", name, "--realtime", "off"];
-    let words = [&PATTERN[..], &own, words].concat();
-    let host = Program::start(name, on(machine, &[], Path::new("/"), None, &words));
+    let args = [&PATTERN[..], &own, args].concat();
+    let host = Program::start(name, on(machine, &[], Path::new("/"), None, &args));
     host.line("streaming");
     host
 }
 
-fn client(machine: &str, dir: &str, words: &[&str]) -> Command {
+fn client(machine: &str, dir: &str, args: &[&str]) -> Command {
     let own = ["client", "--config", "/dev/null", "--config-dir", dir];
     let more = ["--present", "null", "--realtime", "off", "--name", "lap"];
-    let own = [&own[..], &more, words].concat();
+    let own = [&own[..], &more, args].concat();
     on(machine, &[], Path::new("/"), None, &own)
 }
 
 /// Waits until the output of `openuvr hosts` contains all of these.
-fn listed(machine: &str, dir: &str, parts: &[&str]) -> String {
-    let words = ["hosts", "--config-dir", dir];
+fn wait_for_hosts(machine: &str, dir: &str, parts: &[&str]) -> String {
+    let args = ["hosts", "--config-dir", dir];
     eventually(&format!("hosts {parts:?}"), || {
-        let out = on(machine, &[], Path::new("/"), None, &words).output();
+        let out = on(machine, &[], Path::new("/"), None, &args).output();
         let text = String::from_utf8(out.expect("it runs").stdout).expect("text");
         parts.iter().all(|part| text.contains(part)).then_some(text)
     })
@@ -64,7 +64,7 @@ fn two_hosts_and_a_client_find_each_other() {
     let hidden = ["--discoverable=false", "--bind", "[::]:4711"];
     let _cellar = host(third, cellar_dir, "cellar", &hidden);
 
-    let text = listed(here, lap, &["desk", "attic"]);
+    let text = wait_for_hosts(here, lap, &["desk", "attic"]);
     let fingerprint = |dir: &str| {
         let key = load_or_create(Path::new(dir), KeyOwner::Host).expect("its key");
         key.public().fingerprint()
@@ -78,7 +78,7 @@ fn two_hosts_and_a_client_find_each_other() {
     assert!(!text.contains("cellar"), "{text}");
 
     // Without a terminal to choose at.
-    let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
+    let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("desk") && text.contains("attic"), "{text}");
     let last = text.lines().last().unwrap();
@@ -92,8 +92,8 @@ fn two_hosts_and_a_client_find_each_other() {
     paired.line("player at desk");
     desk.line("lap joins as player");
     paired.kill();
-    listed(here, stranger, &["new; pairing is closed"]);
-    let text = listed(here, lap, &["attic", "paired"]);
+    wait_for_hosts(here, stranger, &["new; pairing is closed"]);
+    let text = wait_for_hosts(here, lap, &["attic", "paired"]);
     assert!(row(&text, "desk").ends_with("paired"), "{text}");
 
     // Only one host is paired.
@@ -106,7 +106,7 @@ fn two_hosts_and_a_client_find_each_other() {
     // A host that has said goodbye is not listed any more.
     desk.stop();
     eventually("desk is gone", || {
-        let text = listed(here, lap, &["attic"]);
+        let text = wait_for_hosts(here, lap, &["attic"]);
         (!text.contains("desk")).then_some(())
     });
 }
@@ -126,9 +126,9 @@ fn a_forged_answer_is_refused_by_the_handshake() {
 
     // The name of the known host with another key: a new host.
     let mut fake = host(&third, thief, "desk", &["--pin", "135790"]);
-    let text = listed(here, lap, &["desk"]);
+    let text = wait_for_hosts(here, lap, &["desk"]);
     assert!(row(&text, "desk").contains("new; pairing"), "{text}");
-    let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
+    let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("which of these hosts is meant?"), "{text}");
     fake.stop();
@@ -138,11 +138,11 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let _fake = host(&third, thief, "desk", &silent);
     let daemon = std::thread::spawn(move || announce(&third, &fingerprint)).join();
     let daemon = daemon.expect("it announces");
-    let text = listed(here, lap, &["desk", "paired"]);
+    let text = wait_for_hosts(here, lap, &["desk", "paired"]);
     assert!(text.contains(THIRD), "{text}");
     for _ in 0..2 {
         let lured = client(here, lap, &["--pin", "135790"]);
-        let (status, text) = Program::start("lured", lured).ended();
+        let (status, text) = Program::start("lured", lured).wait();
         assert_eq!(status.code(), Some(1), "{text}");
         assert!(text.contains("does not know this device"), "{text}");
         assert!(!text.contains("paired with"), "{text}");
@@ -181,7 +181,7 @@ fn link_local_addresses_have_their_interface() {
     let [desk, lap] = ["desk", "lap"].map(|name| folder.join(name));
     pair(&desk, &lap, "desk:4710");
     let _host = host(&machines.host, &desk, "desk", &[]);
-    listed(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
+    wait_for_hosts(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
     let mut known = Program::start("known", client(&machines.client, &lap, &[]));
     known.line("is paired and answers at [fe80::1%cable]:4710");
     known.line("player at desk");
@@ -190,13 +190,13 @@ fn link_local_addresses_have_their_interface() {
 
 #[test]
 fn no_network_is_one_error_line() {
-    let Some(machines) = Machines::without_cables() else {
+    let Some(machines) = Machines::without_links() else {
         return;
     };
     let folder = Folder::new();
     let lap = folder.join("lap");
-    let words = ["hosts", "--config-dir", &lap];
-    let list = on(&machines.client, &[], Path::new("/"), None, &words);
+    let args = ["hosts", "--config-dir", &lap];
+    let list = on(&machines.client, &[], Path::new("/"), None, &args);
     for command in [list, client(&machines.client, &lap, &[])] {
         let text = Program::start("alone", command).fails_in_one_line();
         assert!(text.contains("this machine has no network"), "{text}");

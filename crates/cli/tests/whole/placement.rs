@@ -25,14 +25,14 @@ fn has_xvfb() -> bool {
 }
 
 /// A host with an empty display of 640x360, and the display. `None`, with a message, without Xvfb.
-fn host(folder: &Folder, words: &[&str]) -> Option<(Program, Display)> {
+fn host(folder: &Folder, args: &[&str]) -> Option<(Program, Display)> {
     if !has_xvfb() {
         return None;
     }
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let more = ["--virtual", "640x360", "--realtime", "off"];
-    let host = Program::start("host", openuvr(&[&own[..], &more, words].concat()));
+    let host = Program::start("host", openuvr(&[&own[..], &more, args].concat()));
     let line = host.line("is empty: start something on it");
     let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
     let name = word("DISPLAY=").expect("a display");
@@ -70,7 +70,7 @@ impl Application {
             .expect("sent");
         of(window);
         self.conn.map_window(window).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
         eventually("the window is shown", || {
             let about = self.conn.get_window_attributes(window).expect("sent");
             let about = about.reply().expect("the window");
@@ -121,9 +121,9 @@ impl Application {
     }
 
     fn wait_for_geometry(&self, window: Window, at: (i16, i16), size: (u16, u16)) {
-        let wanted = (at.0, at.1, size.0, size.1, 0);
-        eventually(&format!("{window:#x} comes to {wanted:?}"), || {
-            (self.geometry(window) == wanted).then_some(())
+        let expected = (at.0, at.1, size.0, size.1, 0);
+        eventually(&format!("{window:#x} comes to {expected:?}"), || {
+            (self.geometry(window) == expected).then_some(())
         });
     }
 
@@ -137,12 +137,12 @@ impl Application {
     fn resize(&self, window: Window, size: (u32, u32)) {
         let change = ConfigureWindowAux::new().width(size.0).height(size.1);
         self.conn.configure_window(window, &change).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
     }
 
     fn destroy(&self, window: Window) {
         self.conn.destroy_window(window).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
     }
 
     /// The owner of the window manager selection (ICCCM 2.0, section 2.8).
@@ -155,8 +155,8 @@ impl Application {
     /// Whether it can become the window manager.
     fn can_manage(&self) -> bool {
         let mask = EventMask::SUBSTRUCTURE_REDIRECT;
-        let wanted = ChangeWindowAttributesAux::new().event_mask(mask);
-        let reply = self.conn.change_window_attributes(self.root, &wanted);
+        let attributes = ChangeWindowAttributesAux::new().event_mask(mask);
+        let reply = self.conn.change_window_attributes(self.root, &attributes);
         reply.expect("sent").check().is_ok()
     }
 
@@ -233,7 +233,7 @@ fn fixed_size_and_further_windows_are_centred() {
     app.wait_for_focus(second);
     // The last window, as when a launcher is replaced by a game.
     app.conn.unmap_window(first).expect("sent");
-    app.conn.sync().expect("the server lives");
+    app.conn.sync().expect("a running X server");
     app.wait_for_geometry(second, (0, 0), (640, 360));
 }
 

@@ -15,7 +15,7 @@ fn fragments(file: &str) -> usize {
 
 /// Number of frames of a file that ffmpeg decodes without a warning; `None`, with a message, without ffmpeg.
 fn decoded(file: &str) -> Option<usize> {
-    let words = [
+    let args = [
         "-v",
         "error",
         "-i",
@@ -26,7 +26,7 @@ fn decoded(file: &str) -> Option<usize> {
         "passthrough",
     ];
     let mut command = Command::new("ffmpeg");
-    command.args(words).args(["-f", "framemd5", "-"]);
+    command.args(args).args(["-f", "framemd5", "-"]);
     let Ok(out) = command.stdin(Stdio::null()).output() else {
         skip("ffmpeg is not installed");
         return None;
@@ -44,8 +44,8 @@ fn decoded(file: &str) -> Option<usize> {
 fn a_killed_host_leaves_a_recording() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");
-    let words = ["--sound", "tone:440", "--record", &file];
-    let mut host = Host::start(&[&PATTERN[..], &words].concat());
+    let args = ["--sound", "tone:440", "--record", &file];
+    let mut host = Host::start(&[&PATTERN[..], &args].concat());
     eventually("four fragments", || (fragments(&file) >= 4).then_some(()));
     host.program.kill();
     let Some(frames) = decoded(&file) else {
@@ -68,11 +68,11 @@ fn a_recording_is_reported_and_not_overwritten() {
         message.contains(&file) && message.contains("no sound"),
         "{message}"
     );
-    let words = message
+    let rest = message
         .split_once(&format!("{file}: "))
-        .map(|(_, words)| words);
-    let count: usize = words
-        .and_then(|words| words.split(' ').next()?.parse().ok())
+        .map(|(_, rest)| rest);
+    let count: usize = rest
+        .and_then(|rest| rest.split(' ').next()?.parse().ok())
         .unwrap_or_else(|| panic!("no number: {message}"));
     if let Some(frames) = decoded(&file) {
         assert_eq!(frames, count);
@@ -88,15 +88,15 @@ fn a_recording_is_reported_and_not_overwritten() {
         "--bind",
         "127.0.0.1:0",
     ];
-    let words = [&own[..], &PATTERN, &["--for", "1s"]].concat();
-    let text = Program::start("host", openuvr(&words)).fails_in_one_line();
+    let args = [&own[..], &PATTERN, &["--for", "1s"]].concat();
+    let text = Program::start("host", openuvr(&args)).fails_in_one_line();
     assert!(
         text.contains("is there already: name another file"),
         "{text}"
     );
     assert_eq!(std::fs::read(&file).expect("the recording"), before);
-    let words = [&words[..], &["--record-overwrite"]].concat();
-    let (status, text) = Program::start("host", openuvr(&words)).ended();
+    let args = [&args[..], &["--record-overwrite"]].concat();
+    let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert!(status.success(), "{text}");
     assert_ne!(std::fs::read(&file).expect("the recording"), before);
 }
@@ -106,7 +106,7 @@ fn an_impossible_recording_is_an_error_at_start() {
     let folder = Folder::new();
     let (dir, file) = (folder.join("host"), folder.join("it.mp4"));
     let nowhere = folder.join("nowhere/it.mp4");
-    for (words, expected) in [
+    for (args, expected) in [
         (
             vec!["--record", nowhere.as_str()],
             "No such file or directory",
@@ -119,9 +119,9 @@ fn an_impossible_recording_is_an_error_at_start() {
         ),
     ] {
         let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
-        let words = [&own[..], &PATTERN, &words].concat();
-        let text = Program::start("host", openuvr(&words)).fails_in_one_line();
+        let args = [&own[..], &PATTERN, &args].concat();
+        let text = Program::start("host", openuvr(&args)).fails_in_one_line();
         assert!(text.contains(expected), "{text}");
-        assert!(!Path::new(&file).exists(), "{words:?}");
+        assert!(!Path::new(&file).exists(), "{args:?}");
     }
 }

@@ -15,11 +15,11 @@ fn fails(command: Command) -> String {
 }
 
 /// Runs `openuvr host` with arguments that make its start fail.
-fn host_fails(words: &[&str]) -> String {
+fn host_fails(args: &[&str]) -> String {
     let folder = Folder::new();
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--realtime", "off"];
-    fails(openuvr(&[&own, words].concat()))
+    fails(openuvr(&[&own, args].concat()))
 }
 
 fn assert_contains(text: &str, parts: &[&str]) {
@@ -30,8 +30,8 @@ fn assert_contains(text: &str, parts: &[&str]) {
 
 /// A new client at a terminal, with `typed` as its input.
 fn new_client(address: &str, dir: &str, typed: &str) -> Program {
-    let words = ["client", address, "--present", "null", "--config-dir", dir];
-    Program::at_terminal("client", &openuvr(&words), typed)
+    let args = ["client", address, "--present", "null", "--config-dir", dir];
+    Program::at_terminal("client", &openuvr(&args), typed)
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn the_pin_prompt_waits_for_the_hosts_answer() {
     let folder = Folder::new();
     let dir = folder.join("new");
     let mut client = new_client(&address, &dir, "");
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert_contains(
         &text,
         &[
@@ -136,7 +136,7 @@ fn a_silent_host_gives_a_hint() {
     let known = host.headless_client("known", &[]);
     let mut new = host.headless_client("new", &PIN);
     known.line(&hint);
-    let (status, text) = new.ended();
+    let (status, text) = new.wait();
     assert_contains(&text, &[&hint, "no answer from the host"]);
     assert_eq!(text.matches(&hint).count(), 1, "{text}");
     assert_eq!(status.code(), Some(1), "{text}");
@@ -150,7 +150,7 @@ fn ctrl_c_ends_the_pin_prompt() {
     let mut client = new_client(&address, &dir, "");
     client.line("is new");
     client.type_text("\u{3}");
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert_eq!(status.code(), Some(130), "{text}");
 }
 
@@ -178,8 +178,8 @@ fn the_wait_for_a_window_has_a_limit() {
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let window = ["--display", &display.name, "--window", "nosuch"];
-    let words = [&own[..], &window, &["--for", "2s"]].concat();
-    let (status, text) = Program::start("host", openuvr(&words)).ended();
+    let args = [&own[..], &window, &["--for", "2s"]].concat();
+    let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     // Both messages name the limit, independent of the real time.
     assert_contains(
@@ -240,7 +240,7 @@ fn a_display_without_shared_memory_is_reported() {
     let text = host_fails(&["--display", &display.name, "--bind", "127.0.0.1:0"]);
     assert_contains(&text, &["MIT-SHM"]);
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
-    let (status, text) = host.client("client", &display, &PIN).ended();
+    let (status, text) = host.client("client", &display, &PIN).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert_contains(
         text.lines().last().unwrap_or_default(),
@@ -254,7 +254,7 @@ fn a_display_without_shared_memory_is_reported() {
 fn a_missing_encoder_library_is_named() {
     let folder = Folder::new();
     let dir = folder.join("host");
-    let words = [
+    let args = [
         "host",
         "--config-dir",
         &dir,
@@ -263,7 +263,7 @@ fn a_missing_encoder_library_is_named() {
         "--realtime",
         "off",
     ];
-    let mut command = openuvr(&[&words[..], &PATTERN].concat());
+    let mut command = openuvr(&[&args[..], &PATTERN].concat());
     command.env("OPENUVR_X264", "/nonexistent/libx264.so");
     let text = fails(command);
     assert_contains(&text, &["/nonexistent/libx264.so"]);
@@ -300,7 +300,7 @@ fn a_bad_configuration_file_is_named() {
 
 #[test]
 fn a_bad_value_is_reported_with_the_allowed_ones() {
-    for (words, parts) in [
+    for (args, parts) in [
         (["--fps", "0"], ["fps", "240"]),
         (["--slices", "65"], ["slices", "64"]),
         (["--bitrate", "1"], ["bitrate", "1G"]),
@@ -314,20 +314,20 @@ fn a_bad_value_is_reported_with_the_allowed_ones() {
         let folder = Folder::new();
         let dir = folder.join("host");
         let mut command = openuvr(&["host", "--config-dir", &dir]);
-        command.args(["--source", "pattern"]).args(words);
-        let (status, text) = Program::start("host", command).ended();
-        assert!(!status.success(), "{words:?}: {text}");
+        command.args(["--source", "pattern"]).args(args);
+        let (status, text) = Program::start("host", command).wait();
+        assert!(!status.success(), "{args:?}: {text}");
         assert_contains(&text, &parts);
     }
 }
 
 #[test]
 fn a_second_player_can_be_rejected() {
-    let words = [&PATTERN[..], &["--second-player", "refuse"]].concat();
-    let host = Host::paired_with(&["first", "second"], &words);
+    let args = [&PATTERN[..], &["--second-player", "refuse"]].concat();
+    let host = Host::paired_with(&["first", "second"], &args);
     let mut first = host.headless_client("first", &[]);
     first.line("player at");
-    let text = host.headless_client("second", &[]).ended();
+    let text = host.headless_client("second", &[]).wait();
     assert_ne!(text.0.code(), Some(0));
     assert_contains(&text.1, &["--observe"]);
     let watcher = host.headless_client("second", &["--observe"]);
@@ -343,8 +343,8 @@ fn a_second_player_can_be_rejected() {
 
 #[test]
 fn a_second_player_can_take_over() {
-    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let host = Host::paired_with(&["first", "second", "third"], &words);
+    let args = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let host = Host::paired_with(&["first", "second", "third"], &args);
     let mut first = host.headless_client("first", &[]);
     first.line("player at");
     let second = host.headless_client("second", &["--take-over"]);
@@ -360,8 +360,8 @@ fn a_second_player_can_take_over() {
 
 #[test]
 fn a_reconnection_does_not_repeat_a_takeover() {
-    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let mut host = Host::paired_with(&["first", "second"], &words);
+    let args = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let mut host = Host::paired_with(&["first", "second"], &args);
     let first = host.headless_client("first", &["--take-over"]);
     first.line("player at");
     let second = host.headless_client("second", &["--take-over"]);
@@ -383,13 +383,13 @@ fn forbidding_a_device_ends_its_live_session() {
     let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
     assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let (status, text) = guest.ended();
+    let (status, text) = guest.wait();
     assert_contains(&text, &["this device is forbidden"]);
     assert!(!status.success(), "an error exit");
     host.program.line("guest is gone");
     // It cannot reconnect, gets the reason, and a PIN does not bypass that.
-    for words in [&[][..], &PIN] {
-        let (status, text) = host.headless_client("guest", words).ended();
+    for args in [&[][..], &PIN] {
+        let (status, text) = host.headless_client("guest", args).wait();
         assert!(!status.success(), "{text}");
         assert_contains(&text, &["the host forbids this device"]);
     }
@@ -426,7 +426,7 @@ fn a_locked_device_list_blocks_no_session() {
     guest.line("showing");
     drop(locked);
     assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let (_, text) = guest.ended();
+    let (_, text) = guest.wait();
     assert_contains(&text, &["this device is forbidden"]);
 }
 
@@ -449,8 +449,8 @@ fn a_device_is_forbidden_without_a_writable_list() {
     std::fs::remove_dir(&lock).unwrap();
     host.program.stop();
     let host = host.restart();
-    let words = [&PIN[..], &["--pair-again", "--reconnect=false"]].concat();
-    host.headless_client("guest", &words).line("showing");
+    let args = [&PIN[..], &["--pair-again", "--reconnect=false"]].concat();
+    host.headless_client("guest", &args).line("showing");
     eventually("the device is written down", || {
         std::fs::read_to_string(&list)
             .ok()?
@@ -465,7 +465,7 @@ fn a_device_is_forbidden_without_a_writable_list() {
     host.program.nth_line(1, "can't open");
     let text = std::fs::read_to_string(&list).unwrap();
     std::fs::write(&list, text.replace("allowed = true", "allowed = false")).unwrap();
-    let (_, text) = guest.ended();
+    let (_, text) = guest.wait();
     assert_contains(&text, &["this device is forbidden"]);
 }
 
@@ -476,16 +476,16 @@ fn a_late_hop_rejects_its_run() {
     let to = target.local_addr().expect("an address").to_string();
     // No packet leaves within a nanosecond.
     for (limit, code) in [("1ns", 3), ("1000s", 0)] {
-        let words = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
+        let args = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
         let limits = ["--punctual", "1000s", "--max-late", limit];
-        let mut hop = Program::start("hop", openuvr(&[&words[..], &limits].concat()));
+        let mut hop = Program::start("hop", openuvr(&[&args[..], &limits].concat()));
         let port = port_of(&hop.line("relaying from"));
         let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
         client.send_to(b"word", ("127.0.0.1", port)).expect("sent");
         let mut word = [0; 8];
         assert_eq!(target.recv(&mut word).expect("a relayed datagram"), 4);
         hop.signal(rustix::process::Signal::INT);
-        let (status, text) = hop.ended();
+        let (status, text) = hop.wait();
         assert_eq!(status.code(), Some(code), "{text}");
         let verdict = if code == 0 { "is valid" } else { "is INVALID" };
         assert_contains(&text, &["this run ", verdict]);
@@ -497,7 +497,7 @@ fn an_unavailable_page_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let bind = ["--bind", "127.0.0.1:0", "--discoverable=false"];
-    let with = |words: &[&str]| host_fails(&[&PATTERN[..], &bind, words].concat());
+    let with = |args: &[&str]| host_fails(&[&PATTERN[..], &bind, args].concat());
     assert_contains(
         &with(&["--web", &address]),
         &["--web: can't serve browsers at", &address, "in use"],

@@ -7,7 +7,8 @@ use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
 use crate::support::{
-    Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually, openuvr, psnr, skip,
+    Display, Hop, Host, Painter, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr,
+    skip,
 };
 
 const SIZE: &str = "320x200";
@@ -15,7 +16,7 @@ const PIXELS: Size = Size::new(320, 200);
 const SLOW: [&str; 2] = ["--fps", "30"];
 
 /// Paints until the client shows it, as a running application does.
-fn paint_until_shown(painter: &mut Painter, eye: &Eye) {
+fn paint_until_shown(painter: &mut Painter, capture: &ScreenCapture) {
     let mut wait = 0;
     eventually("a picture painted just now", || {
         // One picture per 50 ms of polling.
@@ -23,7 +24,8 @@ fn paint_until_shown(painter: &mut Painter, eye: &Eye) {
             painter.paint();
         }
         wait = (wait + 1) % 10;
-        eye.stamp()
+        capture
+            .stamp()
             .filter(|stamp| painter.painted.last() == Some(stamp))
     });
 }
@@ -40,32 +42,32 @@ fn a_killed_host_is_found_again() {
         &[&SLOW[..], &["--display", &here.name]].concat(),
     );
     let mut client = host.client("client", &there, &[]);
-    let eye = Eye::open(&there);
-    paint_until_shown(&mut painter, &eye);
+    let capture = ScreenCapture::open(&there);
+    paint_until_shown(&mut painter, &capture);
     host.program.kill();
-    let last = eye.shot();
+    let last = capture.shot();
     client.line("fell silent; looking for it again");
     client.assert_running();
     // The client reports it over the picture, until new ones arrive.
-    eventually("words over it", || (eye.shot() != last).then_some(()));
+    eventually("text over it", || (capture.shot() != last).then_some(()));
     let host = host.restart();
     client.nth_line(2, "connected to the host");
-    paint_until_shown(&mut painter, &eye);
-    let painted = Eye::open(&here);
+    paint_until_shown(&mut painter, &capture);
+    let painted = ScreenCapture::open(&here);
     eventually("the picture alone", || {
-        let likeness = psnr(&painted.shot(), &eye.shot());
+        let likeness = psnr(&painted.shot(), &capture.shot());
         (likeness > 30.0).then_some(())
     });
     host.program.line("client joins as player");
     // The window is kept.
-    assert!(eye.client_window().is_some());
+    assert!(capture.client_window().is_some());
     assert_eq!(client.count("showing"), 1, "{}", client.text());
 }
 
 #[test]
 fn a_restarted_host_is_found_again() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::paired_with(&["client"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client"], &args);
     let client = host.headless_client("client", &[]);
     client.line("showing");
     host.program.stop();
@@ -77,20 +79,20 @@ fn a_restarted_host_is_found_again() {
 
 #[test]
 fn a_client_without_reconnect_ends_with_its_host() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::paired_with(&["client"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client"], &args);
     let mut client = host.headless_client("client", &["--reconnect=false"]);
     client.line("showing");
     host.program.stop();
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert!(status.success(), "it was asked to: {text}");
     assert!(text.contains("the end: it said goodbye"), "{text}");
 }
 
 #[test]
 fn after_a_client_was_killed_the_next_one_plays() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::paired_with(&["first", "second"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["first", "second"], &args);
     let mut first = host.headless_client("first", &[]);
     first.line("showing");
     first.kill();
@@ -113,24 +115,24 @@ fn a_cut_link_recovers() {
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let words = [&SLOW[..], &["--display", &here.name]].concat();
-    let mut host = Host::paired_with(&["client"], &words);
+    let args = [&SLOW[..], &["--display", &here.name]].concat();
+    let mut host = Host::paired_with(&["client"], &args);
     let mut hop = Hop::start(&host, 0, &[]);
     host.add_address("client", &hop.address());
-    let words = ["--display", there.name.as_str()];
-    let mut client = client(&host.folder, "client", &hop.address(), &words);
-    let eye = Eye::open(&there);
-    paint_until_shown(&mut painter, &eye);
+    let args = ["--display", there.name.as_str()];
+    let mut client = client(&host.folder, "client", &hop.address(), &args);
+    let capture = ScreenCapture::open(&there);
+    paint_until_shown(&mut painter, &capture);
     // Too short to be noticed: the same session continues from another port.
     hop.program.stop();
     let mut hop = Hop::start(&host, hop.port, &[]);
-    paint_until_shown(&mut painter, &eye);
+    paint_until_shown(&mut painter, &capture);
     // Long enough that both sides give up the session.
     hop.program.stop();
     client.line("looking for it again");
     host.program.line("client is gone");
     let _hop = Hop::start(&host, hop.port, &[]);
-    paint_until_shown(&mut painter, &eye);
+    paint_until_shown(&mut painter, &capture);
     client.assert_running();
     host.program.assert_running();
 }
@@ -141,8 +143,8 @@ fn a_host_is_found_at_its_names_new_address() {
         skip("a private hosts file needs root");
         return;
     }
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let host = Host::paired_with(&["client"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let host = Host::paired_with(&["client"], &args);
     // A hop answers at the old address.
     let listen = format!("127.0.0.2:{}", host.port);
     let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
@@ -179,8 +181,8 @@ fn a_host_is_found_at_its_names_new_address() {
 /// A client that writes every picture; also returns the folder.
 fn writer(host: &Host, name: &str) -> (Program, std::path::PathBuf) {
     let output = host.folder.join("pictures");
-    let words = ["--present", "headless", "--output", &output, "--every", "1"];
-    let client = client(&host.folder, name, &host.address(), &words);
+    let args = ["--present", "headless", "--output", &output, "--every", "1"];
+    let client = client(&host.folder, name, &host.address(), &args);
     (client, output.into())
 }
 
@@ -213,8 +215,8 @@ fn a_window_is_shown_in_each_size_until_its_end() {
         "raw",
         "--cursor=false",
     ];
-    let words = [&SLOW[..], &["--display", &here.name], &window].concat();
-    let mut host = Host::paired_with(&["client"], &words);
+    let args = [&SLOW[..], &["--display", &here.name], &window].concat();
+    let mut host = Host::paired_with(&["client"], &args);
     let (mut client, output) = writer(&host, "client");
     eventually("the first picture", || {
         is_written(&output, &first).then_some(())
@@ -231,13 +233,13 @@ fn a_window_is_shown_in_each_size_until_its_end() {
         host.program.line(&format!("the picture is {size}"));
     }
     painter.close();
-    let (status, text) = host.program.ended();
+    let (status, text) = host.program.wait();
     assert!(
         status.success(),
         "the end of a source is not a failure: {text}"
     );
     assert!(text.contains("the end: window destroyed"), "{text}");
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert!(status.success(), "{text}");
     assert!(text.contains("the application has ended"), "{text}");
 }
@@ -249,14 +251,14 @@ fn a_codec_shows_a_window_of_odd_size() {
     };
     let mut painter = Painter::open(&here, Size::new(333, 241), "odd");
     painter.paint();
-    let words = [&SLOW[..], &["--display", &here.name, "--window", "odd"]].concat();
-    let host = Host::paired_with(&["client"], &words);
+    let args = [&SLOW[..], &["--display", &here.name, "--window", "odd"]].concat();
+    let host = Host::paired_with(&["client"], &args);
     let client = host.client("client", &there, &[]);
     client.line("showing 333x241");
-    let eye = Eye::open(&there);
+    let capture = ScreenCapture::open(&there);
     let painted = painter.paint();
     eventually("the same picture at the client", || {
-        let shown = eye.part(painted.size);
+        let shown = capture.region(painted.size);
         (crate::support::psnr(&shown, &painted) >= 28.0).then_some(())
     });
 }
@@ -277,7 +279,7 @@ fn a_host_reports_the_end_of_its_display() {
     host.program.line("the picture is");
     let lines_before = host.program.text().lines().count();
     here.kill();
-    let (status, text) = host.program.ended();
+    let (status, text) = host.program.wait();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(lines_before).collect();
     // The reason, the disconnected clients, and possibly failures of pointer and input.
@@ -295,13 +297,13 @@ fn a_client_ends_with_its_display() {
     let Some(mut there) = Display::start(SIZE) else {
         return;
     };
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::paired_with(&["client", "other"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client", "other"], &args);
     let mut client = host.client("client", &there, &[]);
     client.line("showing");
     let lines_before = client.text().lines().count();
     there.kill();
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(lines_before).collect();
     // The summary at the end, followed by the reason.
@@ -317,13 +319,13 @@ fn a_client_ends_with_its_display() {
 
 #[test]
 fn both_end_in_order_on_sigterm() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::paired_with(&["client"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client"], &args);
     let mut client = host.headless_client("client", &[]);
     client.line("showing");
     client.signal(Signal::TERM);
-    assert!(client.ended().0.success());
+    assert!(client.wait().0.success());
     host.program.line("client is gone: it said goodbye");
     host.program.signal(Signal::TERM);
-    assert!(host.program.ended().0.success());
+    assert!(host.program.wait().0.success());
 }

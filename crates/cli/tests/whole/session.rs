@@ -11,7 +11,9 @@ use serde_json::Value;
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::support::portal::Portal;
-use crate::support::{Display, Eye, Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
+use crate::support::{
+    Display, Folder, NO_SOUND, Program, ScreenCapture, client, eventually, openuvr, skip,
+};
 
 fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
@@ -22,14 +24,14 @@ fn has_xvfb() -> bool {
 }
 
 /// A session of the portal with the built-in scene, or with another application.
-fn start(portal: &Portal, words: &[&str], application: &[&str]) -> Program {
-    start_with(portal, words, application, |command| command)
+fn start(portal: &Portal, args: &[&str], application: &[&str]) -> Program {
+    start_with(portal, args, application, |command| command)
 }
 
 /// As [`start`], with the command that `by` returns.
 fn start_with(
     portal: &Portal,
-    words: &[&str],
+    args: &[&str],
     application: &[&str],
     by: impl FnOnce(Command) -> Command,
 ) -> Program {
@@ -46,9 +48,9 @@ fn start_with(
     ];
     let application = match application {
         [] => &scene[..],
-        words => words,
+        args => args,
     };
-    let all = [&own[..], &more, words, &["--"], application].concat();
+    let all = [&own[..], &more, args, &["--"], application].concat();
     let mut command = openuvr(&all);
     command.env("PULSE_SERVER", NO_SOUND);
     Program::start("session", by(command))
@@ -62,7 +64,7 @@ fn running(session: &Program) -> Value {
 
 /// The reported end; also checks that nothing is left.
 fn end(session: &mut Program, portal: &Portal) -> Value {
-    let (_, text) = session.ended();
+    let (_, text) = session.wait();
     let line = text.lines().find(|line| line.contains("\"why\":"));
     let line = line.unwrap_or_else(|| panic!("no end reported in {text}"));
     nothing_left(portal);
@@ -147,7 +149,7 @@ fn a_session_is_played_and_stopped_by_its_portal() {
         (&why["code"], why["why"].as_str()),
         (&0.into(), Some("the portal stopped the session"))
     );
-    player.ended();
+    player.wait();
     assert!(std::path::Path::new(&saves).is_dir(), "saves stay");
 }
 
@@ -157,11 +159,11 @@ fn a_single_window_fills_a_sessions_display() {
         return;
     }
     let scene = [env!("CARGO_BIN_EXE_openuvr"), "scene", "--size=160x90"];
-    let (whole, own) = (Size::new(320, 200), Size::new(160, 90));
-    let ways: [(&[&str], Size); 2] = [(&[], whole), (&["--place=false"], own)];
-    for (words, size) in ways {
+    let (full, own) = (Size::new(320, 200), Size::new(160, 90));
+    let ways: [(&[&str], Size); 2] = [(&[], full), (&["--place=false"], own)];
+    for (args, size) in ways {
         let portal = Portal::new();
-        let mut session = start(&portal, words, &scene);
+        let mut session = start(&portal, args, &scene);
         running(&session);
         let name = portal.session.to_string().replace('-', "");
         let folder = std::env::temp_dir().join(format!("ouvr-{name}"));
@@ -170,14 +172,14 @@ fn a_single_window_fills_a_sessions_display() {
         let authority = folder.join("xauthority");
         let authority = authority.to_str().expect("UTF-8");
         let display = running["display"].as_str().expect("a display");
-        let eye = Eye::open(&Display::of_another(display, authority));
+        let capture = ScreenCapture::open(&Display::of_another(display, authority));
         eventually(&format!("a window of {size}"), || {
-            let tree = eye.conn.query_tree(eye.root).ok()?.reply().ok()?;
+            let tree = capture.conn.query_tree(capture.root).ok()?.reply().ok()?;
             let mut windows = tree.children.into_iter();
-            windows.find(|window| eye.geometry(*window) == Some(size))
+            windows.find(|window| capture.geometry(*window) == Some(size))
         });
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
 }
 
@@ -248,14 +250,14 @@ fn an_application_inherits_no_descriptors() {
         let (portal, folder) = (Portal::new(), Folder::new());
         let saves = folder.join("saves");
         let lists = "ls -l /proc/self/fd >$HOME/new; mv $HOME/new $HOME/list; exec sleep 1000";
-        let words = [
+        let args = [
             "--save",
             &saves,
             "--first-picture=600",
             &format!("--door={door}"),
         ];
         // A descriptor that the session's parent has left open.
-        let mut session = start_with(&portal, &words, &["sh", "-c", lists], |command| {
+        let mut session = start_with(&portal, &args, &["sh", "-c", lists], |command| {
             let inner = "exec 9</dev/zero; exec \"$0\" \"$@\"";
             let mut outer = Command::new("sh");
             outer.args(["-c", inner]).arg(command.get_program());
@@ -280,7 +282,7 @@ fn an_application_inherits_no_descriptors() {
         }
         assert!(list.contains(" 0 -> "), "{list}");
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
 }
 
@@ -304,7 +306,7 @@ fn no_process_is_orphaned_by_a_kill() {
     running(&killed);
     let at = running(&other);
     killed.signal(Signal::KILL);
-    killed.ended();
+    killed.wait();
     nothing_left(&first);
     other.assert_running();
     assert!(processes(&second).len() >= 4);

@@ -28,21 +28,21 @@ const EDGE: usize = 9600;
 /// A client with its recording and its CSV.
 struct Listener {
     program: Program,
-    heard: PathBuf,
+    recording: PathBuf,
     csv: PathBuf,
 }
 
 impl Listener {
     /// Joins `host` at `address`; its sound goes to a file.
-    fn join(host: &Host, name: &str, address: &str, words: &[&str]) -> Listener {
-        let heard = host.folder.path().join(format!("{name}.wav"));
+    fn join(host: &Host, name: &str, address: &str, args: &[&str]) -> Listener {
+        let recording = host.folder.path().join(format!("{name}.wav"));
         let csv = host.folder.path().join(format!("{name}.csv"));
-        let sound = format!("wav:{}", heard.display());
+        let sound = format!("wav:{}", recording.display());
         let own = ["--present", "null", "--csv", csv.to_str().expect("text")];
-        let words = [&own[..], &["--sound", &sound], words].concat();
+        let args = [&own[..], &["--sound", &sound], args].concat();
         Listener {
-            program: client(&host.folder, name, address, &words),
-            heard,
+            program: client(&host.folder, name, address, &args),
+            recording,
             csv,
         }
     }
@@ -52,7 +52,7 @@ impl Listener {
         eventually(
             &format!("{tenths} tenths of a second of {pitch} Hz"),
             || {
-                let found = tenths_at(&samples(&self.heard), pitch, level);
+                let found = tenths_at(&samples(&self.recording), pitch, level);
                 (found >= tenths).then_some(())
             },
         );
@@ -123,8 +123,8 @@ fn wait_for_frames(csv: &std::path::Path) {
 }
 
 fn host(server: &PulseServer, clients: &[&str]) -> Host {
-    let words = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
-    Host::with_sound(&server.address, clients, &words)
+    let args = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
+    Host::with_sound(&server.address, clients, &args)
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn a_client_hears_a_program_at_the_host() {
     // By then, all concealment within the tone was reported.
     client.wait_for_report();
     let output = client.program.stop();
-    let all = samples(&client.heard);
-    let length = std::fs::metadata(&client.heard).expect("a file").len();
+    let all = samples(&client.recording);
+    let length = std::fs::metadata(&client.recording).expect("a file").len();
     assert_eq!(length, 44 + all.len() as u64 * 2, "the file is finished");
     let tone = from_first_to_last(&all);
     if stalls.longest() <= STALLED {
@@ -178,14 +178,14 @@ fn sound_of_pipewire_is_heard() {
     let Some(server) = PipeWire::start() else {
         return;
     };
-    let words = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
-    let host = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _player = Player::start(&server.address, "usual", PITCH);
     // The amount of loss is checked with PulseAudio: PipeWire's threads have no real-time priority here, and
     // skip late data.
     client.wait_for_tone(PITCH, LEVEL, 20);
-    assert_eq!(tenths_at(&samples(&client.heard), OTHER, LEVEL), 0);
+    assert_eq!(tenths_at(&samples(&client.recording), OTHER, LEVEL), 0);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn two_clients_have_separate_volumes() {
     let _player = Player::start(&server.address, "usual", PITCH);
     one.wait_for_tone(PITCH, LEVEL, 15);
     two.wait_for_tone(PITCH, LEVEL / 2.0, 15);
-    assert_eq!(tenths_at(&samples(&two.heard), PITCH, LEVEL), 0);
+    assert_eq!(tenths_at(&samples(&two.recording), PITCH, LEVEL), 0);
 }
 
 #[test]
@@ -208,13 +208,13 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
         return;
     };
     let _player = Player::start(&server.address, "usual", PITCH);
-    let words = [&PICTURE[..], &["--sound", "off"]].concat();
-    let mute = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "off"]].concat();
+    let mute = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&mute, "client", &mute.address(), &[]);
     client.program.line("showing");
     wait_for_frames(&client.csv);
     assert!(!has_audio_thread(&mute.program) && !has_audio_thread(&client.program));
-    assert!(samples(&client.heard).is_empty());
+    assert!(samples(&client.recording).is_empty());
 
     let host = host(&server, &["deaf"]);
     let csv = host.folder.join("deaf.csv");
@@ -229,8 +229,8 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
 #[test]
 fn a_missing_sound_server_fails_only_if_required() {
     let why = "no sound server can be reached";
-    let words = [&PICTURE[..], &["--sound", "auto"]].concat();
-    let host = Host::paired_with(&["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "auto"]].concat();
+    let host = Host::paired_with(&["client"], &args);
     assert_eq!(host.program.count(why), 1, "{}", host.program.text());
     let csv = host.folder.join("client.csv");
     let client = host.headless_client("client", &["--sound", "auto", "--csv", &csv]);
@@ -249,10 +249,10 @@ fn a_missing_sound_server_fails_only_if_required() {
         &insists,
     ]
     .concat();
-    for words in [host, client] {
-        let mut command = openuvr(&words);
+    for args in [host, client] {
+        let mut command = openuvr(&args);
         command.env("PULSE_SERVER", NO_SOUND);
-        let line = Program::start(words[0], command).fails_in_one_line();
+        let line = Program::start(args[0], command).fails_in_one_line();
         assert!(line.contains(why) && line.contains("start one"), "{line}");
     }
 }
@@ -284,8 +284,8 @@ fn sound_follows_the_default_sink() {
         return;
     };
     server.add_sink("headphones");
-    let words = [&PICTURE[..], &["--sound", "pulse"]].concat();
-    let host = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "pulse"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _before = Player::start(&server.address, "usual", PITCH);
     client.wait_for_tone(PITCH, LEVEL, 5);
@@ -312,7 +312,7 @@ fn a_lossy_link_makes_no_gap_in_the_sound() {
     drop(player);
     client.wait_for_report();
     let output = client.program.stop();
-    let all = samples(&client.heard);
+    let all = samples(&client.recording);
     let tone = from_first_to_last(&all);
     let stalled = stalls.longest() > STALLED;
     if !stalled {
@@ -329,7 +329,7 @@ fn a_lossy_link_makes_no_gap_in_the_sound() {
 }
 
 /// A client that plays to a sink of the server.
-fn plays_to(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Program, PathBuf) {
+fn play_to_sink(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Program, PathBuf) {
     let csv = host.folder.path().join(format!("{name}.csv"));
     let (dir, sink) = (host.folder.join(name), format!("pulse:{sink}"));
     let (address, file) = (host.address(), csv.to_str().expect("text"));
@@ -347,12 +347,12 @@ fn a_sink_with_a_changed_rate_is_heard() {
     };
     let load = |rate: &str| {
         let rate = format!("rate={rate}");
-        let words = ["load-module", "module-null-sink", "sink_name=out", &rate];
-        server.pactl(&words).trim().to_owned()
+        let args = ["load-module", "module-null-sink", "sink_name=out", &rate];
+        server.pactl(&args).trim().to_owned()
     };
     let module = load("48000");
-    let words = [&PICTURE[..], &["--sound", "pulse:out"]].concat();
-    let host = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "pulse:out"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let player = Player::start(&server.address, "out", PITCH);
     client.wait_for_tone(PITCH, LEVEL, 5);
@@ -371,16 +371,16 @@ fn a_stuck_sound_server_blocks_no_client() {
     let Some(server) = PulseServer::start() else {
         return;
     };
-    let words = [
+    let args = [
         "load-module",
         "module-null-sink",
         "sink_name=out",
         "rate=48000",
     ];
-    server.pactl(&words);
+    server.pactl(&args);
     let host = host(&server, &["listener", "player", "other"]);
     let listener = Listener::join(&host, "listener", &host.address(), &[]);
-    let (mut player, played) = plays_to(&server, &host, "player", "out");
+    let (mut player, played) = play_to_sink(&server, &host, "player", "out");
     let _tone = Player::start(&server.address, "usual", PITCH);
     listener.wait_for_tone(PITCH, LEVEL, 10);
     player.line("showing");
@@ -389,10 +389,10 @@ fn a_stuck_sound_server_blocks_no_client() {
     wait_for_frames(&played);
     // A client can still leave, and one that requires sound gets an error.
     player.stop();
-    let (mut other, _) = plays_to(&server, &host, "other", "out");
+    let (mut other, _) = play_to_sink(&server, &host, "other", "out");
     let line = other.fails_in_one_line();
     assert!(line.contains("does not answer: restart it"), "{line}");
     server.go_on();
-    let before = tenths_at(&samples(&listener.heard), PITCH, LEVEL);
+    let before = tenths_at(&samples(&listener.recording), PITCH, LEVEL);
     listener.wait_for_tone(PITCH, LEVEL, before + 10);
 }

@@ -16,10 +16,10 @@ const A_SECOND: u32 = 3000;
 
 #[test]
 fn a_client_reconnects_beside_3000_begins_a_second() {
-    let words = [
+    let args = [
         "--source", "pattern", "--size", "320x200", "--fps", "15", PIN[0], PIN[1],
     ];
-    let mut host = Host::paired_with(&["client"], &words);
+    let mut host = Host::paired_with(&["client"], &args);
     let mut client = host.headless_client("client", &[]);
     client.line("showing");
     let keys = load_or_create(&host.folder.path().join("client"), KeyOwner::Client).unwrap();

@@ -16,7 +16,7 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{
-    Display, Eye, Folder, Host, PIN, Painter, Program, Shot, eventually, psnr, scene,
+    Display, Folder, Host, PIN, Painter, Program, ScreenCapture, Shot, eventually, psnr, scene,
 };
 
 const SIZE: &str = "640x360";
@@ -26,27 +26,27 @@ const PIXELS: Size = Size::new(640, 360);
 const PAUSE: Duration = Duration::from_millis(33);
 
 /// Polls a display's bar code: all distinct ones, in order.
-struct Watch {
+struct StampRecorder {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Stamp>>,
 }
 
-impl Watch {
-    fn start(display: &Display) -> Watch {
-        let eye = Eye::open(display);
+impl StampRecorder {
+    fn start(display: &Display) -> StampRecorder {
+        let capture = ScreenCapture::open(display);
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut seen: Vec<Stamp> = Vec::new();
             while !stopping.load(Ordering::Relaxed) {
-                if let Some(stamp) = eye.stamp().filter(|stamp| seen.last() != Some(stamp)) {
+                if let Some(stamp) = capture.stamp().filter(|stamp| seen.last() != Some(stamp)) {
                     seen.push(stamp);
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
             seen
         });
-        Watch { stop, thread }
+        StampRecorder { stop, thread }
     }
 
     fn end(self) -> Vec<Stamp> {
@@ -72,12 +72,12 @@ fn the_scene_arrives_unchanged() {
         return;
     };
     let _scene = scene(&here, SIZE, "20");
-    Eye::open(&here).more_frames(1);
+    ScreenCapture::open(&here).more_frames(1);
     let mut host = Host::start(&[&PIN[..], &["--display", &here.name]].concat());
     let mut client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let (drawn, shown) = (Watch::start(&here), Watch::start(&there));
-    Eye::open(&there).more_frames(40);
+    let (drawn, shown) = (StampRecorder::start(&here), StampRecorder::start(&there));
+    ScreenCapture::open(&there).more_frames(40);
     // By now, the source's poller has seen the client's last frame.
     let (shown, drawn) = (shown.end(), drawn.end());
     assert_increasing(&drawn);
@@ -130,7 +130,7 @@ fn each_encoder_shows_the_rendered_frames() {
         let mut client = host.client("client", &there, &PIN);
         client.line("showing 640x360");
         // Each has a bar code that was read from the window.
-        Eye::open(&there).more_frames(5);
+        ScreenCapture::open(&there).more_frames(5);
         host.program.assert_running();
         client.assert_running();
     }
@@ -143,19 +143,19 @@ fn only_painted_pictures_are_shown() {
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let words = [
+    let args = [
         "--display",
         &here.name,
         "--bitrate",
         "20M",
         "--cursor=false",
     ];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let host = Host::start(&[&PIN[..], &args].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let watch = Watch::start(&there);
-    let eye = Eye::open(&there);
-    eye.stamp_when("the picture that was there before the client", |s| {
+    let watch = StampRecorder::start(&there);
+    let capture = ScreenCapture::open(&there);
+    capture.stamp_when("the picture that was there before the client", |s| {
         s.frame == 1
     });
     let mut last = painter.paint();
@@ -164,7 +164,7 @@ fn only_painted_pictures_are_shown() {
         last = painter.paint();
     }
     let end = *painter.painted.last().unwrap();
-    eye.stamp_when("the last picture", |stamp| *stamp == end);
+    capture.stamp_when("the last picture", |stamp| *stamp == end);
     let shown = watch.end();
     assert_increasing(&shown);
     for stamp in &shown {
@@ -181,7 +181,7 @@ fn only_painted_pictures_are_shown() {
     // The picture stands still now: static refinement improves it.
     let mut best = 0.0_f64;
     eventually("a good picture", || {
-        best = best.max(psnr(&eye.shot(), &last));
+        best = best.max(psnr(&capture.shot(), &last));
         (best >= 36.0).then_some(())
     });
 }
@@ -192,12 +192,12 @@ fn pictures_of_a_moving_scene_are_alike_at_both_ends() {
         return;
     };
     let _scene = scene(&here, SIZE, "5");
-    let source = Eye::open(&here);
+    let source = ScreenCapture::open(&here);
     source.more_frames(1);
     let host = Host::start(&[&PIN[..], &["--display", &here.name, "--cursor=false"]].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let window = Eye::open(&there);
+    let window = ScreenCapture::open(&there);
     let mut drawn: BTreeMap<u32, Shot> = BTreeMap::new();
     let mut compared: BTreeMap<u32, f64> = BTreeMap::new();
     eventually("five pictures at both ends", || {
@@ -229,23 +229,23 @@ fn raw_pixels_arrive_exactly_in_a_window() {
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let words = [
+    let args = [
         "--display",
         &here.name,
         "--encoder",
         "raw",
         "--cursor=false",
     ];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let host = Host::start(&[&PIN[..], &args].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let eye = Eye::open(&there);
+    let capture = ScreenCapture::open(&there);
     for _ in 0..5 {
         let painted = painter.paint().colours();
         let stamp = *painter.painted.last().unwrap();
-        eye.stamp_when("the picture just painted", |shown| *shown == stamp);
+        capture.stamp_when("the picture just painted", |shown| *shown == stamp);
         assert!(
-            eye.shot().colours() == painted,
+            capture.shot().colours() == painted,
             "frame {} differs",
             stamp.frame
         );
@@ -253,7 +253,7 @@ fn raw_pixels_arrive_exactly_in_a_window() {
 }
 
 /// Paints grey noise below a flat area over a whole display.
-fn paint_noise(eye: &Eye) {
+fn paint_noise(capture: &ScreenCapture) {
     let mut seed = 5u32;
     let pixels: Vec<u8> = (0..PIXELS.height)
         .flat_map(|y| (0..PIXELS.width).map(move |_| y))
@@ -267,16 +267,28 @@ fn paint_noise(eye: &Eye) {
             }; 4]
         })
         .collect();
-    let gc = eye.conn.generate_id().expect("an id");
+    let gc = capture.conn.generate_id().expect("an id");
     let (width, height) = (640, 360);
     let format = xproto::ImageFormat::Z_PIXMAP;
-    eye.conn
-        .create_gc(gc, eye.root, &xproto::CreateGCAux::new())
+    capture
+        .conn
+        .create_gc(gc, capture.root, &xproto::CreateGCAux::new())
         .expect("sent");
-    (eye.conn)
-        .put_image(format, eye.root, gc, width, height, 0, 0, 0, 24, &pixels)
+    (capture.conn)
+        .put_image(
+            format,
+            capture.root,
+            gc,
+            width,
+            height,
+            0,
+            0,
+            0,
+            24,
+            &pixels,
+        )
         .expect("sent");
-    eye.conn.sync().expect("the server lives");
+    capture.conn.sync().expect("a running X server");
 }
 
 #[test]
@@ -284,17 +296,17 @@ fn a_still_picture_becomes_exact_at_no_further_cost() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
-    let source = Eye::open(&here);
+    let source = ScreenCapture::open(&here);
     paint_noise(&source);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
-    let words = ["--display", &here.name, "--cursor=false", "--csv", &csv];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let args = ["--display", &here.name, "--cursor=false", "--csv", &csv];
+    let host = Host::start(&[&PIN[..], &args].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let (drawn, eye) = (source.shot(), Eye::open(&there));
+    let (drawn, capture) = (source.shot(), ScreenCapture::open(&there));
     eventually("an exact picture", || {
-        (psnr(&drawn, &eye.shot()) >= 49.0).then_some(())
+        (psnr(&drawn, &capture.shot()) >= 49.0).then_some(())
     });
     let frames = || std::fs::read_to_string(&csv).map_or(0, |csv| csv.lines().count());
     let (mut before, mut calm) = (frames(), 0);
@@ -304,7 +316,7 @@ fn a_still_picture_becomes_exact_at_no_further_cost() {
         (calm >= 200).then_some(())
     });
     // Flat areas are exact to one level.
-    let shown = eye.part(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
+    let shown = capture.region(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
     let worst = |pixels: &[u8]| (0..3).map(|n| pixels[n].abs_diff(93)).max();
     let worst = shown.pixels.chunks_exact(4).filter_map(worst).max();
     assert!(worst <= Some(2), "{worst:?}");
@@ -331,10 +343,10 @@ fn count_files(folder: &Path) -> usize {
 }
 
 /// A client that writes every picture into a folder beside its keys.
-fn writer(host: &Host, name: &str, words: &[&str]) -> (Program, std::path::PathBuf) {
+fn writer(host: &Host, name: &str, args: &[&str]) -> (Program, std::path::PathBuf) {
     let output = host.folder.join(&format!("{name}-pictures"));
     let own = ["--present", "headless", "--output", &output, "--every", "1"];
-    let own = [&own, words].concat();
+    let own = [&own, args].concat();
     let client = crate::support::client(&host.folder, name, &host.address(), &own);
     (client, output.into())
 }
@@ -342,7 +354,7 @@ fn writer(host: &Host, name: &str, words: &[&str]) -> (Program, std::path::PathB
 #[test]
 fn raw_pictures_of_a_headless_client_are_exact() {
     let size = Size::new(320, 200);
-    let words = [
+    let args = [
         "--source",
         "pattern",
         "--size",
@@ -352,7 +364,7 @@ fn raw_pictures_of_a_headless_client_are_exact() {
         "--fps",
         "10",
     ];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let host = Host::start(&[&PIN[..], &args].concat());
     let (mut client, output) = writer(&host, "client", &PIN);
     eventually("ten pictures", || {
         (count_files(&output) >= 10).then_some(())
@@ -409,9 +421,9 @@ fn renditions(csv: &str) -> BTreeMap<String, String> {
 fn each_client_can_have_its_own_encoder() {
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
-    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let own = ["--each-its-own", "--csv", &csv, "--table", "on"];
-    let mut host = Host::paired_with(&["player", "observer"], &[&words[..], &own].concat());
+    let mut host = Host::paired_with(&["player", "observer"], &[&args[..], &own].concat());
     let (mut player, a) = writer(&host, "player", &[]);
     host.program.line("rendition 1: x264 is open for 320x200");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
@@ -439,9 +451,9 @@ fn each_client_can_have_its_own_encoder() {
 
 #[test]
 fn a_client_gets_the_first_encoder_it_supports() {
-    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let both = ["--encoder", "x264,jpeg"];
-    let host = Host::paired_with(&["jpeg", "h264"], &[&words[..], &both].concat());
+    let host = Host::paired_with(&["jpeg", "h264"], &[&args[..], &both].concat());
     let (mut jpeg, a) = writer(&host, "jpeg", &["--codec", "jpeg"]);
     host.program.line("rendition 2: jpeg is open for 320x200");
     let (mut h264, b) = writer(&host, "h264", &["--observe"]);
@@ -468,8 +480,8 @@ fn a_client_gets_the_first_encoder_it_supports() {
 
 #[test]
 fn a_player_and_two_observers_see_the_same() {
-    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
-    let host = Host::paired_with(&["player", "observer", "second"], &words);
+    let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let host = Host::paired_with(&["player", "observer", "second"], &args);
     let (mut player, a) = writer(&host, "player", &[]);
     player.line("player at");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);

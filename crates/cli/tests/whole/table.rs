@@ -22,8 +22,8 @@ impl Host {
         let dir = folder.join("host");
         let own = ["host", "--config-dir", &dir, "--bind", &address];
         let more = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
-        let words = [&own[..], &more, &PIN, &["--realtime", "off"]].concat();
-        let screen = Screen::start(columns, rows, &openuvr(&words))?;
+        let args = [&own[..], &more, &PIN, &["--realtime", "off"]].concat();
+        let screen = Screen::start(columns, rows, &openuvr(&args))?;
         screen.row("streaming a test pattern");
         Some(Host {
             screen,
@@ -32,13 +32,13 @@ impl Host {
         })
     }
 
-    fn client(&self, name: &str, words: &[&str]) -> Program {
-        let words = [&["--present", "null"], words].concat();
-        client(&self.folder, name, &self.address, &words)
+    fn client(&self, name: &str, args: &[&str]) -> Program {
+        let args = [&["--present", "null"], args].concat();
+        client(&self.folder, name, &self.address, &args)
     }
 
-    /// Waits until the table was redrawn with other values.
-    fn redrawn(&self) {
+    /// Waits until the table is redrawn with other values.
+    fn wait_for_redraw(&self) {
         let before = table_of(&self.screen.visible_rows());
         self.screen.eventually("another table", |_| {
             let now = table_of(&self.screen.visible_rows());
@@ -68,11 +68,11 @@ fn messages_stay_above_the_table() {
     desk.line("player at");
     host.screen.row("desk joins as player");
     host.screen.row("desk (player)");
-    host.redrawn();
+    host.wait_for_redraw();
     host.screen.type_text(&["p", "Enter"]);
     let pin = host.screen.row("with the PIN");
-    host.redrawn();
-    host.redrawn();
+    host.wait_for_redraw();
+    host.wait_for_redraw();
     let rows = host.screen.rows();
     let expected = [
         "streaming a test",
@@ -97,7 +97,7 @@ fn messages_stay_above_the_table() {
         assert_eq!(count(&rows, part), 1, "{part}: {rows:#?}");
     }
     host.screen.type_text(&["C-c"]);
-    assert_eq!(host.screen.ended(), 0);
+    assert_eq!(host.screen.wait(), 0);
     let rows = host.screen.rows();
     assert_eq!(
         count(&rows, "no client"),
@@ -120,8 +120,8 @@ fn a_terminal_of_another_size_has_one_table() {
         host.screen.resize(columns, 40);
         // A expected that wraps in a narrow terminal.
         host.screen.type_text(&["b", "Enter"]);
-        host.redrawn();
-        host.redrawn();
+        host.wait_for_redraw();
+        host.wait_for_redraw();
         // Rows that the terminal has rewrapped may have scrolled off.
         host.screen.eventually("one table", |_| {
             let rows = host.screen.visible_rows();
@@ -143,7 +143,7 @@ fn a_terminal_of_another_size_has_one_table() {
 fn a_still_picture_has_a_live_table() {
     let folder = Folder::new();
     let dir = folder.join("client");
-    let words = [
+    let args = [
         "client",
         "127.0.0.1:9",
         "--config-dir",
@@ -151,7 +151,7 @@ fn a_still_picture_has_a_live_table() {
         "--present",
         "null",
     ];
-    let Some(screen) = Screen::start(80, 24, &openuvr(&[&words[..], &PIN].concat())) else {
+    let Some(screen) = Screen::start(80, 24, &openuvr(&[&args[..], &PIN].concat())) else {
         return;
     };
     screen.row("no answer from 127.0.0.1:9 yet");
@@ -167,8 +167,8 @@ fn typed_input_stays_until_its_end() {
     let _desk = host.client("desk", &PIN);
     host.screen.row("desk (player)");
     host.screen.type_text(&["b", "Space", "2"]);
-    host.redrawn();
-    host.redrawn();
+    host.wait_for_redraw();
+    host.wait_for_redraw();
     eventually("it is still there", || {
         let rows = host.screen.rows();
         rows.iter().any(|row| row == "b 2").then_some(())

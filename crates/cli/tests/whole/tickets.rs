@@ -14,15 +14,15 @@ const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps",
 
 /// A host that accepts the portal's tickets, and its key.
 fn host(portal: &Portal) -> (Host, PublicKey) {
-    let words = portal.words();
-    let words = [&words[0], &words[1]].map(String::as_str);
-    let host = Host::start(&[&words[..], &PATTERN].concat());
+    let args = portal.args();
+    let args = [&args[0], &args[1]].map(String::as_str);
+    let host = Host::start(&[&args[..], &PATTERN].concat());
     let key = load_or_create(&host.folder.path().join("host"), KeyOwner::Host);
     (host, key.expect("it has one").public())
 }
 
-/// A new client with a link that contains this ticket.
-fn follows(folder: &Folder, name: &str, link: &str) -> Program {
+/// Starts a new client with a link that contains this ticket.
+fn open_link(folder: &Folder, name: &str, link: &str) -> Program {
     client(folder, name, link, &["--present", "null"])
 }
 
@@ -39,13 +39,13 @@ fn a_ticket_admits_a_client_and_is_not_stored() {
     let ours = key_of(&host.folder, "player");
     let ticket = portal.ticket(Role::Player, Some(&ours));
     let link = portal.link(&host.address(), key, &ticket);
-    let mut player = follows(&host.folder, "player", &link);
+    let mut player = open_link(&host.folder, "player", &link);
     player.line("player at");
     host.program.line("player joins as player");
     // An observer's ticket never gives the player role.
     let ticket = portal.ticket(Role::Observer, None);
     let link = portal.link(&host.address(), key, &ticket);
-    let mut watcher = follows(&host.folder, "watcher", &link);
+    let mut watcher = open_link(&host.folder, "watcher", &link);
     watcher.line("observer at");
     host.program.line("watcher joins as observer");
     player.stop();
@@ -66,7 +66,7 @@ fn a_client_reconnects_without_a_ticket() {
     ticket.not_after = UnixTime(now().0 - 5);
     let hop = crate::support::Hop::start(&host, 0, &[]);
     let link = portal.link(&hop.address(), key, &ticket);
-    let player = follows(&host.folder, "player", &link);
+    let player = open_link(&host.folder, "player", &link);
     player.line("player at");
     let port = hop.port;
     drop(hop);
@@ -83,7 +83,7 @@ fn bad_tickets_are_rejected_with_a_reason() {
     let good = || portal.ticket(Role::Player, None);
     let used = good();
     let link = portal.link(&host.address(), key, &used);
-    let mut first = follows(&host.folder, "first", &link);
+    let mut first = open_link(&host.folder, "first", &link);
     first.line("player at");
     let other = Portal {
         signer: TicketSigner::generate().expect("randomness"),
@@ -112,13 +112,13 @@ fn bad_tickets_are_rejected_with_a_reason() {
         (&other, good(), "is not signed by the portal"),
     ] {
         let link = signs.link(&host.address(), key, &ticket);
-        let printed = follows(&host.folder, "second", &link).fails_in_one_line();
+        let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
         assert!(printed.contains(why), "{why}: {printed}");
         host.program.line(why);
     }
     let stranger = key_of(&host.folder, "stranger");
     let link = portal.link(&host.address(), stranger, &good());
-    let printed = follows(&host.folder, "second", &link).fails_in_one_line();
+    let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
     assert!(
         printed.contains("does not show the host's key"),
         "{printed}"
@@ -136,7 +136,7 @@ fn a_host_without_a_portal_rejects_tickets() {
     let ticket = portal.ticket(Role::Player, None);
     let key = key.expect("it has one").public();
     let link = portal.link(&host.address(), key, &ticket);
-    let printed = follows(&host.folder, "second", &link).fails_in_one_line();
+    let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
     assert!(printed.contains("takes no tickets"), "{printed}");
 }
 
@@ -187,7 +187,7 @@ fn the_desktop_opens_a_link_with_a_client() {
     );
     // It ends with the client.
     drop(host);
-    opened.ended();
+    opened.wait();
     let mut uninstall = openuvr(&["link", "uninstall"]);
     surround(&mut uninstall);
     assert!(uninstall.output().expect("it starts").status.success());

@@ -105,8 +105,8 @@ fn a_known_host_is_not_replaced_by_an_impostor() {
     let fake = FakeHost::start(&address);
     // With a PIN on its command line, as in a script: never revealed to a host without the key.
     for _ in 0..3 {
-        let words = [&["--present", "null"][..], &PIN].concat();
-        let (status, text) = client(folder, "client", &address, &words).ended();
+        let args = [&["--present", "null"][..], &PIN].concat();
+        let (status, text) = client(folder, "client", &address, &args).wait();
         assert!(!status.success(), "{text}");
         assert!(text.contains("is known: --pin is not used"), "{text}");
         assert!(text.contains("does not know this device"), "{text}");
@@ -154,7 +154,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
     let reinstalled = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
     let present = ["--present", "null"];
     let without = [&present[..], &PIN].concat();
-    let text = client(&old.folder, "client", &address, &without).ended().1;
+    let text = client(&old.folder, "client", &address, &without).wait().1;
     assert!(text.contains("--pair-again"), "{text}");
     let again = [&present[..], &PIN, &["--pair-again"]].concat();
     let paired = client(&old.folder, "client", &address, &again);
@@ -170,7 +170,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
 }
 
 /// Guesses PINs at `host` from its own address at the maximum rate, until `stop`.
-fn guess(from: &str, host: SocketAddr, stop: &AtomicBool) {
+fn guess_pins(from: &str, host: SocketAddr, stop: &AtomicBool) {
     let socket = UdpSocket::bind(from).expect("loopback has many addresses");
     socket
         .set_read_timeout(Some(Duration::from_millis(50)))
@@ -189,8 +189,8 @@ fn guess(from: &str, host: SocketAddr, stop: &AtomicBool) {
             }
             let mut datagram = [0; 2048];
             if let Ok(n) = socket.recv(&mut datagram) {
-                let heard = client.handle_datagram(now(began), &datagram[..n]);
-                over = matches!(heard, Err(e) if e != HandshakeError::Crypto);
+                let result = client.handle_datagram(now(began), &datagram[..n]);
+                over = matches!(result, Err(e) if e != HandshakeError::Crypto);
             }
             over |= client.handle_timeout(now(began)).is_err();
         }
@@ -205,7 +205,7 @@ fn an_honest_client_pairs_while_others_guess() {
     let attackers: Vec<_> = (2..6)
         .map(|n| {
             let stop = stop.clone();
-            std::thread::spawn(move || guess(&format!("127.0.0.{n}:0"), at, &stop))
+            std::thread::spawn(move || guess_pins(&format!("127.0.0.{n}:0"), at, &stop))
         })
         .collect();
     // All of them have used their tries, and continue.
@@ -234,8 +234,8 @@ fn an_honest_client_pairs_while_others_guess() {
 
 #[test]
 fn the_end_of_a_pairing_window_is_a_line() {
-    let words = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
-    let host = Host::start(&words);
+    let args = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let host = Host::start(&args);
     host.program
         .line("pairing is closed: no device paired in time");
     let text = host.headless_client("late", &PIN).fails_in_one_line();
@@ -251,8 +251,8 @@ fn pin_of(text: &str) -> String {
 
 #[test]
 fn devices_pair_opens_a_window_at_a_running_host() {
-    let words = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
-    let host = Host::start(&words);
+    let args = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let host = Host::start(&args);
     host.program
         .line("pairing is closed: no device paired in time");
     let pin = pin_of(&host.devices(&["pair"]));
@@ -281,7 +281,7 @@ fn devices_pair_needs_a_running_host() {
         "{text}"
     );
     let command = openuvr(&["devices", "pair", "--for", "2h"]);
-    let (status, text) = Program::start("pair", command).ended();
+    let (status, text) = Program::start("pair", command).wait();
     assert_eq!(status.code(), Some(2), "{text}");
 }
 

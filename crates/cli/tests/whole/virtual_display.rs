@@ -27,9 +27,9 @@ fn has_xvfb() -> bool {
 }
 
 /// `openuvr host` with a virtual display; the arguments after `--` are the application.
-fn host(folder: &Folder, words: &[&str]) -> Command {
+fn host(folder: &Folder, args: &[&str]) -> Command {
     let dir = folder.join("host");
-    let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], words].concat());
+    let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], args].concat());
     // As in a Wayland session with its own display.
     command
         .env("WAYLAND_DISPLAY", "wayland-7")
@@ -47,7 +47,7 @@ fn display_of(line: &str) -> String {
 }
 
 /// Whether a program with the cookies of this file can connect to the display.
-fn answers(display: &str, authority: &str) -> bool {
+fn can_connect(display: &str, authority: &str) -> bool {
     let mut command = Command::new("xdpyinfo");
     command.env("DISPLAY", display).env("XAUTHORITY", authority);
     command
@@ -81,8 +81,8 @@ fn the_host_ends_with_its_application() {
          {scene} scene --size 640x360 --fps 20 &\nuntil test -e {go}; do sleep 0.05; done\nkill $!\nexit 7\n"
     );
     std::fs::write(&script, text).expect("written");
-    let words = [&PIN[..], &["--", "sh", &script, "a word"]].concat();
-    let mut host = Program::start("host", host(&folder, &words));
+    let args = [&PIN[..], &["--", "sh", &script, "a word"]].concat();
+    let mut host = Program::start("host", host(&folder, &args));
     let line = host.line("openuvr host: streaming 640x360");
     let display = display_of(&line);
     let message = eventually("the application's report", || {
@@ -101,7 +101,7 @@ fn the_host_ends_with_its_application() {
         (rows.matches(",whole,").count() > 10).then_some(())
     });
     std::fs::write(&go, "").expect("written");
-    let (status, text) = host.ended();
+    let (status, text) = host.wait();
     assert_eq!(status.code(), Some(7), "{text}");
     assert!(text.contains("sh has ended: exit status: 7"), "{text}");
     assert!(!Path::new(&socket(&display)).exists(), "{text}");
@@ -121,8 +121,8 @@ fn a_launchers_children_are_streamed_until_their_end() {
         "setsid sh -c 'echo $PPID $$ >{pids}.new; mv {pids}.new {pids}; exec {scene} scene --size 640x360 --fps 20' &
          until test -e {pids}; do sleep 0.05; done"
     );
-    let words = [&PIN[..], &["--", "sh", "-c", &script]].concat();
-    let mut host = Program::start("host", host(&folder, &words));
+    let args = [&PIN[..], &["--", "sh", "-c", &script]].concat();
+    let mut host = Program::start("host", host(&folder, &args));
     let line = host.line("openuvr host: streaming 640x360");
     let pids = eventually("the launcher's word", || {
         std::fs::read_to_string(&pids).ok()
@@ -140,7 +140,7 @@ fn a_launchers_children_are_streamed_until_their_end() {
     });
     let game = game.parse().ok().and_then(Pid::from_raw).expect("a number");
     kill_process(game, Signal::TERM).expect("it runs");
-    let (status, text) = host.ended();
+    let (status, text) = host.wait();
     assert_eq!(status.code(), Some(0), "{text}");
     assert!(text.contains("sh has ended: exit status: 0"), "{text}");
     client.line("the end: the application has ended");
@@ -186,9 +186,9 @@ fn ctrl_c_ends_the_application_and_the_display() {
     let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
     let line = host.line("openuvr host: streaming 640x360");
     let pids = eventually("the application", || std::fs::read_to_string(&pids).ok());
-    let asked = Instant::now();
+    let requested = Instant::now();
     let text = host.stop();
-    let took = asked.elapsed();
+    let took = requested.elapsed();
     assert!(took >= Duration::from_secs(3), "{took:?} is too short");
     assert!(text.contains("sh did not end in 3 s: killed"), "{text}");
     assert!(!text.contains("has ended"), "{text}");
@@ -204,15 +204,15 @@ fn an_application_in_a_shell_has_time_to_end() {
         return;
     }
     let folder = Folder::new();
-    let (begun, saved) = (folder.join("begun"), folder.join("saved"));
+    let (started, saved) = (folder.join("started"), folder.join("saved"));
     // The outer shell ends at once on SIGTERM.
     let script = format!(
-        "sh -c 'trap \"sleep 0.5; touch {saved}; exit\" TERM; touch {begun}; while :; do sleep 0.1; done'; true"
+        "sh -c 'trap \"sleep 0.5; touch {saved}; exit\" TERM; touch {started}; while :; do sleep 0.1; done'; true"
     );
     let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
     host.line("openuvr host: streaming 640x360");
     eventually("the application", || {
-        Path::new(&begun).exists().then_some(())
+        Path::new(&started).exists().then_some(())
     });
     let text = host.stop();
     assert!(Path::new(&saved).exists(), "{text}");
@@ -254,7 +254,7 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
     let mode = std::fs::metadata(authority).expect("the cookie's file");
     let mode = std::os::unix::fs::MetadataExt::mode(&mode);
     assert_eq!(mode & 0o777, 0o600);
-    let connects = |authority| answers(&display, authority);
+    let connects = |authority| can_connect(&display, authority);
     assert!(connects(authority), "with the cookie");
     assert!(!connects("/nonexistent"), "this user without the cookie");
     if geteuid().is_root() {
@@ -263,7 +263,7 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
             move || {
                 // Of this thread only.
                 set_thread_uid(Uid::from_raw(65_534)).expect("root may");
-                answers(&display, &authority)
+                can_connect(&display, &authority)
             }
         });
         assert!(!other.join().expect("it ran"), "another user has access");
@@ -278,10 +278,10 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
 #[test]
 fn missing_programs_are_one_error_line() {
     let folder = Folder::new();
-    let fails = |mut command: Command, wanted: &str| {
+    let fails = |mut command: Command, expected: &str| {
         command.env_remove("WAYLAND_DISPLAY");
         let text = Program::start("host", command).fails_in_one_line();
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
     };
     let mut nowhere = host(&folder, &[]);
     nowhere.env("PATH", "/nonexistent");
@@ -301,11 +301,11 @@ fn missing_programs_are_one_error_line() {
     fails(command, "Xvfb does not say within 10 s");
     let dir = folder.join("host");
     let shown = ["--display", ":4096", "--", "xterm"];
-    let words = [&["host", "--config-dir", &dir][..], &shown].concat();
-    fails(openuvr(&words), "give --virtual 1920x1080");
+    let args = [&["host", "--config-dir", &dir][..], &shown].concat();
+    fails(openuvr(&args), "give --virtual 1920x1080");
     if has_xvfb() {
-        let words = ["--", "/nonexistent/program"];
-        fails(host(&folder, &words), "can't start /nonexistent/program");
+        let args = ["--", "/nonexistent/program"];
+        fails(host(&folder, &args), "can't start /nonexistent/program");
     }
     let pattern = ["--source", "pattern"];
     fails(host(&folder, &pattern), "it needs the source x11");

@@ -79,7 +79,7 @@ fn hello_xr_runs_in_a_browsers_headset() {
     let Ok(library) = std::fs::read_to_string(Path::new(LIBRARY)) else {
         return skip_of_another_tier("iwer is not installed");
     };
-    let Some(mut hello) = Hello::encoded("x264", &["--web", "127.0.0.1:0"]) else {
+    let Some(mut hello) = Hello::with_encoder("x264", &["--web", "127.0.0.1:0"]) else {
         return;
     };
     let mut browser = Browser::start(program, hello.folder.path());
@@ -113,7 +113,7 @@ fn hello_xr_runs_in_a_browsers_headset() {
     eventually("the cube on the right", || {
         (browser.run(&tab, GREEN).as_f64()? > 0.02).then_some(())
     });
-    // A hand squeezes; the application grabs and sends haptic feedback.
+    // A controller squeezes; the application grabs and sends haptic feedback.
     browser.run(&tab, "device.controllers.left.position.set(0.2, 1.4, -0.4)");
     browser.run(
         &tab,
@@ -124,7 +124,7 @@ fn hello_xr_runs_in_a_browsers_headset() {
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
     hello.program.close_stdin();
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
 }
 

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Program, Shot};
-use crate::{BOTH, Hello, ahead};
+use crate::{BOTH, Hello, cube_centroids};
 
 /// The application that `openuvr xr` has started.
 fn application(of: &Program) -> Pid {
@@ -21,12 +21,12 @@ fn a_killed_application_can_be_restarted() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
     };
-    let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
+    let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
     let mut watcher = hello.watch();
     hello.wait_for("both eyes", is_drawn);
     // Killed in mid-frame: it renders without a pause.
     kill_process(application(&hello.program), Signal::KILL).expect("it is ours");
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");
     assert!(!text.contains("panicked"), "{text}");
     watcher.line("looking for it again");
@@ -40,6 +40,6 @@ fn a_killed_application_can_be_restarted() {
     let _watcher = next.watch();
     next.wait_for("both eyes", is_drawn);
     next.program.close_stdin();
-    let (status, text) = next.program.ended();
+    let (status, text) = next.program.wait();
     assert!(status.success(), "{text}");
 }

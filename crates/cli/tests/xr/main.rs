@@ -51,27 +51,27 @@ struct Hello {
 
 impl Hello {
     /// `None`, with a message, if a dependency is missing.
-    fn start(words: &[&str]) -> Option<Hello> {
+    fn start(args: &[&str]) -> Option<Hello> {
         // Lossless pictures.
-        Hello::encoded("raw", words)
+        Hello::with_encoder("raw", args)
     }
 
     /// As [`Hello::start`], with another encoder.
-    fn encoded(encoder: &str, words: &[&str]) -> Option<Hello> {
+    fn with_encoder(encoder: &str, args: &[&str]) -> Option<Hello> {
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("there is no hello_xr (libopenxr-utils)");
             return None;
         }
         // Line-buffered output, as in a terminal.
-        Hello::of(
+        Hello::with_application(
             encoder,
-            words,
+            args,
             &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"],
         )
     }
 
-    /// As [`Hello::encoded`], with another application.
-    fn of(encoder: &str, words: &[&str], application: &[&str]) -> Option<Hello> {
+    /// As [`Hello::with_encoder`], with another application.
+    fn with_application(encoder: &str, args: &[&str], application: &[&str]) -> Option<Hello> {
         let driver = driver()?;
         let folder = Folder::new();
         let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
@@ -87,8 +87,8 @@ impl Hello {
             "--eye",
             "320x320",
         ];
-        let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
-        let mut command = openuvr(&[&words[..], &["--"], application].concat());
+        let args = [&["xr"], &own[..], &place, &how, &PIN, args].concat();
+        let mut command = openuvr(&[&args[..], &["--"], application].concat());
         command
             .env("VK_ICD_FILENAMES", driver)
             .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
@@ -109,12 +109,12 @@ impl Hello {
         let _ = std::fs::remove_dir_all(&output);
         let own = ["--present", "headless", "--every", "1", "--output", &output];
         let address = format!("127.0.0.1:{}", self.port());
-        let words = [&PIN[..], &own].concat();
-        client(&self.folder, "client", &address, &words)
+        let args = [&PIN[..], &own].concat();
+        client(&self.folder, "client", &address, &args)
     }
 
-    /// Waits for a complete picture of a client that matches `wanted`.
-    fn wait_for(&self, what: &str, wanted: impl Fn(&Shot) -> bool) -> Shot {
+    /// Waits for a complete picture of a client that satisfies `condition`.
+    fn wait_for(&self, what: &str, condition: impl Fn(&Shot) -> bool) -> Shot {
         let folder = self.folder.path().join("pictures");
         eventually(what, || {
             let files = std::fs::read_dir(&folder).ok()?;
@@ -125,7 +125,7 @@ impl Hello {
                 .drain(..gone)
                 .for_each(|file| drop(std::fs::remove_file(file)));
             let newest = files.iter().rev().find_map(|file| Shot::from_png(file))?;
-            wanted(&newest).then_some(newest)
+            condition(&newest).then_some(newest)
         })
     }
 }
@@ -135,8 +135,8 @@ const BLUE: usize = 0;
 const GREEN: usize = 1;
 const RED: usize = 2;
 
-/// Centre of all pixels of one colour in a part of a picture, if there are any.
-fn middle_of(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option<[f64; 2]> {
+/// Centroid of the pixels of one colour in a region of a picture, if there are any.
+fn centroid(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option<[f64; 2]> {
     let mut sum = [0.0; 2];
     let mut count = 0.0;
     for y in from[1]..to[1] {
@@ -156,11 +156,11 @@ fn middle_of(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option
     (count > 0.0).then(|| sum.map(|sum| sum / count))
 }
 
-/// The cube ahead, in each eye's own picture.
-fn ahead(shot: &Shot) -> Option<[[f64; 2]; 2]> {
+/// Centroid of the cube ahead in each eye's picture.
+fn cube_centroids(shot: &Shot) -> Option<[[f64; 2]; 2]> {
     let (above, below) = (EYE / 2 - 40, EYE / 2 + 40);
-    let left = middle_of(shot, BLUE, [100, above], [EYE - 100, below])?;
-    let right = middle_of(shot, BLUE, [EYE + 100, above], [2 * EYE - 100, below])?;
+    let left = centroid(shot, BLUE, [100, above], [EYE - 100, below])?;
+    let right = centroid(shot, BLUE, [EYE + 100, above], [2 * EYE - 100, below])?;
     Some([left, [right[0] - f64::from(EYE), right[1]]])
 }
 
@@ -170,10 +170,10 @@ fn a_failed_call_is_reported() {
         return skip("there is no hello_xr (libopenxr-utils)");
     }
     let handheld = ["hello_xr", "-g", "Vulkan2", "-ff", "Handheld"];
-    let Some(mut hello) = Hello::of("raw", &[], &handheld) else {
+    let Some(mut hello) = Hello::with_application("raw", &[], &handheld) else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");
     let message = "xrGetSystem failed: only head-mounted displays are supported \
         (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
@@ -183,10 +183,11 @@ fn a_failed_call_is_reported() {
 
 #[test]
 fn a_crash_is_reported() {
-    let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "kill -SEGV $$"]) else {
+    let Some(mut hello) = Hello::with_application("raw", &[], &["sh", "-c", "kill -SEGV $$"])
+    else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert_eq!(status.code(), Some(139), "{text}");
     let message = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
     assert!(text.contains(message), "{text}");
@@ -195,10 +196,10 @@ fn a_crash_is_reported() {
 
 #[test]
 fn an_application_without_a_picture_gets_a_hint() {
-    let Some(mut hello) = Hello::of("raw", &[], &["true"]) else {
+    let Some(mut hello) = Hello::with_application("raw", &[], &["true"]) else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
     let message = "the application has ended without a picture: it ended well. It may use another runtime of OpenXR, \
         draw with neither Vulkan nor OpenGL, or not be an OpenXR application";
@@ -210,11 +211,12 @@ fn an_application_without_a_picture_gets_a_hint() {
 
 #[test]
 fn an_exit_at_the_end_of_stdin_is_reported() {
-    let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "hello_xr -g Vulkan2 </dev/null"])
+    let Some(mut hello) =
+        Hello::with_application("raw", &[], &["sh", "-c", "hello_xr -g Vulkan2 </dev/null"])
     else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
     let message = "the application is over: it ended well. Its standard input is no terminal";
     assert_eq!(text.matches(message).count(), 1, "{text}");
@@ -228,9 +230,9 @@ fn both_eyes_of_hello_xr_have_parallax() {
     hello.program.line("->XR_SESSION_STATE_SYNCHRONIZED");
     let watcher = hello.watch();
     hello.program.line("->XR_SESSION_STATE_FOCUSED");
-    let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
+    let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
     let shot = hello.wait_for("both eyes", is_drawn);
-    let [left, right] = ahead(&shot).expect("as above");
+    let [left, right] = cube_centroids(&shot).expect("as above");
     // 63 mm between the eyes, two metres away, 90° wide: 2.5 pixels to each side.
     let middle = f64::from(EYE) / 2.0 - 0.5;
     let (to_right, to_left) = (left[0] - middle, middle - right[0]);
@@ -238,7 +240,7 @@ fn both_eyes_of_hello_xr_have_parallax() {
     assert!((1.5..4.0).contains(&to_left), "{right:?} in the right eye");
     assert!((left[1] - right[1]).abs() < 0.5, "at the same height");
     // Cubes on the floor: their upper sides are green, above the red ones.
-    let floor = |colour| middle_of(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
+    let floor = |colour| centroid(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");
 
@@ -249,7 +251,7 @@ fn both_eyes_of_hello_xr_have_parallax() {
     hello.program.nth_line(2, "->XR_SESSION_STATE_FOCUSED");
     hello.wait_for("both eyes again", is_drawn);
     hello.program.close_stdin();
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
 }
 
@@ -259,20 +261,20 @@ fn frames_carry_the_pose_of_a_turning_head() {
         return;
     };
     let mut watcher = Watcher::start(hello.port(), hello.folder.path());
-    let ahead = |shot: &Shot| {
+    let green_ahead = |shot: &Shot| {
         let (left, right) = ([130, 190], [190, 260]);
-        middle_of(shot, GREEN, left, right).is_some()
+        centroid(shot, GREEN, left, right).is_some()
     };
     let straight = watcher.wait_for("straight ahead", 0.0, |shot| {
-        shot.size == BOTH && !ahead(shot)
+        shot.size == BOTH && !green_ahead(shot)
     });
     assert_eq!(straight, BOTH);
     // Content at the right edge of the left eye's picture, 45° to the right, is now ahead.
     let turned = -std::f32::consts::FRAC_PI_4;
-    watcher.wait_for("to the right", turned, ahead);
+    watcher.wait_for("to the right", turned, green_ahead);
     assert!(watcher.frames_with_pose() > 0, "frames carry poses");
     hello.program.close_stdin();
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
 }
 
@@ -282,8 +284,8 @@ fn a_runtime_is_installed_for_one_user_and_removed() {
     let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
     let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
     let runtime = runtime.to_str().expect("UTF-8");
-    let run = |words: &[&str]| {
-        let mut command = openuvr(&[&["xr"], words].concat());
+    let run = |args: &[&str]| {
+        let mut command = openuvr(&[&["xr"], args].concat());
         command.env("XDG_CONFIG_HOME", folder.path());
         let output = command.output().expect("it runs");
         let printed = [output.stdout, output.stderr].concat();
@@ -294,10 +296,10 @@ fn a_runtime_is_installed_for_one_user_and_removed() {
     let install = ["install", "--runtime", runtime, "--eye", "480x480"];
     let (good, printed) = run(&install);
     assert!(good, "{printed}");
-    let manifest = std::fs::read_to_string(&active).expect("it is there");
+    let manifest = std::fs::read_to_string(&active).expect("the manifest");
     assert!(manifest.contains(runtime), "{manifest}");
     let order = folder.path().join("openuvr/xr-runtime.toml");
-    let order = std::fs::read_to_string(order).expect("it is there");
+    let order = std::fs::read_to_string(order).expect("the order file");
     assert!(order.contains("480x480"), "{order}");
     let (good, printed) = run(&["uninstall"]);
     assert!(good && !active.exists(), "{printed}");

@@ -102,25 +102,25 @@ impl Watcher {
         }
     }
 
-    /// Turns the head to the left by `yaw` until a picture matches `wanted`; returns its size.
+    /// Turns the head to the left by `yaw` until a picture satisfies `condition`; returns its size.
     pub(crate) fn wait_for(
         &mut self,
         what: &str,
         yaw: f32,
-        wanted: impl Fn(&Shot) -> bool,
+        condition: impl Fn(&Shot) -> bool,
     ) -> Size {
-        let turned = looking(yaw, 0.0);
-        let (shot, _) = self.wait_for_view(what, &turned, None, |shot, _| wanted(shot));
+        let turned = head_pose(yaw, 0.0);
+        let (shot, _) = self.wait_for_view(what, &turned, None, |shot, _| condition(shot));
         shot.size
     }
 
-    /// Sets the head and the controllers until a picture matches `wanted`; returns it with its viewpoint.
+    /// Sets the head and the controllers until a picture satisfies `condition`; returns it with its viewpoint.
     pub(crate) fn wait_for_view(
         &mut self,
         what: &str,
         head: &Pose,
         held: Option<ControllerState>,
-        wanted: impl Fn(&Shot, &Viewpoint) -> bool,
+        condition: impl Fn(&Shot, &Viewpoint) -> bool,
     ) -> (Shot, Viewpoint) {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -134,7 +134,7 @@ impl Watcher {
                 }
             }
             let seen = self.pictures.recv_timeout(Duration::from_millis(10));
-            if let Some(seen) = seen.ok().filter(|(shot, with)| wanted(shot, with)) {
+            if let Some(seen) = seen.ok().filter(|(shot, with)| condition(shot, with)) {
                 return seen;
             }
         }
@@ -148,7 +148,7 @@ impl Watcher {
 }
 
 /// A head at the origin that looks to the left and upwards by these angles, in radians.
-pub(crate) fn looking(yaw: f32, pitch: f32) -> Pose {
+pub(crate) fn head_pose(yaw: f32, pitch: f32) -> Pose {
     let ((sin, cos), (up, level)) = ((yaw / 2.0).sin_cos(), (pitch / 2.0).sin_cos());
     // Around y, after around x.
     let turned = [cos * up, sin * level, -sin * up, cos * level];

@@ -5,8 +5,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::build::{command, crates, program};
-use crate::listings::{GL, SIZE, ends, fifo, host_of, is_hub_at, move_from_corner, turns};
-use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, port_of, skip};
+use crate::listings::{
+    GL, SIZE, fifo, is_hub_at, move_from_corner, start_host, stop_by_stdin, wait_for_turn,
+};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, client, eventually, port_of, skip,
+};
 
 /// A command that exits with another code if valgrind finds an error or a leak.
 fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
@@ -40,7 +44,7 @@ fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
 /// Waits for its end, and shows the tool's report if there is a finding.
 fn ends_clean(mut program: Program, log: &str) {
     program.close_stdin();
-    let (status, text) = program.ended();
+    let (status, text) = program.wait();
     let found = std::fs::read_to_string(log).unwrap_or_default();
     assert!(status.success(), "{status}: {text}\n{found}");
 }
@@ -60,10 +64,10 @@ fn the_host_that_draws_is_clean_under_valgrind() {
     let host = Program::with_stdin("host", outer);
     let port = port_of(&host.line("MUDs reach this host by"));
     let address = format!("127.0.0.1:{port}");
-    let words = ["--display", &display.name];
-    let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    let args = ["--display", &display.name];
+    let client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
     client.line("showing 640x368");
-    wait_for_turn(&Eye::open(&display));
+    wait_for_turn(&ScreenCapture::open(&display));
     drop(client);
     ends_clean(host, &log);
 }
@@ -72,7 +76,7 @@ fn the_host_that_draws_is_clean_under_valgrind() {
 fn the_mud_is_clean_under_valgrind() {
     let folder = Folder::new();
     let log = folder.join("memcheck");
-    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    let (Some(host), Some(display)) = (start_host(&folder, &[], &[]), Display::start("640x368"))
     else {
         return;
     };
@@ -88,16 +92,16 @@ fn the_mud_is_clean_under_valgrind() {
     };
     let mud = Program::with_stdin("mud", outer);
     mud.line("showing 640x368");
-    let eye = Eye::open(&display);
-    wait_for_turn(&eye);
+    let capture = ScreenCapture::open(&display);
+    wait_for_turn(&capture);
     // A program that is so much slower may lose its session in between, together with its input.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
         std::thread::sleep(Duration::from_secs(1));
-        is_hub_at(&eye, (200, 340), (320, 150)).then_some(())
+        is_hub_at(&capture, (200, 340), (320, 150)).then_some(())
     });
     ends_clean(mud, &log);
-    ends(host.program);
+    stop_by_stdin(host.program);
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn the_listings_are_clean_under_the_sanitizers() {
             return;
         };
         let checked = ["-fno-sanitize-recover=all", sanitizer];
-        let Some(host) = host_of(&folder, &[], &checked) else {
+        let Some(host) = start_host(&folder, &[], &checked) else {
             return;
         };
         let more = folder.path().join("keys");
@@ -119,10 +123,10 @@ fn the_listings_are_clean_under_the_sanitizers() {
             .env("DISPLAY", &display.name);
         let mud = Program::with_stdin("mud", mud);
         mud.line("showing 640x368");
-        let eye = Eye::open(&display);
-        assert_eq!(eye.part(SIZE).size, SIZE);
-        wait_for_turn(&eye);
-        ends(mud);
-        ends(host.program);
+        let capture = ScreenCapture::open(&display);
+        assert_eq!(capture.region(SIZE).size, SIZE);
+        wait_for_turn(&capture);
+        stop_by_stdin(mud);
+        stop_by_stdin(host.program);
     }
 }

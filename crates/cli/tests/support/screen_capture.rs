@@ -10,7 +10,7 @@ use x11rb::rust_connection::RustConnection;
 use super::{Display, eventually};
 
 /// A connection to a display.
-pub(crate) struct Eye {
+pub(crate) struct ScreenCapture {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
     size: Size,
@@ -23,8 +23,8 @@ pub(crate) struct Shot {
     pub(crate) pixels: Vec<u8>,
 }
 
-impl Eye {
-    pub(crate) fn open(display: &Display) -> Eye {
+impl ScreenCapture {
+    pub(crate) fn open(display: &Display) -> ScreenCapture {
         let (conn, number) = x11rb::connect(Some(&display.name)).expect("the display runs");
         let screen = &conn.setup().roots[number];
         let size = Size::new(
@@ -32,16 +32,16 @@ impl Eye {
             screen.height_in_pixels.into(),
         );
         let root = screen.root;
-        Eye { conn, root, size }
+        ScreenCapture { conn, root, size }
     }
 
-    /// The upper left part of the screen.
-    pub(crate) fn part(&self, size: Size) -> Shot {
-        self.part_at((0, 0), size)
+    /// The upper left region of the screen.
+    pub(crate) fn region(&self, size: Size) -> Shot {
+        self.region_at((0, 0), size)
     }
 
-    /// The part of the screen at this position.
-    pub(crate) fn part_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
+    /// The region of the screen at this position.
+    pub(crate) fn region_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
         let side = |pixels: u32| u16::try_from(pixels).expect("a screen's side");
         let format = ImageFormat::Z_PIXMAP;
         let image = self
@@ -64,18 +64,18 @@ impl Eye {
 
     /// The whole screen.
     pub(crate) fn shot(&self) -> Shot {
-        self.part(self.size)
+        self.region(self.size)
     }
 
     /// The bar code of a picture of the screen's size; `None` if there is none.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         let rows = barcode::height(self.size.width);
-        self.part(Size::new(self.size.width, rows)).stamp()
+        self.region(Size::new(self.size.width, rows)).stamp()
     }
 
-    /// Waits for a bar code that matches `wanted`.
-    pub(crate) fn stamp_when(&self, what: &str, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
-        eventually(what, || self.stamp().filter(&wanted))
+    /// Waits for a bar code that satisfies `condition`.
+    pub(crate) fn stamp_when(&self, what: &str, condition: impl Fn(&Stamp) -> bool) -> Stamp {
+        eventually(what, || self.stamp().filter(&condition))
     }
 
     /// Waits for `n` further frames; returns the newest.
@@ -92,14 +92,14 @@ impl Eye {
 
     /// Whether a window manager is running on the display.
     pub(crate) fn is_managed(&self) -> bool {
-        let ask = || {
+        let is_set = || {
             let atom = self.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
             let atom = atom.ok()?.reply().ok()?.atom;
             let kind = AtomEnum::WINDOW;
-            let asked = self.conn.get_property(false, self.root, atom, kind, 0, 1);
-            Some(!asked.ok()?.reply().ok()?.value.is_empty())
+            let query = self.conn.get_property(false, self.root, atom, kind, 0, 1);
+            Some(!query.ok()?.reply().ok()?.value.is_empty())
         };
-        ask().unwrap_or(false)
+        is_set().unwrap_or(false)
     }
 
     /// The client's window, if it is mapped.

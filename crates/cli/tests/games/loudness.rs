@@ -28,10 +28,10 @@ pub(crate) fn loud_parts(samples: &[f32]) -> usize {
 
 /// Correlation of the loudness of the recording with that of the played sound, at the best alignment: 1 for
 /// the same sound, about 0 for unrelated sounds; 0 if less than three seconds are audible.
-pub(crate) fn likeness(played: &[f32], heard: &[f32]) -> f64 {
-    let (played, heard) = (loudness(played), loudness(heard));
+pub(crate) fn similarity(played: &[f32], recording: &[f32]) -> f64 {
+    let (played, recording) = (loudness(played), loudness(recording));
     let mut best: f64 = 0.0;
-    for one in heard.windows(PARTS).step_by(PARTS / 3) {
+    for one in recording.windows(PARTS).step_by(PARTS / 3) {
         // Any two silences match.
         if one.iter().filter(|level| **level >= LOUD).count() < PARTS / 2 {
             continue;

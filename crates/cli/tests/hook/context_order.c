@@ -26,7 +26,7 @@ static void *x, *gl, *egl;
 static void *found(void *address, const char *name)
 {
     if (!address) {
-        fprintf(stderr, "lives: there is no %s\n", name);
+        fprintf(stderr, "context_order: there is no %s\n", name);
         exit(99);
     }
     return address;
@@ -75,12 +75,12 @@ static void destroy(struct stage *s, void *context)
 
 static void initialise(struct stage *s)
 {
-    int wanted[] = { EGL_SURFACE_TYPE, EGL_WINDOW_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_NONE };
+    int attributes[] = { EGL_SURFACE_TYPE, EGL_WINDOW_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_NONE };
     int count = 0;
     s->display = found(CALL(egl, void *, eglGetDisplay, s->connection), "display");
     CALL(egl, int, eglInitialize, s->display, NULL, NULL);
     CALL(egl, int, eglBindAPI, EGL_OPENGL_API);
-    CALL(egl, int, eglChooseConfig, s->display, wanted, &s->config, 1, &count);
+    CALL(egl, int, eglChooseConfig, s->display, attributes, &s->config, 1, &count);
     s->surface = (XID)found(
         CALL(egl, void *, eglCreateWindowSurface, s->display, s->config, s->window, NULL), "surface");
 }
@@ -97,9 +97,9 @@ static struct stage set_up(int with_egl)
     if (with_egl) {
         initialise(&s);
     } else {
-        int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
+        int attributes[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
         s.display = s.connection;
-        s.config = found(CALL(gl, void *, glXChooseVisual, s.display, 0, wanted), "visual");
+        s.config = found(CALL(gl, void *, glXChooseVisual, s.display, 0, attributes), "visual");
         s.surface = s.window;
     }
     s.context = new_context(&s, NULL);
@@ -161,7 +161,7 @@ static void show_until_seen(struct stage *s, int act)
 
 static void wait_until_kept(const char *name, int act)
 {
-    fprintf(stderr, "lives: %s is over\n", name);
+    fprintf(stderr, "context_order: %s is over\n", name);
     while (!is_marked("KEPT", act))
         usleep(4000);
 }
@@ -285,15 +285,15 @@ static void end(struct stage *s, const char *name, int act)
         exit(96);
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
     x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
     gl = found(dlopen("libGL.so.1", RTLD_NOW), "libGL");
     egl = found(dlopen("libEGL.so.1", RTLD_NOW), "libEGL");
     CALL(x, int, XInitThreads);
-    struct stage s = set_up(!strcmp(words[1], "egl"));
+    struct stage s = set_up(!strcmp(arguments[1], "egl"));
     for (int act = 0; act + 2 < count; act++) {
-        const char *name = words[act + 2];
+        const char *name = arguments[act + 2];
         end(&s, name, act);
         wait_until_kept(name, act);
         /* Skips the driver's exit handlers. */

@@ -4,8 +4,8 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::app::{App, Received};
-use crate::hand::Hand;
 use crate::rig::Rig;
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 const PLACE: (i16, i16, u16, u16) = (0, 0, 320, 240);
@@ -35,7 +35,7 @@ fn a_minimised_window_is_reported_at_both_ends() {
             "openuvr client: the window is shown again at the host",
         );
     }
-    Hand::at(&rig.client_side).chord(&[A]);
+    XTest::open(&rig.client_side).chord(&[A]);
     assert_eq!(
         app.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]
@@ -55,8 +55,8 @@ fn a_recreated_window_is_streamed_and_gets_input() {
     let mut second = App::open(&rig.host_side, "another title", (40, 40, 200, 100));
     host.program.line("openuvr host: the window is shown again");
     host.program.line("openuvr host: the picture is 200x100");
-    let hand = Hand::at(&rig.client_side);
-    hand.chord(&[A]);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.chord(&[A]);
     assert_eq!(
         second.wait_for(Received::Up(A)),
         [Received::Down(A), Received::Up(A)]
@@ -64,7 +64,7 @@ fn a_recreated_window_is_streamed_and_gets_input() {
     host.program.assert_running();
     client.assert_running();
     drop(second);
-    let (status, text) = host.program.ended();
+    let (status, text) = host.program.wait();
     assert!(status.success(), "{text}");
     assert!(text.contains("the end: window destroyed"), "{text}");
 }

@@ -7,8 +7,8 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::support::Display;
 
-/// XTEST at a display.
-pub(crate) struct Hand {
+/// A connection to a display that injects input.
+pub(crate) struct XTest {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
 }
@@ -32,11 +32,11 @@ fn cyrillic(ch: char) -> Option<u32> {
     Some(at(small)? + if ch == small { 0x6c0 } else { 0x6e0 })
 }
 
-impl Hand {
-    pub(crate) fn at(side: &Display) -> Hand {
+impl XTest {
+    pub(crate) fn open(side: &Display) -> XTest {
         let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
         let root = conn.setup().roots[screen].root;
-        Hand { conn, root }
+        XTest { conn, root }
     }
 
     /// Sets a pointer shape of 16x16 red pixels for a window and its children; the hot spot is the upper
@@ -58,14 +58,14 @@ impl Hand {
             .expect("sent");
         let aux = xproto::ChangeWindowAttributesAux::new().cursor(cursor);
         conn.change_window_attributes(window, &aux).expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(conn).expect("a running X server");
     }
 
     fn fake(&self, kind: u8, detail: u8, x: i16, y: i16) {
         self.conn
             .xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, x11rb::NONE, x, y, 0)
-            .expect("XTEST is there");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+            .expect("the XTEST extension");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
     /// Presses or releases a key.
@@ -155,24 +155,24 @@ impl Hand {
     /// Position of the pointer.
     pub(crate) fn pointer(&self) -> (i16, i16) {
         let at = self.conn.query_pointer(self.root).expect("sent");
-        let at = at.reply().expect("the server lives");
+        let at = at.reply().expect("a running X server");
         (at.root_x, at.root_y)
     }
 
     /// The pressed keys (key codes) and buttons (X's mask).
     pub(crate) fn pressed(&self) -> (Vec<u8>, u16) {
         let keys = self.conn.query_keymap().expect("sent");
-        let keys = keys.reply().expect("the server lives").keys;
+        let keys = keys.reply().expect("a running X server").keys;
         let down = |code: &u8| keys[usize::from(*code / 8)] & (1 << (code % 8)) != 0;
         let at = self.conn.query_pointer(self.root).expect("sent");
-        let mask = u16::from(at.reply().expect("the server lives").mask);
+        let mask = u16::from(at.reply().expect("a running X server").mask);
         ((0..=255).filter(down).collect(), mask & 0x1f00)
     }
 
     /// The windows of this class.
     pub(crate) fn windows(&self, class: &str) -> Vec<Window> {
         let tree = self.conn.query_tree(self.root).expect("sent");
-        let children = tree.reply().expect("the server lives").children;
+        let children = tree.reply().expect("a running X server").children;
         children
             .into_iter()
             .filter(|window| {
@@ -200,7 +200,7 @@ impl Hand {
         self.try_geometry(window).expect("the window is there")
     }
 
-    /// As [`Hand::geometry`], if the window exists.
+    /// As [`XTest::geometry`], if the window exists.
     pub(crate) fn try_geometry(&self, window: Window) -> Option<(i16, i16, u16, u16)> {
         let is = self.conn.get_geometry(window).expect("sent").reply().ok()?;
         Some((is.x, is.y, is.width, is.height))
@@ -221,7 +221,7 @@ impl Hand {
             .width(u32::from(width))
             .height(u32::from(height));
         self.conn.configure_window(window, &aux).expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
     /// Gives a window the keyboard focus.
@@ -230,7 +230,7 @@ impl Hand {
         self.conn
             .set_input_focus(parent, window, x11rb::CURRENT_TIME)
             .expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
     /// Sets the display's key repeat.
@@ -241,19 +241,19 @@ impl Hand {
         };
         let aux = xproto::ChangeKeyboardControlAux::new().auto_repeat_mode(mode);
         self.conn.change_keyboard_control(&aux).expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
     /// Whether the keyboard is not grabbed.
     pub(crate) fn keyboard_is_free(&self) -> bool {
         let (now, mode) = (x11rb::CURRENT_TIME, xproto::GrabMode::ASYNC);
         let grabbed = self.conn.grab_keyboard(false, self.root, now, mode, mode);
-        let grabbed = grabbed.expect("sent").reply().expect("the server lives");
+        let grabbed = grabbed.expect("sent").reply().expect("a running X server");
         let free = grabbed.status == xproto::GrabStatus::SUCCESS;
         if free {
             self.conn.ungrab_keyboard(now).expect("sent");
         }
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
         free
     }
 }

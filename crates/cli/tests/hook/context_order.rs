@@ -6,9 +6,9 @@
 
 use std::ffi::OsStr;
 
-use crate::hand::Hand;
 use crate::rig::{Run, build, displays, wait_for_colours};
-use crate::support::{Display, Eye, eventually};
+use crate::support::{Display, ScreenCapture, eventually};
+use crate::xtest::XTest;
 
 /// Acts for GLX and EGL.
 const ACTS: [&str; 6] = [
@@ -23,7 +23,7 @@ const ACTS: [&str; 6] = [
 const SANITIZER: &str = "detect_leaks=0:max_free_fill_size=100000000:free_fill_byte=0";
 
 /// Build flags.
-const WORDS: [&str; 5] = [
+const FLAGS: [&str; 5] = [
     "-fsanitize=address",
     "-static-libasan",
     "-g",
@@ -33,7 +33,7 @@ const WORDS: [&str; 5] = [
 
 fn every_act(api: &str, more: &[&str]) {
     let (Some(program), Some((here, there))) = (
-        build("lives.c", &format!("lives-{api}"), &WORDS),
+        build("context_order.c", &format!("context-order-{api}"), &FLAGS),
         displays("320x240"),
     ) else {
         return;
@@ -51,19 +51,19 @@ fn every_act(api: &str, more: &[&str]) {
     let mut client = run.client(&there, &[]);
     for (act, name) in (0u8..).zip(&acts) {
         let (above, below) = (1 + act % 7, 1 + (act + 3) % 7);
-        let eye = Eye::open(&there);
-        wait_for_colours(&eye, above, below);
-        run.seen(&format!("SEEN.{act}"));
-        run.program.line(&format!("lives: {name} is over"));
+        let capture = ScreenCapture::open(&there);
+        wait_for_colours(&capture, above, below);
+        run.acknowledge(&format!("SEEN.{act}"));
+        run.program.line(&format!("context_order: {name} is over"));
         drop(client);
         eventually("the end of the client's window", || {
-            eye.client_window().is_none().then_some(())
+            capture.client_window().is_none().then_some(())
         });
         client = run.client(&there, &[]);
-        wait_for_colours(&eye, above, below);
-        run.seen(&format!("KEPT.{act}"));
+        wait_for_colours(&capture, above, below);
+        run.acknowledge(&format!("KEPT.{act}"));
     }
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     drop(client);
 }
@@ -91,7 +91,7 @@ fn egl_contexts_may_end_in_any_order() {
 #[test]
 fn input_goes_to_the_display_that_an_egl_surface_is_on() {
     let (Some(program), Some((named, there)), Some(shown)) = (
-        build("lives.c", "lives-shown", &WORDS),
+        build("context_order.c", "context-order-shown", &FLAGS),
         displays("320x240"),
         Display::start("320x240"),
     ) else {
@@ -107,12 +107,16 @@ fn input_goes_to_the_display_that_an_egl_surface_is_on() {
         &[&program, "egl", "show,unmake,destroy"],
     );
     let _client = run.client(&there, &[]);
-    let eye = Eye::open(&there);
-    wait_for_colours(&eye, 1, 4);
-    let (wrong, right, person) = (Hand::at(&named), Hand::at(&shown), Hand::at(&there));
+    let capture = ScreenCapture::open(&there);
+    wait_for_colours(&capture, 1, 4);
+    let (wrong, right, user) = (
+        XTest::open(&named),
+        XTest::open(&shown),
+        XTest::open(&there),
+    );
     let before = wrong.pointer();
     for (x, y) in [(100, 60), (7, 231)] {
-        person.move_to(x, y);
+        user.move_to(x, y);
         eventually("the pointer of the surface's display", || {
             (right.pointer() == (x, y)).then_some(())
         });

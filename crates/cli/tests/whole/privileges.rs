@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::support::{Folder, Program, openuvr, skip};
 
-const WORDS: [&str; 8] = [
+const ARGS: [&str; 8] = [
     "host",
     "--source",
     "pattern",
@@ -15,9 +15,9 @@ const WORDS: [&str; 8] = [
     "--config-dir",
 ];
 
-fn start(folder: &Folder, before: &[&str], words: &[&str]) -> Program {
+fn start(folder: &Folder, before: &[&str], args: &[&str]) -> Program {
     let dir = folder.join("host");
-    let own = openuvr(&[&WORDS[..], &[&dir], words].concat());
+    let own = openuvr(&[&ARGS[..], &[&dir], args].concat());
     let command = match before {
         [] => own,
         [wrapper, rest @ ..] => {

@@ -37,8 +37,8 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
     }
 }
 
-/// A part of a picture.
-pub(crate) fn part(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
+/// A region of a picture.
+pub(crate) fn region(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
     const PIXEL: usize = 4;
     let side = |pixels: i16| usize::try_from(pixels).expect("a place in the picture");
     let (x, y, width) = (side(x), side(y), of.size.width as usize);
@@ -56,7 +56,7 @@ pub(crate) fn differing(one: &Shot, other: &Shot) -> usize {
 }
 
 /// Writes a picture to the folder that is printed at the end.
-pub(crate) fn keep(shot: &Shot, name: &str) {
+pub(crate) fn save(shot: &Shot, name: &str) {
     let write = || -> Result<(), Box<dyn std::error::Error>> {
         fs::create_dir_all(folder())?;
         let file = fs::File::create(folder().join(format!("{name}.png")))?;

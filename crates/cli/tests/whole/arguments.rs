@@ -391,27 +391,27 @@ fn invalid_arguments_give_one_error_line() {
     }
     let here = folder.path().to_str().expect("text");
     let mut wrong = Vec::new();
-    for (words, parts) in CASES {
-        let words: Vec<String> = words.iter().map(|word| word.replace('@', here)).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    for (args, parts) in CASES {
+        let args: Vec<String> = args.iter().map(|word| word.replace('@', here)).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let dir = folder.join("keys");
         // Defaults of the tests, in front: arguments of the case override them.
-        let mut all = words.clone();
-        if let ["host" | "run" | "client", ..] = words[..] {
+        let mut all = args.clone();
+        if let ["host" | "run" | "client", ..] = args[..] {
             all.splice(1..1, ["--config-dir", &dir]);
         }
-        if let ["host" | "run", ..] = words[..] {
+        if let ["host" | "run", ..] = args[..] {
             all.splice(1..1, ["--bind", "127.0.0.1:0"]);
         }
         let mut program = Program::start("it", openuvr(&all));
-        let (status, text) = program.ended();
+        let (status, text) = program.wait();
         let names_all = parts
             .iter()
             .all(|part| text.contains(&part.replace('@', here)));
         let line = text.lines().count() == 1 && text.starts_with("openuvr: ");
         let code = status.code() == Some(if is_wrong_usage(&text) { 2 } else { 1 });
         if !(names_all && line && code) {
-            wrong.push(format!("{words:?} {status}: {text}"));
+            wrong.push(format!("{args:?} {status}: {text}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -422,15 +422,15 @@ fn invalid_arguments_give_one_error_line() {
 #[test]
 fn non_utf8_arguments_give_one_error_line() {
     let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe");
-    for words in [&["host", "--name"][..], &["client"], &["hots"], &[]] {
-        let mut command: Command = openuvr(words);
+    for args in [&["host", "--name"][..], &["client"], &["hots"], &[]] {
+        let mut command: Command = openuvr(args);
         command.arg(odd);
         let mut program = Program::start("it", command);
-        let (status, text) = program.ended();
+        let (status, text) = program.wait();
         assert!(
             matches!(status.code(), Some(1 | 2)),
-            "{words:?} {status}: {text}"
+            "{args:?} {status}: {text}"
         );
-        assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
     }
 }
