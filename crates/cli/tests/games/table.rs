@@ -43,7 +43,7 @@ pub(crate) struct Table {
     client: Option<Program>,
     run: Option<Program>,
     recorder: Option<Recorder>,
-    hands: Served,
+    pads: Served,
     _manager: Program,
     here: Display,
     there: Display,
@@ -61,15 +61,15 @@ impl Table {
         }
         let (here, there) = (Display::start(OWN)?, Display::start(THEIRS)?);
         let folder = Folder::new();
-        let hands = Served::open(&folder.path().join("pads")).expect("a temporary folder");
-        hands.plug(0, xbox()).expect("a folder");
+        let pads = Served::open(&folder.path().join("pads")).expect("a temporary folder");
+        pads.plug(0, xbox()).expect("a folder");
         Some(Table {
             name: program,
             window,
             client: None,
             run: None,
             recorder: None,
-            hands,
+            pads,
             _manager: manager(&here, &folder)?,
             here,
             there,
@@ -249,7 +249,7 @@ impl Table {
     /// Sends events of the pad as one report.
     pub(crate) fn send_events(&self, events: &[(u16, u16, i32)]) {
         let events = [events, &[(EV_SYN, 0, 0)]].concat();
-        self.hands.write(0, &events).expect("it is served");
+        self.pads.write(0, &events).expect("it is served");
     }
 
     /// Presses a button long enough for a game that polls it a few times a second.

@@ -31,8 +31,8 @@ fn number(side: u32) -> i32 {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
-fn fraction(place: u32, whole: u32) -> f32 {
-    place as f32 / whole as f32
+fn fraction(position: u32, size: u32) -> f32 {
+    position as f32 / size as f32
 }
 
 impl Composer {

@@ -4,7 +4,7 @@ struct Layer {
     // The corners in clip space: bottom left, bottom right, top left, top right.
     corners: array<vec4<f32>, 4>,
     // The rectangle of the image: top left and bottom right corner, in 0 to 1.
-    part: vec4<f32>,
+    rect: vec4<f32>,
     // Bit 0: use the image's alpha; bit 1: its colours are not premultiplied.
     flags: u32,
 }
@@ -16,7 +16,7 @@ var<immediate> layer: Layer;
 
 struct Corner {
     @builtin(position) position: vec4<f32>,
-    @location(0) place: vec2<f32>,
+    @location(0) uv: vec2<f32>,
 }
 
 @vertex
@@ -25,7 +25,7 @@ fn corner(@builtin(vertex_index) index: u32) -> Corner {
     let above = f32(index >> 1u);
     var out: Corner;
     out.position = layer.corners[index];
-    out.place = mix(layer.part.xy, layer.part.zw, vec2<f32>(right, 1.0 - above));
+    out.uv = mix(layer.rect.xy, layer.rect.zw, vec2<f32>(right, 1.0 - above));
     return out;
 }
 
@@ -33,8 +33,8 @@ fn corner(@builtin(vertex_index) index: u32) -> Corner {
 fn pixel(in: Corner) -> @location(0) vec4<f32> {
     // Never sample outside the rectangle, not even at its edge.
     let half = 0.5 / vec2<f32>(textureDimensions(image));
-    let place = clamp(in.place, layer.part.xy + half, layer.part.zw - half);
-    var colour = textureSampleLevel(image, linear, place, 0.0);
+    let uv = clamp(in.uv, layer.rect.xy + half, layer.rect.zw - half);
+    var colour = textureSampleLevel(image, linear, uv, 0.0);
     if (layer.flags & 1u) == 0u {
         colour.a = 1.0;
     }
