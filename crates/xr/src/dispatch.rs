@@ -174,14 +174,14 @@ fn look_up(instance: xr::Instance, name: &CStr) -> Outcome<pfn::VoidFunction> {
     }
     let enabled = handles::get::<Instance>(instance)?.extensions;
     let (availability, function) = found.ok_or(xr::Result::ERROR_FUNCTION_UNSUPPORTED)?;
-    match availability.met_by(enabled) {
+    match availability.is_met(enabled) {
         true => Ok(function),
         false => Err(xr::Result::ERROR_FUNCTION_UNSUPPORTED),
     }
 }
 
 impl Availability {
-    fn met_by(self, enabled: Enabled) -> bool {
+    fn is_met(self, enabled: Enabled) -> bool {
         match self {
             Availability::Always | Availability::Instance => true,
             Availability::OpenXr11 => enabled.is_1_1(),

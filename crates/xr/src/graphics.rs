@@ -83,13 +83,13 @@ impl Graphics {
     }
 
     /// Releases images that are not used any more.
-    pub(crate) fn forget(&self, swapchain_images: &SwapchainImages) {
+    pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         match (self, swapchain_images) {
             (Graphics::Vulkan(vulkan), SwapchainImages::Vulkan(swapchain_images)) => {
-                vulkan.forget(swapchain_images);
+                vulkan.destroy_images(swapchain_images);
             }
             (Graphics::OpenGl(gl), SwapchainImages::OpenGl(swapchain_images)) => {
-                gl.forget(swapchain_images);
+                gl.destroy_images(swapchain_images);
             }
             // Images always belong to the graphics API of their session.
             _ => {}

@@ -176,7 +176,7 @@ pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     handles().remove(handle.into_raw(), &mut removed);
     // Outside the lock: `destroyed` may wait for threads that look up handles.
     for (handle, object) in &removed {
-        debug::annotate(|annotations| annotations.forget(object.kind(), *handle));
+        debug::annotate(|annotations| annotations.remove_object(object.kind(), *handle));
         object.destroyed();
     }
     Ok(xr::Result::SUCCESS)

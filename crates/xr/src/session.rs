@@ -261,7 +261,7 @@ impl Session {
 
     fn delay(&self, period: Duration) -> Delay {
         let measured = self.stream.as_ref().and_then(Stream::delay);
-        measured.unwrap_or(Delay::guess(period * DEFAULT_DELAY_PERIODS))
+        measured.unwrap_or(Delay::uniform(period * DEFAULT_DELAY_PERIODS))
     }
 
     /// A refresh time of the player's display, if it is known precisely enough to synchronise with.
@@ -500,7 +500,7 @@ impl Object for Session {
             stream.end();
         }
         if let Some(handle) = self.handle.get() {
-            lock(&self.instance.events).forget(*handle);
+            lock(&self.instance.events).remove_session(*handle);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Object for Swapchain {
 
     fn destroyed(&self) {
         if let Some(graphics) = &self.session.graphics {
-            graphics.forget(&self.images);
+            graphics.destroy_images(&self.images);
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) unsafe extern "system" fn set_active(
                 _ => 0.2,
             };
             for component in POSES {
-                input.set_default_pose(user, component, Pose::moved([aside, 0.0, 0.0]));
+                input.set_default_pose(user, component, Pose::translation([aside, 0.0, 0.0]));
             }
         }
         DONE

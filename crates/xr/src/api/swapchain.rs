@@ -57,7 +57,7 @@ pub(crate) unsafe extern "system" fn create(
             images: swapchain_images,
         });
         let made = handles::add(handle.into_raw(), swapchain.clone());
-        let made = made.inspect_err(|_| graphics.forget(&swapchain.images))?;
+        let made = made.inspect_err(|_| graphics.destroy_images(&swapchain.images))?;
         // SAFETY: the application's.
         unsafe { write_output(out, made)? };
         DONE

@@ -96,7 +96,7 @@ impl Annotations {
     }
 
     /// Removes the annotations of a destroyed handle.
-    pub(crate) fn forget(&mut self, kind: xr::ObjectType, handle: u64) {
+    pub(crate) fn remove_object(&mut self, kind: xr::ObjectType, handle: u64) {
         self.names.remove(&(kind.into_raw(), handle));
         self.labels.remove(&handle);
     }
@@ -143,7 +143,7 @@ mod tests {
         annotations.set_name(space, 7, name("")).unwrap();
         assert_eq!(annotations.name(space, 7), None);
         annotations.set_name(space, 7, name("hand")).unwrap();
-        annotations.forget(space, 7);
+        annotations.remove_object(space, 7);
         assert_eq!(annotations.name(space, 7), None);
         for handle in 0..5000 {
             let _ = annotations.set_name(space, handle, name("x"));

@@ -141,7 +141,7 @@ impl Graphics {
     }
 
     /// Destroys the textures of a swapchain.
-    pub(crate) fn forget(&self, swapchain_images: &SwapchainImages) {
+    pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         let mut inner = lock(&self.inner);
         swapchain_images.mark_destroyed();
         // The textures of an ended session are destroyed with its context's share group.

@@ -211,7 +211,7 @@ impl Fixture {
     /// it.
     fn close(self, all: &[Arc<SwapchainImages>]) {
         for swapchain_images in all {
-            self.graphics.forget(swapchain_images);
+            self.graphics.destroy_images(swapchain_images);
         }
         let Fixture {
             graphics, to, host, ..
@@ -334,7 +334,7 @@ fn a_quad_is_blended_in_front() {
     let half = [0.0, 0.0, 1.0, 0.5];
     let unpremultiplied = fixture.rendered(format, 1, &[half], half);
     // Two metres ahead, half as wide and high as the picture.
-    let shape = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
+    let shape = Shape::Quad(Pose::translation([0.0, 0.0, -2.0]), [2.0, 2.0]);
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
     for (alpha, expected) in [(false, blue), (true, [HALF, 0, HALF])] {
         let quad = Surface {

@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn a_quad_is_projected_from_its_pose() {
         let eye = eye();
-        let ahead = eye.pose.of(Pose::moved([0.0, 0.0, -2.0]));
+        let ahead = eye.pose.of(Pose::translation([0.0, 0.0, -2.0]));
         let filling = Shape::Quad(ahead, [4.0, 4.0]).corners(&eye);
         assert!(like(filling, FULL), "{filling:?}");
-        let aside = eye.pose.of(Pose::moved([1.0, 1.0, -2.0]));
+        let aside = eye.pose.of(Pose::translation([1.0, 1.0, -2.0]));
         let seen = screen(Shape::Quad(aside, [2.0, 2.0]).corners(&eye));
         assert!(near(&seen[0], &[0.0, 0.0]) && near(&seen[3], &[1.0, -1.0]));
         // Behind the eye: every corner is clipped.
-        let behind = eye.pose.of(Pose::moved([0.0, 0.0, 2.0]));
+        let behind = eye.pose.of(Pose::translation([0.0, 0.0, 2.0]));
         let seen = Shape::Quad(behind, [1.0, 1.0]).corners(&eye);
         assert!(seen.iter().all(|[.., z, _]| *z < 0.0));
     }

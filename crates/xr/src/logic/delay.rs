@@ -34,7 +34,7 @@ pub(crate) struct Delay {
 
 impl Delay {
     /// The same value for both, in place of a measurement.
-    pub(crate) fn guess(delay: Duration) -> Delay {
+    pub(crate) fn uniform(delay: Duration) -> Delay {
         Delay {
             median: delay,
             safe: delay,
@@ -98,7 +98,7 @@ mod tests {
         for _ in 0..WINDOW {
             delay.record(Duration::from_secs(3600));
         }
-        assert_eq!(delay.expected(), Some(Delay::guess(MAX_LATENCY)));
+        assert_eq!(delay.expected(), Some(Delay::uniform(MAX_LATENCY)));
         delay.reset();
         assert_eq!(delay.expected(), None);
     }

@@ -59,7 +59,7 @@ impl Events {
     }
 
     /// Removes the events of a destroyed session.
-    pub(crate) fn forget(&mut self, session: xr::Session) {
+    pub(crate) fn remove_session(&mut self, session: xr::Session) {
         self.queue.retain(|event| event.session() != Some(session));
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         events.push(ready(other));
         assert_eq!(events.pop(), Some(Event::Lost(3)));
         assert_eq!(events.pop(), Some(ready(one)));
-        events.forget(one);
+        events.remove_session(one);
         assert_eq!(events.pop(), Some(ready(other)));
         assert_eq!(events.pop(), None);
     }

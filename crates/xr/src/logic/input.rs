@@ -588,7 +588,7 @@ mod tests {
         game.suggest(SIMPLE, &grips);
         game.suggest(TOUCH, &grips[1..]);
         let poses = [(LEFT, -1.0), (RIGHT, 1.0)].map(|(user, x)| {
-            let pose = Pose::moved([x, 0.0, 0.0]);
+            let pose = Pose::translation([x, 0.0, 0.0]);
             game.input.set_device(user, SIMPLE, true);
             game.input.set_pose(user, "/input/grip/pose", Some(pose));
             pose
@@ -628,7 +628,7 @@ mod tests {
         game.input.set_device(RIGHT, TOUCH, true);
         game.input
             .set_value(RIGHT, "/input/thumbstick/y", Value::Float(-1.0));
-        let ahead = Pose::moved([0.0, 0.0, -1.0]);
+        let ahead = Pose::translation([0.0, 0.0, -1.0]);
         game.input.set_pose(RIGHT, "/input/aim/pose", Some(ahead));
         game.sync(&[set]);
         assert_eq!(
@@ -638,7 +638,7 @@ mod tests {
         let right = game.path(RIGHT);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
         assert_eq!(game.input.pose(hand, xr::Path::NULL), Some(ahead));
-        let elsewhere = Pose::moved([0.0, 1.0, 0.0]);
+        let elsewhere = Pose::translation([0.0, 1.0, 0.0]);
         game.input
             .set_default_pose(RIGHT, "/input/aim/pose", elsewhere);
         assert_eq!(game.input.pose(hand, right), Some(ahead));

@@ -24,7 +24,7 @@ impl Pose {
     };
 
     /// A pure translation.
-    pub(crate) const fn moved(at: Vector) -> Pose {
+    pub(crate) const fn translation(at: Vector) -> Pose {
         Pose {
             orientation: Rotation::NONE,
             at,

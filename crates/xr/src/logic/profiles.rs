@@ -66,7 +66,7 @@ impl Profile {
     }
 
     /// The components that OpenXR 1.1 added to a hand.
-    fn added(&self, user: &str) -> &'static [&'static str] {
+    fn components_1_1(&self, user: &str) -> &'static [&'static str] {
         match (user.starts_with("/user/hand/"), self.name) {
             (false, _) => NONE,
             (true, TOUCH) => TOUCH_1_1,
@@ -90,7 +90,11 @@ impl Profile {
             "/user/hand/right" => self.right,
             _ => NONE,
         };
-        self.both.iter().chain(own).chain(self.added(user)).copied()
+        self.both
+            .iter()
+            .chain(own)
+            .chain(self.components_1_1(user))
+            .copied()
     }
 
     /// Whether the profile has a path such as `/user/hand/left/input/trigger/value` in OpenXR 1.1 or 1.0. The
@@ -101,7 +105,7 @@ impl Profile {
         };
         let rest = &path[user.len() + 1..];
         // The identifier is required: `input` alone is no path.
-        let is_there = |component: &&str| is_1_1 || !self.added(user).contains(component);
+        let is_there = |component: &&str| is_1_1 || !self.components_1_1(user).contains(component);
         rest.split('/').count() >= 2
             && self.components(user).filter(is_there).any(|component| {
                 let tail = component.strip_prefix(rest);

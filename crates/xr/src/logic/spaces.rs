@@ -90,7 +90,9 @@ impl Space {
         };
         match self.origin {
             Origin::Local => Some(still(self.offset)),
-            Origin::Floor => Some(still(Pose::moved([0.0, -EYE_HEIGHT, 0.0]).of(self.offset))),
+            Origin::Floor => Some(still(
+                Pose::translation([0.0, -EYE_HEIGHT, 0.0]).of(self.offset),
+            )),
             Origin::View => {
                 // An offset from a rotating head adds velocity.
                 let arm = head.pose.orientation.turn(self.offset.at);
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     const HEAD: HeadState = HeadState {
-        pose: Pose::moved([1.0, 0.0, 0.0]),
+        pose: Pose::translation([1.0, 0.0, 0.0]),
         linear: Some([0.0, 0.0, 1.0]),
         angular: Some([0.0, 2.0, 0.0]),
         tracked: true,
@@ -154,7 +156,7 @@ mod tests {
     fn space(origin: Origin, at: Vector) -> Space {
         Space {
             origin,
-            offset: Pose::moved(at),
+            offset: Pose::translation(at),
         }
     }
 

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn each_parameter_is_checked() {
         type Change = fn(&mut xr::SwapchainCreateInfo);
-        let usual = || xr::SwapchainCreateInfo {
+        let valid_info = || xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: std::ptr::null(),
             create_flags: xr::SwapchainCreateFlags::EMPTY,
@@ -150,11 +150,11 @@ mod tests {
             ),
         ];
         assert_eq!(
-            SwapchainInfo::read(&usual()).map(|info| info.count()),
+            SwapchainInfo::read(&valid_info()).map(|info| info.count()),
             Ok(IMAGE_COUNT)
         );
         for (index, (change, result)) in cases.into_iter().enumerate() {
-            let mut info = usual();
+            let mut info = valid_info();
             change(&mut info);
             assert_eq!(
                 SwapchainInfo::read(&info).err(),

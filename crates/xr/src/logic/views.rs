@@ -53,7 +53,7 @@ impl Headset {
     pub(crate) fn eyes(&self, head: Pose, count: usize) -> Vec<Eye> {
         let [left, right] = self.fov;
         let eye = |side: f32, fov| Eye {
-            pose: head.of(Pose::moved([side * self.ipd, 0.0, 0.0])),
+            pose: head.of(Pose::translation([side * self.ipd, 0.0, 0.0])),
             fov,
         };
         match count {
@@ -88,16 +88,16 @@ mod tests {
 
     #[test]
     fn the_clients_eye_parameters_are_used() {
-        let usual = Headset::of(None).eyes(Pose::IDENTITY, 2);
-        assert!(near(&usual[0].pose.at, &[-0.0315, 0.0, 0.0]));
-        assert_eq!(usual[1].fov, default_fov());
+        let eyes = Headset::of(None).eyes(Pose::IDENTITY, 2);
+        assert!(near(&eyes[0].pose.at, &[-0.0315, 0.0, 0.0]));
+        assert_eq!(eyes[1].fov, default_fov());
         let left = FieldOfView::new(-0.9, 0.7, 0.6, -0.8).unwrap();
         let right = FieldOfView::new(-0.7, 0.9, 0.5, -0.85).unwrap();
         let headset = Headset::of(Some(Eyes {
             fov: [left, right],
             between: 0.07,
         }));
-        let eyes = headset.eyes(Pose::moved([1.0, 0.0, 0.0]), 2);
+        let eyes = headset.eyes(Pose::translation([1.0, 0.0, 0.0]), 2);
         assert!(near(&eyes[1].pose.at, &[1.035, 0.0, 0.0]));
         assert_eq!(
             (eyes[0].fov.angle_left, eyes[1].fov.angle_down),

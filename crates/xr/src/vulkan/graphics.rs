@@ -170,7 +170,7 @@ impl Graphics {
             })
         };
         if let Err(why) = made {
-            self.forget(&swapchain_images);
+            self.destroy_images(&swapchain_images);
             return Err(match why {
                 vk::Result::ERROR_DEVICE_LOST => xr::Result::ERROR_RUNTIME_FAILURE,
                 _ => xr::Result::ERROR_OUT_OF_MEMORY,
@@ -184,7 +184,7 @@ impl Graphics {
     /// # Errors
     /// The device is lost, or out of memory for a command.
     pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
-        let closed = self.closed();
+        let closed = self.lock_closed();
         if *closed || swapchain_images.was_initialised() {
             return Ok(());
         }
@@ -248,13 +248,13 @@ impl Graphics {
     }
 
     /// Locks the flag that the session has ended; the device stays usable while the lock is held.
-    fn closed(&self) -> MutexGuard<'_, bool> {
+    fn lock_closed(&self) -> MutexGuard<'_, bool> {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Destroys the images of a swapchain.
-    pub(crate) fn forget(&self, swapchain_images: &SwapchainImages) {
-        let closed = self.closed();
+    pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
+        let closed = self.lock_closed();
         swapchain_images.mark_destroyed();
         if *closed {
             return;
@@ -292,7 +292,7 @@ impl Graphics {
         to: FrameSink,
         drawn: Drawn,
     ) -> Result<(), String> {
-        let closed = self.closed();
+        let closed = self.lock_closed();
         if *closed || !scene.is_complete() || !self.ring.idle() {
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl Graphics {
 
     /// Frees the session's resources except swapchain images. The device is not used afterwards.
     pub(crate) fn close(&self) {
-        let mut closed = self.closed();
+        let mut closed = self.lock_closed();
         if std::mem::replace(&mut *closed, true) {
             return;
         }

@@ -233,7 +233,7 @@ impl SwapchainImages {
 mod tests {
     use super::*;
 
-    fn usual() -> xr::SwapchainCreateInfo {
+    fn valid_info() -> xr::SwapchainCreateInfo {
         xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: std::ptr::null(),
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn only_supported_formats_are_accepted() {
-        let mut info = usual();
+        let mut info = valid_info();
         assert!(ImageInfo::read(&info).is_ok());
         for format in [0, vk::Format::R8_UNORM.as_raw().into(), 1 << 40] {
             info.format = format;
@@ -262,10 +262,10 @@ mod tests {
 
     #[test]
     fn the_usage_includes_what_the_runtime_needs() {
-        let colour = ImageInfo::read(&usual()).unwrap();
+        let colour = ImageInfo::read(&valid_info()).unwrap();
         assert!(colour.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC));
         assert_eq!(colour.common.count(), 3);
-        let mut info = usual();
+        let mut info = valid_info();
         info.create_flags = xr::SwapchainCreateFlags::STATIC_IMAGE;
         info.format = vk::Format::D32_SFLOAT.as_raw().into();
         let depth = ImageInfo::read(&info).unwrap();

@@ -325,7 +325,7 @@ fn layers_of_an_array_are_copied_side_by_side() {
             let pixels = fixture.read_frame(&scene(&both, 1, &[]), POINTS);
             assert_eq!(pixels, [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]);
         }
-        fixture.graphics().forget(&both);
+        fixture.graphics().destroy_images(&both);
         drop(both);
         fixture.close();
     }
@@ -351,7 +351,7 @@ fn samples_are_resolved_and_linear_colours_converted() {
             let expected = [[HALF, HALF, 0]; 4];
             assert!(near(&pixels, &expected), "{} {pixels:?}", format.as_raw());
         }
-        fixture.graphics().forget(&one);
+        fixture.graphics().destroy_images(&one);
         drop(one);
         fixture.close();
     }
@@ -368,7 +368,7 @@ fn a_quad_is_blended_in_front() {
     let unpremultiplied = fixture.rendered(format, 1, &[[0.0, 0.0, 1.0, 0.5]]);
     let multiplied = fixture.rendered(format, 1, &[[0.0, 0.0, 0.5, 0.5]]);
     // Two metres ahead, half as wide and high as the picture.
-    let shape = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
+    let shape = Shape::Quad(Pose::translation([0.0, 0.0, -2.0]), [2.0, 2.0]);
     let blend = |alpha, unpremultiplied| Blend {
         alpha,
         unpremultiplied,
@@ -389,7 +389,7 @@ fn a_quad_is_blended_in_front() {
         assert!(near(&pixels, &[expected, red, expected, red]), "{pixels:?}");
     }
     for images in [behind, unpremultiplied, multiplied] {
-        fixture.graphics().forget(&images);
+        fixture.graphics().destroy_images(&images);
     }
     fixture.close();
 }
@@ -418,7 +418,7 @@ fn a_second_rotated_view_is_reprojected() {
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
     assert_eq!(pixels, [blue, red, blue, red]);
     for images in [behind, front] {
-        fixture.graphics().forget(&images);
+        fixture.graphics().destroy_images(&images);
     }
     fixture.close();
 }
