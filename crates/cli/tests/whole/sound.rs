@@ -98,7 +98,7 @@ fn check_tone(tone: &[f32], csv: &std::path::Path) {
     let dry = last_sum(csv, "audio_underruns");
     assert!(
         (right + dry) * 10 >= tenths * 8,
-        "{right} of {tenths} tenths, ran dry {dry} times"
+        "{right} of {tenths} tenths, {dry} underruns"
     );
 }
 
