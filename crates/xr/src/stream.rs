@@ -261,7 +261,7 @@ impl Shared {
         }
     }
 
-    /// Ends the host and forgets its clients.
+    /// Ends the host and discards its clients.
     fn release_host(&self) {
         let guest = lock(&self.guest).take();
         // A frame submission in progress holds another reference for a moment.

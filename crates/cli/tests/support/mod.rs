@@ -51,11 +51,11 @@ pub(crate) const PIN: [&str; 2] = ["--pin", "135790"];
 /// Address without a sound server.
 pub(crate) const NO_SOUND: &str = "unix:/nonexistent/sound";
 
-/// Polls until `look` returns a value; panics with `what` after the timeout.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until `poll` returns a value; panics with `what` after the timeout.
+pub(crate) fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
         assert!(started.elapsed() < TIMEOUT, "timeout: {what}");

@@ -82,13 +82,13 @@ impl Screen {
             .collect()
     }
 
-    /// Polls the rows until `look` returns a value.
-    pub(crate) fn eventually<T>(&self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
+    /// Polls the rows until `poll` returns a value.
+    pub(crate) fn eventually<T>(&self, what: &str, poll: impl Fn(&[String]) -> Option<T>) -> T {
         let mut last = Vec::new();
         let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually(what, || {
                 last = self.rows();
-                look(&last)
+                poll(&last)
             })
         }));
         shown.unwrap_or_else(|_| panic!("{what}: not on the screen:\n{}", last.join("\n")))

@@ -118,7 +118,7 @@ fn a_terminal_of_another_size_has_one_table() {
     host.screen.row("desk (player)");
     for columns in [50, 30, 72, 120] {
         host.screen.resize(columns, 40);
-        // A expected that wraps in a narrow terminal.
+        // A message that wraps in a narrow terminal.
         host.screen.type_text(&["b", "Enter"]);
         host.wait_for_redraw();
         host.wait_for_redraw();
