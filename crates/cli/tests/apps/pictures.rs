@@ -40,7 +40,7 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
 /// A region of a picture.
 pub(crate) fn region(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
     const PIXEL: usize = 4;
-    let side = |pixels: i16| usize::try_from(pixels).expect("a place in the picture");
+    let side = |pixels: i16| usize::try_from(pixels).expect("a coordinate in the picture");
     let (x, y, width) = (side(x), side(y), of.size.width as usize);
     let rows = of.pixels.chunks_exact(width * PIXEL).skip(y);
     let rows = rows.take(size.height as usize);

@@ -94,7 +94,7 @@ impl Area {
 
     /// The position relative to `origin`.
     fn from(self, origin: (i16, i16)) -> (i16, i16) {
-        let at = |place: i32, origin: i16| i16::try_from(place).expect("a place") - origin;
+        let at = |pixels: i32, origin: i16| i16::try_from(pixels).expect("a coordinate") - origin;
         (at(self.left, origin.0), at(self.top, origin.1))
     }
 

@@ -10,8 +10,8 @@ use crate::support::{Display, Folder, PIN, Program, client, eventually, openuvr,
 /// The command line of a run with keys in `folder`.
 fn args<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
     let own = ["run", "--hook", hook, "--config-dir", folder];
-    let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
-    [&own[..], &place, &PIN, more, &["--"], game].concat()
+    let network = ["--bind", "127.0.0.1:0", "--realtime", "off"];
+    [&own[..], &network, &PIN, more, &["--"], game].concat()
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn a_partial_line_of_the_game_is_not_interrupted() {
     desk.line("showing");
     screen.row("desk (player)");
     screen.eventually("the line by itself, below what we say", |rows| {
-        let place = |part: &str| rows.iter().position(|row| row.starts_with(part));
-        let joins = place("openuvr run: desk joins as player")?;
+        let index_of = |part: &str| rows.iter().position(|row| row.starts_with(part));
+        let joins = index_of("openuvr run: desk joins as player")?;
         let loading = rows.iter().position(|row| row == "Loading...")?;
-        (joins < loading && loading < place("desk (player)")?).then_some(())
+        (joins < loading && loading < index_of("desk (player)")?).then_some(())
     });
     screen.type_text(&["Enter"]);
     assert_eq!(screen.wait(), 7);

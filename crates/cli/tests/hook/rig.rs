@@ -39,8 +39,8 @@ impl Run {
         let (hook, dir) = (hook(), folder.join("host"));
         let hook = hook.to_str().expect("a path of text");
         let own = ["run", "--hook", hook, "--config-dir", &dir];
-        let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
-        let args = [&own[..], &place, &PIN, args, &["--"], game].concat();
+        let network = ["--bind", "127.0.0.1:0", "--realtime", "off"];
+        let args = [&own[..], &network, &PIN, args, &["--"], game].concat();
         let mut command = openuvr(&args);
         command
             .env("DISPLAY", &display.name)

@@ -64,8 +64,8 @@ fn limit(host: &Host, left: u64) {
 
 #[test]
 fn a_host_without_descriptors_waits_and_recovers() {
-    let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"];
-    let mut host = Host::start(&[&PATTERN[..], &doors].concat());
+    let gateways = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"];
+    let mut host = Host::start(&[&PATTERN[..], &gateways].concat());
     for (line, name, what) in [
         ("video players: rtsp://", "ouvr-rtsp", "video players"),
         ("browsers: https://", "ouvr-gateway", "browsers"),
@@ -75,7 +75,7 @@ fn a_host_without_descriptors_waits_and_recovers() {
         let at: SocketAddr = url
             .split('/')
             .next()
-            .expect("a place")
+            .expect("an address and port")
             .parse()
             .expect("an address");
         let thread = thread(host.program.id(), name);

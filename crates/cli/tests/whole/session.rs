@@ -246,7 +246,7 @@ fn an_application_inherits_no_descriptors() {
     if !has_xvfb() {
         return;
     }
-    for door in ["screen", "api"] {
+    for method in ["screen", "api"] {
         let (portal, folder) = (Portal::new(), Folder::new());
         let saves = folder.join("saves");
         let lists = "ls -l /proc/self/fd >$HOME/new; mv $HOME/new $HOME/list; exec sleep 1000";
@@ -254,7 +254,7 @@ fn an_application_inherits_no_descriptors() {
             "--save",
             &saves,
             "--first-picture=600",
-            &format!("--door={door}"),
+            &format!("--door={method}"),
         ];
         // A descriptor that the session's parent has left open.
         let mut session = start_with(&portal, &args, &["sh", "-c", lists], |command| {
@@ -278,7 +278,7 @@ fn an_application_inherits_no_descriptors() {
             let number = number.rsplit(' ').next().expect("a word");
             // ls has opened the last one itself.
             let usual = ["0", "1", "2"].contains(&number) || leads_to.ends_with("/fd");
-            assert!(usual, "{door}: {list}");
+            assert!(usual, "{method}: {list}");
         }
         assert!(list.contains(" 0 -> "), "{list}");
         session.signal(Signal::TERM);

@@ -73,10 +73,10 @@ fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
     let text = std::fs::read_to_string(csv).unwrap_or_default();
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default().split(',');
-    let Some(place) = names.clone().position(|name| name == column) else {
+    let Some(index) = names.clone().position(|name| name == column) else {
         return Vec::new();
     };
-    let fields = lines.map(|line| line.split(',').nth(place).unwrap_or_default().to_owned());
+    let fields = lines.map(|line| line.split(',').nth(index).unwrap_or_default().to_owned());
     fields.collect()
 }
 

@@ -407,12 +407,12 @@ fn raw_pictures_of_a_headless_client_are_exact() {
 fn renditions(csv: &str) -> BTreeMap<String, String> {
     let mut rows = csv.lines().map(|row| row.split(','));
     let mut names = rows.next().expect("the columns' names");
-    let place = names
+    let index = names
         .position(|name| name == "rendition")
         .expect("a column");
     let rows = rows.filter_map(|mut row| {
         let session = row.clone().next()?;
-        Some((session.to_owned(), row.nth(place)?.to_owned()))
+        Some((session.to_owned(), row.nth(index)?.to_owned()))
     });
     rows.collect()
 }

@@ -273,11 +273,11 @@ fn devices_pair_opens_a_window_at_a_running_host() {
 #[test]
 fn devices_pair_needs_a_running_host() {
     let folder = Folder::new();
-    let place = folder.join("host");
-    let command = openuvr(&["devices", "pair", "--config-dir", &place]);
+    let dir = folder.join("host");
+    let command = openuvr(&["devices", "pair", "--config-dir", &dir]);
     let text = Program::start("pair", command).fails_in_one_line();
     assert!(
-        text.contains("no host that uses the folder") && text.contains(&place),
+        text.contains("no host that uses the folder") && text.contains(&dir),
         "{text}"
     );
     let command = openuvr(&["devices", "pair", "--for", "2h"]);
@@ -293,9 +293,9 @@ fn the_printed_authority_signed_the_page() {
         std::fs::read_to_string(&page).ok()
     });
     let page = CertificateDer::from_pem_slice(page.as_bytes()).expect("a certificate");
-    let place = host.folder.join("host");
+    let dir = host.folder.join("host");
     let print = || {
-        let command = &mut openuvr(&["web-certificate", "--config-dir", &place]);
+        let command = &mut openuvr(&["web-certificate", "--config-dir", &dir]);
         let out = command.output().expect("the program runs");
         assert!(out.status.success(), "{out:?}");
         String::from_utf8(out.stdout).expect("PEM is text")
@@ -325,8 +325,8 @@ fn the_printed_authority_signed_the_page() {
 #[test]
 fn an_authority_is_printed_before_the_first_host() {
     let folder = Folder::new();
-    let place = folder.join("new");
-    let command = &mut openuvr(&["web-certificate", "--config-dir", &place]);
+    let dir = folder.join("new");
+    let command = &mut openuvr(&["web-certificate", "--config-dir", &dir]);
     let out = command.output().expect("the program runs");
     assert!(out.status.success(), "{out:?}");
     let kept = std::fs::read(folder.path().join("new/web-authority.pem")).expect("it is kept");

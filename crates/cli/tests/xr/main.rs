@@ -78,7 +78,7 @@ impl Hello {
         let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
         let (runtime, dir) = (runtime.to_str().expect("UTF-8"), folder.join("host"));
         let own = ["--runtime", runtime, "--config-dir", &dir, "--sound", "off"];
-        let place = ["--bind", "127.0.0.1:0", "--discoverable=false"];
+        let network = ["--bind", "127.0.0.1:0", "--discoverable=false"];
         let how = [
             "--encoder",
             encoder,
@@ -87,7 +87,7 @@ impl Hello {
             "--eye",
             "320x320",
         ];
-        let args = [&["xr"], &own[..], &place, &how, &PIN, args].concat();
+        let args = [&["xr"], &own[..], &network, &how, &PIN, args].concat();
         let mut command = openuvr(&[&args[..], &["--"], application].concat());
         command
             .env("VK_ICD_FILENAMES", driver)
