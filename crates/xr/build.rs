@@ -1,5 +1,5 @@
-//! The library stays where it is loaded: the loader of OpenXR would unload it with the last instance, under
-//! threads of ours that are just ending. And the shaders, from what people read to what devices do.
+//! Prevents unloading the library: the OpenXR loader would unload it with the last instance, while threads of
+//! the runtime are still ending. Also compiles the shaders to SPIR-V.
 
 use std::path::{Path, PathBuf};
 
@@ -14,24 +14,24 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={SHADERS}");
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from);
-    let out = out.expect("cargo says where").join("layers.spv");
+    let out = out.expect("cargo sets OUT_DIR").join("layers.spv");
     compile(Path::new(SHADERS), &out);
 }
 
-/// Both stages as one module of SPIR-V 1.0, which Vulkan 1.0 takes.
+/// Compiles both stages to one SPIR-V 1.0 module, which Vulkan 1.0 accepts.
 fn compile(from: &Path, to: &Path) {
-    let source = std::fs::read_to_string(from).expect("the shaders are there");
+    let source = std::fs::read_to_string(from).expect("the shader source is readable");
     let module = wgsl::parse_str(&source);
     let module = module.unwrap_or_else(|e| panic!("{}", e.emit_to_string(&source)));
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::IMMEDIATES);
     let info = validator.validate(&module).expect("the shaders are valid");
     let options = spv::Options {
         lang_version: (1, 0),
-        // y of clip space goes down, as Vulkan has it.
+        // y points down in clip space, as in Vulkan.
         flags: spv::WriterFlags::empty(),
         ..spv::Options::default()
     };
     let words = spv::write_vec(&module, &info, &options, None).expect("SPIR-V");
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    std::fs::write(to, bytes).expect("the folder that cargo gave");
+    std::fs::write(to, bytes).expect("OUT_DIR is writable");
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A host that streams a numpy picture: a plasma, and a square that follows the player's pointer.
+"""A host that streams numpy pictures: a plasma, and a square that follows the client's pointer.
 
     pip install openuvr-*.whl numpy        # the wheel: make -C crates/capi wheel
     python3 picture.py                     # shows a PIN
@@ -17,7 +17,7 @@ import openuvr
 
 
 def plasma(height, width):
-    """A picture at a time in seconds, as a function: rows x columns x red, green and blue."""
+    """Returns a function that draws the picture at a time in seconds: rows x columns x RGB."""
     y, x = numpy.mgrid[0:height, 0:width].astype(numpy.float32) / height
     rings = numpy.hypot(x - width / height / 2, y - 0.5)
     picture = numpy.empty((height, width, 3), numpy.uint8)
@@ -36,17 +36,17 @@ def main():
     arguments.add_argument("--width", type=int, default=640)
     arguments.add_argument("--height", type=int, default=360)
     arguments.add_argument("--fps", type=float, default=30.0)
-    arguments.add_argument("--bind", help="where clients reach it, ADDRESS:PORT")
-    arguments.add_argument("--pin", help="4 to 12 digits; a random one unless given")
-    given = arguments.parse_args()
+    arguments.add_argument("--bind", help="address to listen on, ADDRESS:PORT")
+    arguments.add_argument("--pin", help="4 to 12 digits [default: random]")
+    options = arguments.parse_args()
     side = 48
-    draw = plasma(given.height, given.width)
+    draw = plasma(options.height, options.width)
     settings = {
-        "width": given.width,
-        "height": given.height,
-        "fps": given.fps,
-        "bind": given.bind,
-        "pin": given.pin,
+        "width": options.width,
+        "height": options.height,
+        "fps": options.fps,
+        "bind": options.bind,
+        "pin": options.pin,
     }
 
     def log(level, text):
@@ -55,20 +55,20 @@ def main():
 
     with openuvr.Host(log=log, **settings) as host:
         left = top = 0
-        began = time.monotonic()
+        started = time.monotonic()
         frame = 0
         while True:
             for event in host.inputs():
                 if event.kind == openuvr.InputKind.POINTER:
-                    left = event.x * (given.width - side) // 65535
-                    top = event.y * (given.height - side) // 65535
+                    left = event.x * (options.width - side) // 65535
+                    top = event.y * (options.height - side) // 65535
             host.begin_frame()
-            picture = draw(frame / given.fps)
+            picture = draw(frame / options.fps)
             picture[top : top + side, left : left + side] = (255, 32, 0)
             host.send(picture)
             frame += 1
-            # On a grid of its own, so that a frame that took long does not shift the ones after it.
-            time.sleep(max(0.0, began + frame / given.fps - time.monotonic()))
+            # Absolute deadlines: a late frame does not delay the frames after it.
+            time.sleep(max(0.0, started + frame / options.fps - time.monotonic()))
 
 
 if __name__ == "__main__":

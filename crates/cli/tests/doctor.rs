@@ -1,4 +1,4 @@
-//! `openuvr doctor` on machines with and without what it looks for.
+//! `openuvr doctor` on machines with and without its dependencies.
 
 mod support;
 
@@ -10,8 +10,8 @@ use support::{Display, Folder, Host, Program, openuvr, skip};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
-/// What it said and whether the role can run, as its exit status says.
-fn examined(command: &mut Command) -> (Value, bool) {
+/// The JSON report, and whether the role can run. Checks that the exit status agrees.
+fn run_doctor(command: &mut Command) -> (Value, bool) {
     let out = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stdout);
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -23,7 +23,7 @@ fn examined(command: &mut Command) -> (Value, bool) {
     (report, can_run)
 }
 
-/// The finding of a name that occurs once.
+/// The finding with this name, which must occur once.
 fn finding<'a>(report: &'a Value, name: &str) -> &'a Value {
     let findings = report["findings"].as_array().expect("a list");
     let mut named = findings.iter().filter(|finding| finding["name"] == name);
@@ -38,7 +38,7 @@ fn level<'a>(report: &'a Value, name: &str) -> &'a str {
     finding(report, name)["level"].as_str().expect("a word")
 }
 
-/// Its words for any port: 4710 may be taken by somebody who uses this machine.
+/// Any free port: 4710 may be in use on this machine.
 const FREE: [&str; 2] = ["--port", "0"];
 
 #[test]
@@ -46,15 +46,15 @@ fn with_a_display_both_roles_can_run() {
     let Some(display) = Display::start("640x360") else {
         return;
     };
-    let words = ["doctor", "--json", "--display", &display.name];
-    let (report, can_run) = examined(openuvr(&words).args(FREE));
+    let args = ["doctor", "--json", "--display", &display.name];
+    let (report, can_run) = run_doctor(openuvr(&args).args(FREE));
     assert!(can_run, "{report}");
     for name in ["UDP GSO and GRO", "display", "capture", "x264", "avcodec"] {
         assert_eq!(level(&report, name), "ok", "{report}");
     }
     let capture = finding(&report, "capture")["what"].as_str().expect("text");
     assert!(capture.contains("640x360"), "{capture}");
-    // Each that is not ok says what to do.
+    // Each finding that is not ok has a remedy.
     for finding in report["findings"].as_array().expect("a list") {
         assert_eq!(
             finding["level"] == "ok",
@@ -63,7 +63,7 @@ fn with_a_display_both_roles_can_run() {
         );
     }
 
-    let text = openuvr(&words[..1])
+    let text = openuvr(&args[..1])
         .args(["--role", "host", "--display", &display.name])
         .args(FREE)
         .output()
@@ -78,15 +78,15 @@ fn with_a_display_both_roles_can_run() {
 }
 
 #[test]
-fn the_library_for_games_is_looked_for() {
-    let words = ["doctor", "--json", "--role", "host"];
-    let (report, _) = examined(openuvr(&words).args(FREE));
+fn the_hook_library_is_checked() {
+    let args = ["doctor", "--json", "--role", "host"];
+    let (report, _) = run_doctor(openuvr(&args).args(FREE));
     assert_eq!(level(&report, "hook library"), "ok", "{report}");
-    // A program that was copied by itself.
+    // A program copied without its library.
     let folder = Folder::new();
     let alone = folder.path().join("openuvr");
     std::fs::copy(env!("CARGO_BIN_EXE_openuvr"), &alone).expect("room");
-    let (report, _) = examined(Command::new(alone).args(words).args(FREE));
+    let (report, _) = run_doctor(Command::new(alone).args(args).args(FREE));
     assert_eq!(
         level(&report, "hook library"),
         "could be better",
@@ -99,7 +99,8 @@ fn the_library_for_games_is_looked_for() {
 #[test]
 fn without_a_display_no_role_can_run() {
     for role in ["host", "client"] {
-        let (report, can_run) = examined(openuvr(&["doctor", "--json", "--role", role]).args(FREE));
+        let (report, can_run) =
+            run_doctor(openuvr(&["doctor", "--json", "--role", role]).args(FREE));
         assert!(!can_run);
         assert_eq!(report["role"], role);
         assert_eq!(level(&report, "display"), "missing");
@@ -107,12 +108,12 @@ fn without_a_display_no_role_can_run() {
 }
 
 #[test]
-fn without_privileges_it_still_runs_and_says_how_to_get_them() {
+fn missing_privileges_are_optional_and_have_a_remedy() {
     let Some(display) = Display::start("640x360") else {
         return;
     };
     if !rustix::process::geteuid().is_root() {
-        skip("giving privileges up in a defined way needs root");
+        skip("dropping privileges needs root");
         return;
     }
     let mut command = Command::new("setpriv");
@@ -122,7 +123,7 @@ fn without_privileges_it_still_runs_and_says_how_to_get_them() {
         .args([env!("CARGO_BIN_EXE_openuvr"), "doctor", "--json"])
         .args(["--display", &display.name])
         .args(FREE);
-    let (report, can_run) = examined(&mut command);
+    let (report, can_run) = run_doctor(&mut command);
     assert!(can_run, "{report}");
     for name in ["real-time threads", "locked memory", "CAP_NET_RAW"] {
         assert_eq!(level(&report, name), "could be better", "{report}");
@@ -147,7 +148,7 @@ fn a_host_without_an_encoder_cannot_run() {
         skip("hiding a library needs root");
         return;
     }
-    // In mounts of its own, each library is an empty file.
+    // In its own mount namespace, each library is an empty file.
     let hide = "for f in $(find /usr/lib /lib -name 'libx264.so*' -o -name 'libopenh264.so*' \
                 -o -name 'libturbojpeg.so*' -o -name 'libavcodec.so*'); do \
                 mount --bind /dev/null \"$f\" || exit 77; done; exec \"$@\"";
@@ -160,12 +161,12 @@ fn a_host_without_an_encoder_cannot_run() {
     let out = command.output().expect("unshare runs");
     if out.stdout.is_empty() {
         skip(&format!(
-            "mounts of its own: {}",
+            "mount namespace: {}",
             String::from_utf8_lossy(&out.stderr)
         ));
         return;
     }
-    let (report, can_run) = examined(&mut command);
+    let (report, can_run) = run_doctor(&mut command);
     assert!(!can_run, "{report}");
     assert_eq!(level(&report, "x264"), "missing");
     let remedy = finding(&report, "x264")["do"].as_str().expect("text");
@@ -173,10 +174,10 @@ fn a_host_without_an_encoder_cannot_run() {
     assert_eq!(level(&report, "raw"), "ok");
 }
 
-/// A Wayland session without a screen, with an Xwayland in it.
+/// A headless Wayland session with an Xwayland.
 struct WaylandSession {
     _weston: Program,
-    /// Its Xwayland's.
+    /// The display of its Xwayland.
     display: String,
     _folder: Folder,
 }
@@ -186,7 +187,7 @@ fn wayland_session() -> Option<WaylandSession> {
         skip("weston is not installed");
         return None;
     };
-    // Of the releases that Debian has had, 10 is the last that wants a file's name.
+    // Among Debian's releases, weston 10 is the last that takes the module's file name.
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let backend = match version.starts_with("weston 10.") {
         true => "--backend=headless-backend.so",
@@ -200,12 +201,12 @@ fn wayland_session() -> Option<WaylandSession> {
         .env("XDG_RUNTIME_DIR", folder.path())
         .env("HOME", folder.path());
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700))
-        .expect("it is ours");
+        .expect("a child process");
     let weston = Program::start("weston", command);
     let line = weston.line("xserver listening on display ");
-    let (_, display) = line.split_once("on display ").expect("it says which");
+    let (_, display) = line.split_once("on display ").expect("the display name");
     let display = display.trim().to_owned();
-    // Xwayland starts with its first client, and the session is its window manager a moment later.
+    // Xwayland starts with its first client; the compositor becomes its window manager a moment later.
     let (conn, screen) = x11rb::connect(Some(&display)).expect("it starts");
     let root = conn.setup().roots[screen].root;
     let check = conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
@@ -228,7 +229,7 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
     let Some(session) = wayland_session() else {
         return;
     };
-    let words = [
+    let args = [
         "doctor",
         "--json",
         "--role",
@@ -236,7 +237,7 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
         "--display",
         &session.display,
     ];
-    let (report, _) = examined(openuvr(&words).args(FREE));
+    let (report, _) = run_doctor(openuvr(&args).args(FREE));
     let capture = finding(&report, "capture");
     assert_eq!(capture["level"], "could be better", "{report}");
     let remedy = capture["do"].as_str().expect("what to do");
@@ -246,8 +247,8 @@ fn the_xwayland_of_a_wayland_session_is_recognised() {
     );
 
     let host = Host::start(&["--display", &session.display]);
-    let said = host.program.line("is the Xwayland of a Wayland session");
-    assert!(said.contains("--window TITLE"), "{said}");
-    // The next of its lines: it goes on.
+    let printed = host.program.line("is the Xwayland of a Wayland session");
+    assert!(printed.contains("--window TITLE"), "{printed}");
+    // The next line shows that the host continues.
     host.program.line("openuvr host: streaming");
 }

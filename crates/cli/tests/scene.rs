@@ -1,4 +1,4 @@
-//! The scene as a user starts it: it draws, counts, reacts to keys, and ends when told.
+//! The scene as a user starts it: rendering, counting, input and termination.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -19,7 +19,7 @@ use x11rb::rust_connection::RustConnection;
 
 const SIZE: Size = Size::new(640, 360);
 
-/// Killed and waited for when dropped, so that a failed test leaves nothing running.
+/// Killed and reaped when dropped, so that a failed test leaves no process.
 struct Running(Child);
 
 impl Drop for Running {
@@ -29,7 +29,7 @@ impl Drop for Running {
     }
 }
 
-/// An X server of this test's own, or `None` (with a word why) where there is none.
+/// An X server of this test, or `None`, with a message.
 fn display() -> Option<(Running, String)> {
     let started = Command::new("Xvfb")
         .args(["-displayfd", "1", "-screen", "0", "640x360x24"])
@@ -48,7 +48,7 @@ fn display() -> Option<(Running, String)> {
     let mut line = String::new();
     BufReader::new(server.stdout.take()?)
         .read_line(&mut line)
-        .expect("Xvfb says its number");
+        .expect("the display number");
     Some((Running(server), format!(":{}", line.trim())))
 }
 
@@ -73,17 +73,14 @@ fn stamp(conn: &RustConnection) -> Option<Stamp> {
     barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
 }
 
-/// Looks at the display again and again until it is as wanted; a minute at most.
-fn wait_for(conn: &RustConnection, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
-    let begun = Instant::now();
+/// Polls the display until the stamp is as required, for at most a minute.
+fn wait_for(conn: &RustConnection, condition: impl Fn(&Stamp) -> bool) -> Stamp {
+    let started = Instant::now();
     loop {
-        if let Some(stamp) = stamp(conn).filter(&wanted) {
+        if let Some(stamp) = stamp(conn).filter(&condition) {
             return stamp;
         }
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "it does not come"
-        );
+        assert!(started.elapsed() < Duration::from_secs(60), "timeout");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -98,11 +95,11 @@ fn it_draws_counts_and_reacts_to_a_key() {
     let first = wait_for(&conn, |_| true);
     let later = wait_for(&conn, |stamp| stamp.frame >= first.frame + 5);
     assert!(later.drawn_us > first.drawn_us);
-    assert_eq!(later.inputs, 0, "nobody has pressed anything");
+    assert_eq!(later.inputs, 0, "no input yet");
 
     let root = conn.setup().roots[0].root;
     for (kind, detail) in [(2, 38), (3, 38), (4, 1), (5, 1)] {
-        // Key "a" down and up, left button down and up.
+        // Key "a" and the left button, pressed and released.
         conn.xtest_fake_input(kind, detail, 0, root, 0, 0, 0)
             .unwrap();
     }
@@ -114,14 +111,11 @@ fn it_draws_counts_and_reacts_to_a_key() {
     let id = i32::try_from(scene.0.id()).unwrap();
     let id = rustix::process::Pid::from_raw(id).unwrap();
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    assert!(
-        scene.0.wait().unwrap().success(),
-        "SIGTERM is an orderly end"
-    );
+    assert!(scene.0.wait().unwrap().success(), "SIGTERM exits cleanly");
 }
 
 #[test]
-fn it_stops_after_the_frames_asked_for() {
+fn it_stops_after_the_given_frames() {
     let Some((_server, display)) = display() else {
         return;
     };
@@ -130,7 +124,7 @@ fn it_stops_after_the_frames_asked_for() {
 }
 
 #[test]
-fn a_display_that_is_not_there_is_one_clear_line() {
+fn a_missing_display_is_one_error_line() {
     let out = Command::new(env!("CARGO_BIN_EXE_openuvr"))
         .args(["scene", "--display", ":65533"])
         .output()

@@ -1,5 +1,5 @@
-/* In front of libXxf86vm for programs whose windows are those of the OpenXR SDK (hello_xr, the conformance suite):
- * they divide by what a virtual X server does not say, its video modes. One is enough. */
+/* Preloaded in front of libXxf86vm for programs that use the windows of the OpenXR SDK (hello_xr, the conformance suite):
+ * they divide by values of the display's video mode, which a virtual X server does not report. One mode is enough. */
 #include <stdlib.h>
 
 struct mode {
@@ -18,7 +18,7 @@ int XF86VidModeGetAllModeLines(void *display, int screen, int *count, struct mod
     if (!mode || !*all) {
         abort();
     }
-    mode->clock = 61440; /* 60 pictures a second */
+    mode->clock = 61440; /* 60 Hz */
     mode->width = mode->whole_width = 1280;
     mode->height = mode->whole_height = 800;
     **all = mode;

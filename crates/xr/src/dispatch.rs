@@ -1,4 +1,4 @@
-//! The functions by their names: one table, and what an instance has to have asked for.
+//! Table of the API functions by name, with the condition under which each is available.
 
 use std::ffi::{CStr, c_char};
 
@@ -8,35 +8,35 @@ use crate::api::{
     action, automation, debug, event, frame, gl, instance, mask, path, refresh, session, source,
     space, swapchain, system, time, vulkan,
 };
-use crate::border::{Outcome, call};
 use crate::extensions::{Enabled, Extension};
+use crate::ffi::{Outcome, call};
 use crate::handles;
 use crate::instance::Instance;
 
-/// When a function may be asked for.
+/// Condition under which a function is available.
 #[derive(Clone, Copy)]
-enum Needs {
-    /// Also without an instance.
-    Nothing,
-    /// An instance.
+enum Availability {
+    /// Available without an instance.
+    Always,
+    /// Requires an instance.
     Instance,
-    /// One that asked for one of these.
-    Any(&'static [Extension]),
-    /// One of OpenXR 1.1.
-    Newer,
+    /// Requires an instance with one of these extensions enabled.
+    AnyOf(&'static [Extension]),
+    /// Requires an instance of OpenXR 1.1.
+    OpenXr11,
 }
 
 macro_rules! table {
-    ($($name:literal $needs:path => $function:path as $kind:ident;)*) => {
-        /// The function with this name, without its type.
-        fn find(name: &CStr) -> Option<(Needs, pfn::VoidFunction)> {
+    ($($name:literal $availability:path => $function:path as $kind:ident;)*) => {
+        /// Finds the function with this name and erases its type.
+        fn find(name: &CStr) -> Option<(Availability, pfn::VoidFunction)> {
             match name.to_bytes() {
                 $($name => {
                     let typed: pfn::$kind = $function;
-                    // SAFETY: function pointers are of one size; the name that it is asked for with gives
-                    // it its type back.
+                    // SAFETY: all function pointers have the same size. The caller casts it back to the type
+                    // that belongs to the name.
                     let plain = unsafe { std::mem::transmute::<pfn::$kind, pfn::VoidFunction>(typed) };
-                    Some(($needs, plain))
+                    Some(($availability, plain))
                 })*
                 _ => None,
             }
@@ -44,73 +44,73 @@ macro_rules! table {
     };
 }
 
-const NOTHING: Needs = Needs::Nothing;
-const USUAL: Needs = Needs::Instance;
-const TIMESPEC: Needs = Needs::Any(&[Extension::ConvertTimespecTime]);
-const AUTOMATION: Needs = Needs::Any(&[Extension::ConformanceAutomation]);
-const DEBUG: Needs = Needs::Any(&[Extension::DebugUtils]);
-const MASK: Needs = Needs::Any(&[Extension::VisibilityMask]);
-const REFRESH: Needs = Needs::Any(&[Extension::DisplayRefreshRate]);
-const SPACES: Needs = Needs::Any(&[Extension::LocateSpaces]);
-const OPENGL: Needs = Needs::Any(&[Extension::OpenGlEnable]);
-const VULKAN: Needs = Needs::Any(&[Extension::VulkanEnable]);
-const VULKAN2: Needs = Needs::Any(&[Extension::VulkanEnable2]);
+const ALWAYS: Availability = Availability::Always;
+const INSTANCE: Availability = Availability::Instance;
+const TIMESPEC: Availability = Availability::AnyOf(&[Extension::ConvertTimespecTime]);
+const AUTOMATION: Availability = Availability::AnyOf(&[Extension::ConformanceAutomation]);
+const DEBUG: Availability = Availability::AnyOf(&[Extension::DebugUtils]);
+const MASK: Availability = Availability::AnyOf(&[Extension::VisibilityMask]);
+const REFRESH: Availability = Availability::AnyOf(&[Extension::DisplayRefreshRate]);
+const SPACES: Availability = Availability::AnyOf(&[Extension::LocateSpaces]);
+const OPENGL: Availability = Availability::AnyOf(&[Extension::OpenGlEnable]);
+const VULKAN: Availability = Availability::AnyOf(&[Extension::VulkanEnable]);
+const VULKAN2: Availability = Availability::AnyOf(&[Extension::VulkanEnable2]);
 
 table! {
-    b"xrGetInstanceProcAddr" NOTHING => get_instance_proc_addr as GetInstanceProcAddr;
-    b"xrEnumerateInstanceExtensionProperties" NOTHING => instance::enumerate_extensions as EnumerateInstanceExtensionProperties;
-    b"xrCreateInstance" NOTHING => instance::create as CreateInstance;
-    b"xrDestroyInstance" USUAL => instance::destroy as DestroyInstance;
-    b"xrGetInstanceProperties" USUAL => instance::properties as GetInstanceProperties;
-    b"xrResultToString" USUAL => instance::result_to_string as ResultToString;
-    b"xrStructureTypeToString" USUAL => instance::structure_type_to_string as StructureTypeToString;
-    b"xrPollEvent" USUAL => event::poll as PollEvent;
-    b"xrStringToPath" USUAL => path::from_string as StringToPath;
-    b"xrPathToString" USUAL => path::to_string as PathToString;
-    b"xrGetSystem" USUAL => system::get as GetSystem;
-    b"xrGetSystemProperties" USUAL => system::properties as GetSystemProperties;
-    b"xrEnumerateEnvironmentBlendModes" USUAL => system::blend_modes as EnumerateEnvironmentBlendModes;
-    b"xrEnumerateViewConfigurations" USUAL => system::view_configurations as EnumerateViewConfigurations;
-    b"xrGetViewConfigurationProperties" USUAL => system::view_configuration as GetViewConfigurationProperties;
-    b"xrEnumerateViewConfigurationViews" USUAL => system::views as EnumerateViewConfigurationViews;
-    b"xrCreateSession" USUAL => session::create as CreateSession;
-    b"xrDestroySession" USUAL => session::destroy as DestroySession;
-    b"xrBeginSession" USUAL => session::begin as BeginSession;
-    b"xrEndSession" USUAL => session::end as EndSession;
-    b"xrRequestExitSession" USUAL => session::request_exit as RequestExitSession;
-    b"xrEnumerateReferenceSpaces" USUAL => space::enumerate as EnumerateReferenceSpaces;
-    b"xrCreateReferenceSpace" USUAL => space::create as CreateReferenceSpace;
-    b"xrGetReferenceSpaceBoundsRect" USUAL => space::bounds as GetReferenceSpaceBoundsRect;
-    b"xrCreateActionSpace" USUAL => space::create_of_action as CreateActionSpace;
-    b"xrLocateSpace" USUAL => space::locate as LocateSpace;
-    b"xrDestroySpace" USUAL => space::destroy as DestroySpace;
-    b"xrEnumerateSwapchainFormats" USUAL => swapchain::formats as EnumerateSwapchainFormats;
-    b"xrCreateSwapchain" USUAL => swapchain::create as CreateSwapchain;
-    b"xrDestroySwapchain" USUAL => swapchain::destroy as DestroySwapchain;
-    b"xrEnumerateSwapchainImages" USUAL => swapchain::images as EnumerateSwapchainImages;
-    b"xrAcquireSwapchainImage" USUAL => swapchain::acquire as AcquireSwapchainImage;
-    b"xrWaitSwapchainImage" USUAL => swapchain::wait as WaitSwapchainImage;
-    b"xrReleaseSwapchainImage" USUAL => swapchain::release as ReleaseSwapchainImage;
-    b"xrWaitFrame" USUAL => frame::wait as WaitFrame;
-    b"xrBeginFrame" USUAL => frame::begin as BeginFrame;
-    b"xrEndFrame" USUAL => frame::end as EndFrame;
-    b"xrLocateViews" USUAL => frame::locate_views as LocateViews;
-    b"xrCreateActionSet" USUAL => action::create_set as CreateActionSet;
-    b"xrDestroyActionSet" USUAL => action::destroy_set as DestroyActionSet;
-    b"xrCreateAction" USUAL => action::create as CreateAction;
-    b"xrDestroyAction" USUAL => action::destroy as DestroyAction;
-    b"xrSuggestInteractionProfileBindings" USUAL => action::suggest as SuggestInteractionProfileBindings;
-    b"xrAttachSessionActionSets" USUAL => action::attach as AttachSessionActionSets;
-    b"xrGetCurrentInteractionProfile" USUAL => action::current_profile as GetCurrentInteractionProfile;
-    b"xrSyncActions" USUAL => action::sync as SyncActions;
-    b"xrGetActionStateBoolean" USUAL => action::boolean as GetActionStateBoolean;
-    b"xrGetActionStateFloat" USUAL => action::float as GetActionStateFloat;
-    b"xrGetActionStateVector2f" USUAL => action::vector as GetActionStateVector2f;
-    b"xrGetActionStatePose" USUAL => action::pose as GetActionStatePose;
-    b"xrEnumerateBoundSourcesForAction" USUAL => source::bound as EnumerateBoundSourcesForAction;
-    b"xrGetInputSourceLocalizedName" USUAL => source::name as GetInputSourceLocalizedName;
-    b"xrApplyHapticFeedback" USUAL => action::apply_haptic as ApplyHapticFeedback;
-    b"xrStopHapticFeedback" USUAL => action::stop_haptic as StopHapticFeedback;
+    b"xrGetInstanceProcAddr" ALWAYS => get_instance_proc_addr as GetInstanceProcAddr;
+    b"xrEnumerateInstanceExtensionProperties" ALWAYS => instance::enumerate_extensions as EnumerateInstanceExtensionProperties;
+    b"xrCreateInstance" ALWAYS => instance::create as CreateInstance;
+    b"xrDestroyInstance" INSTANCE => instance::destroy as DestroyInstance;
+    b"xrGetInstanceProperties" INSTANCE => instance::properties as GetInstanceProperties;
+    b"xrResultToString" INSTANCE => instance::result_to_string as ResultToString;
+    b"xrStructureTypeToString" INSTANCE => instance::structure_type_to_string as StructureTypeToString;
+    b"xrPollEvent" INSTANCE => event::poll as PollEvent;
+    b"xrStringToPath" INSTANCE => path::from_string as StringToPath;
+    b"xrPathToString" INSTANCE => path::to_string as PathToString;
+    b"xrGetSystem" INSTANCE => system::get as GetSystem;
+    b"xrGetSystemProperties" INSTANCE => system::properties as GetSystemProperties;
+    b"xrEnumerateEnvironmentBlendModes" INSTANCE => system::blend_modes as EnumerateEnvironmentBlendModes;
+    b"xrEnumerateViewConfigurations" INSTANCE => system::view_configurations as EnumerateViewConfigurations;
+    b"xrGetViewConfigurationProperties" INSTANCE => system::view_configuration as GetViewConfigurationProperties;
+    b"xrEnumerateViewConfigurationViews" INSTANCE => system::views as EnumerateViewConfigurationViews;
+    b"xrCreateSession" INSTANCE => session::create as CreateSession;
+    b"xrDestroySession" INSTANCE => session::destroy as DestroySession;
+    b"xrBeginSession" INSTANCE => session::begin as BeginSession;
+    b"xrEndSession" INSTANCE => session::end as EndSession;
+    b"xrRequestExitSession" INSTANCE => session::request_exit as RequestExitSession;
+    b"xrEnumerateReferenceSpaces" INSTANCE => space::enumerate as EnumerateReferenceSpaces;
+    b"xrCreateReferenceSpace" INSTANCE => space::create as CreateReferenceSpace;
+    b"xrGetReferenceSpaceBoundsRect" INSTANCE => space::bounds as GetReferenceSpaceBoundsRect;
+    b"xrCreateActionSpace" INSTANCE => space::create_of_action as CreateActionSpace;
+    b"xrLocateSpace" INSTANCE => space::locate as LocateSpace;
+    b"xrDestroySpace" INSTANCE => space::destroy as DestroySpace;
+    b"xrEnumerateSwapchainFormats" INSTANCE => swapchain::formats as EnumerateSwapchainFormats;
+    b"xrCreateSwapchain" INSTANCE => swapchain::create as CreateSwapchain;
+    b"xrDestroySwapchain" INSTANCE => swapchain::destroy as DestroySwapchain;
+    b"xrEnumerateSwapchainImages" INSTANCE => swapchain::images as EnumerateSwapchainImages;
+    b"xrAcquireSwapchainImage" INSTANCE => swapchain::acquire as AcquireSwapchainImage;
+    b"xrWaitSwapchainImage" INSTANCE => swapchain::wait as WaitSwapchainImage;
+    b"xrReleaseSwapchainImage" INSTANCE => swapchain::release as ReleaseSwapchainImage;
+    b"xrWaitFrame" INSTANCE => frame::wait as WaitFrame;
+    b"xrBeginFrame" INSTANCE => frame::begin as BeginFrame;
+    b"xrEndFrame" INSTANCE => frame::end as EndFrame;
+    b"xrLocateViews" INSTANCE => frame::locate_views as LocateViews;
+    b"xrCreateActionSet" INSTANCE => action::create_set as CreateActionSet;
+    b"xrDestroyActionSet" INSTANCE => action::destroy_set as DestroyActionSet;
+    b"xrCreateAction" INSTANCE => action::create as CreateAction;
+    b"xrDestroyAction" INSTANCE => action::destroy as DestroyAction;
+    b"xrSuggestInteractionProfileBindings" INSTANCE => action::suggest as SuggestInteractionProfileBindings;
+    b"xrAttachSessionActionSets" INSTANCE => action::attach as AttachSessionActionSets;
+    b"xrGetCurrentInteractionProfile" INSTANCE => action::current_profile as GetCurrentInteractionProfile;
+    b"xrSyncActions" INSTANCE => action::sync as SyncActions;
+    b"xrGetActionStateBoolean" INSTANCE => action::boolean as GetActionStateBoolean;
+    b"xrGetActionStateFloat" INSTANCE => action::float as GetActionStateFloat;
+    b"xrGetActionStateVector2f" INSTANCE => action::vector as GetActionStateVector2f;
+    b"xrGetActionStatePose" INSTANCE => action::pose as GetActionStatePose;
+    b"xrEnumerateBoundSourcesForAction" INSTANCE => source::bound as EnumerateBoundSourcesForAction;
+    b"xrGetInputSourceLocalizedName" INSTANCE => source::name as GetInputSourceLocalizedName;
+    b"xrApplyHapticFeedback" INSTANCE => action::apply_haptic as ApplyHapticFeedback;
+    b"xrStopHapticFeedback" INSTANCE => action::stop_haptic as StopHapticFeedback;
     b"xrConvertTimespecTimeToTimeKHR" TIMESPEC => time::from_timespec as ConvertTimespecTimeToTimeKHR;
     b"xrConvertTimeToTimespecTimeKHR" TIMESPEC => time::to_timespec as ConvertTimeToTimespecTimeKHR;
     b"xrSetInputDeviceActiveEXT" AUTOMATION => automation::set_active as SetInputDeviceActiveEXT;
@@ -129,7 +129,7 @@ table! {
     b"xrEnumerateDisplayRefreshRatesFB" REFRESH => refresh::enumerate as EnumerateDisplayRefreshRatesFB;
     b"xrGetDisplayRefreshRateFB" REFRESH => refresh::get as GetDisplayRefreshRateFB;
     b"xrRequestDisplayRefreshRateFB" REFRESH => refresh::request as RequestDisplayRefreshRateFB;
-    b"xrLocateSpaces" Needs::Newer => space::locate_all as LocateSpaces;
+    b"xrLocateSpaces" Availability::OpenXr11 => space::locate_all as LocateSpaces;
     b"xrLocateSpacesKHR" SPACES => space::locate_all as LocateSpacesKHR;
     b"xrGetOpenGLGraphicsRequirementsKHR" OPENGL => gl::requirements as GetOpenGLGraphicsRequirementsKHR;
     b"xrGetVulkanInstanceExtensionsKHR" VULKAN => vulkan::instance_extensions as GetVulkanInstanceExtensionsKHR;
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
         if name.is_null() || function.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        // SAFETY: the application's name, and its place for the answer; neither is null.
+        // SAFETY: neither pointer is null; both are the application's.
         let name = unsafe {
             function.write(None);
             CStr::from_ptr(name)
@@ -168,24 +168,24 @@ fn look_up(instance: xr::Instance, name: &CStr) -> Outcome<pfn::VoidFunction> {
     let found = find(name);
     if instance == xr::Instance::NULL {
         return match found {
-            Some((Needs::Nothing, function)) => Ok(function),
+            Some((Availability::Always, function)) => Ok(function),
             _ => Err(xr::Result::ERROR_HANDLE_INVALID),
         };
     }
     let enabled = handles::get::<Instance>(instance)?.extensions;
-    let (needs, function) = found.ok_or(xr::Result::ERROR_FUNCTION_UNSUPPORTED)?;
-    match needs.met_by(enabled) {
+    let (availability, function) = found.ok_or(xr::Result::ERROR_FUNCTION_UNSUPPORTED)?;
+    match availability.is_met(enabled) {
         true => Ok(function),
         false => Err(xr::Result::ERROR_FUNCTION_UNSUPPORTED),
     }
 }
 
-impl Needs {
-    fn met_by(self, enabled: Enabled) -> bool {
+impl Availability {
+    fn is_met(self, enabled: Enabled) -> bool {
         match self {
-            Needs::Nothing | Needs::Instance => true,
-            Needs::Newer => enabled.is_1_1(),
-            Needs::Any(extensions) => extensions.iter().any(|e| enabled.has(*e)),
+            Availability::Always | Availability::Instance => true,
+            Availability::OpenXr11 => enabled.is_1_1(),
+            Availability::AnyOf(extensions) => extensions.iter().any(|e| enabled.has(*e)),
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The version of OpenXR and the extensions that this runtime has, and those that an instance asked for.
+//! The supported OpenXR version and extensions, and the set that an instance has enabled.
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
-/// Set to `1`, this variable of the environment makes `XR_EXT_conformance_automation` be there: for Khronos'
-/// conformance suite, in which the application itself says what its player holds.
+/// Environment variable. `1` makes `XR_EXT_conformance_automation` available, with which the Khronos
+/// conformance suite simulates input devices.
 const AUTOMATION: &str = "OPENUVR_XR_AUTOMATION";
 
-/// The newest version of OpenXR that instances may have.
+/// The newest supported version of OpenXR.
 pub(crate) const API: xr::Version = xr::Version::new(1, 1, 41);
 
 /// An extension.
@@ -29,13 +29,12 @@ pub(crate) enum Extension {
     VulkanEnable2,
 }
 
-/// Each that an instance may ask for here and now, with its name, which ends with a zero byte, and the version of
-/// its text.
+/// The available extensions: with name (zero-terminated) and specification version.
 pub(crate) fn all() -> Vec<(Extension, &'static [u8], u32)> {
-    let asked = std::env::var_os(AUTOMATION).is_some_and(|value| value == "1");
-    let there = |extension| asked || extension != Extension::ConformanceAutomation;
+    let automation = std::env::var_os(AUTOMATION).is_some_and(|value| value == "1");
+    let is_available = |extension| automation || extension != Extension::ConformanceAutomation;
     ALL.into_iter()
-        .filter(|(extension, ..)| there(*extension))
+        .filter(|(extension, ..)| is_available(*extension))
         .collect()
 }
 
@@ -107,13 +106,13 @@ const ALL: [(Extension, &[u8], u32); 13] = [
     ),
 ];
 
-/// The name without the byte at its end.
-pub(crate) fn name(with_end: &[u8]) -> &str {
-    let bytes = with_end.strip_suffix(&[0]).unwrap_or(with_end);
+/// The name without its terminating zero.
+pub(crate) fn name(terminated: &[u8]) -> &str {
+    let bytes = terminated.strip_suffix(&[0]).unwrap_or(terminated);
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The version of an instance, and its extensions.
+/// The API version and the enabled extensions of an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Enabled {
     extensions: u32,
@@ -121,10 +120,10 @@ pub(crate) struct Enabled {
 }
 
 impl Enabled {
-    /// Those of an instance of this version that asks for none.
+    /// An instance of this version without extensions.
     ///
     /// # Errors
-    /// This runtime does not have that version.
+    /// The version is not supported.
     pub(crate) fn of(version: xr::Version) -> Outcome<Enabled> {
         let is_1_1 = match (version.major(), version.minor()) {
             (1, 0) => false,
@@ -137,15 +136,15 @@ impl Enabled {
         })
     }
 
-    /// OpenXR 1.1, whose core has what extensions of 1.0 had.
+    /// OpenXR 1.1 has several 1.0 extensions in its core.
     pub(crate) fn is_1_1(self) -> bool {
         self.is_1_1
     }
 
-    /// With one more.
+    /// Enables one more extension.
     ///
     /// # Errors
-    /// This runtime does not have it.
+    /// The extension is not supported.
     pub(crate) fn with(self, wanted: &str) -> Outcome<Enabled> {
         let found = all().into_iter().find(|(_, its, _)| name(its) == wanted);
         let (extension, ..) = found.ok_or(xr::Result::ERROR_EXTENSION_NOT_PRESENT)?;
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_has_what_it_asked_for() {
+    fn an_instance_has_the_enabled_extensions() {
         let enabled = Enabled::default().with("XR_MND_headless").unwrap();
         assert!(enabled.has(Extension::Headless) && !enabled.has(Extension::VulkanEnable));
         let unknown = enabled.with("XR_ACME_glove");

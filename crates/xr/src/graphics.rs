@@ -1,4 +1,4 @@
-//! What an application draws with, a device of Vulkan or a context of OpenGL, where that makes no difference.
+//! The graphics API of a session, Vulkan or OpenGL, behind one interface.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use openuvr_media::capture::Drawn;
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use crate::border::{Outcome, output};
-use crate::logic::images::Images;
+use crate::ffi::{Outcome, output};
+use crate::logic::images::ImageQueue;
 use crate::logic::scene::Scene;
-use crate::stream::Wanted;
+use crate::stream::FrameSink;
 use crate::{gl, vulkan};
 
-/// What a session draws with.
+/// The graphics device of a session.
 pub(crate) enum Graphics {
     Vulkan(Box<vulkan::graphics::Graphics>),
     OpenGl(Box<gl::graphics::Graphics>),
@@ -20,22 +20,22 @@ pub(crate) enum Graphics {
 
 /// The images of a swapchain.
 #[derive(Clone)]
-pub(crate) enum Pictures {
-    Vulkan(Arc<vulkan::images::Pictures>),
-    OpenGl(Arc<gl::images::Pictures>),
+pub(crate) enum SwapchainImages {
+    Vulkan(Arc<vulkan::images::SwapchainImages>),
+    OpenGl(Arc<gl::images::SwapchainImages>),
 }
 
-/// An image that a layer shows.
+/// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
-    pub(crate) pictures: Pictures,
-    /// Which of them, and which layer of it.
+    pub(crate) swapchain_images: SwapchainImages,
+    /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
 
 impl Graphics {
-    /// The formats that can be drawn in, the best first.
+    /// The supported swapchain formats, in order of preference.
     pub(crate) fn formats(&self) -> Vec<i64> {
         match self {
             Graphics::Vulkan(vulkan) => vulkan.formats(),
@@ -43,55 +43,72 @@ impl Graphics {
         }
     }
 
-    /// The images of a swapchain, and whose turn they are.
+    /// Creates the images of a swapchain, and their acquire/release queue.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with the wish, or can't be had.
-    pub(crate) fn make(&self, info: &xr::SwapchainCreateInfo) -> Outcome<(Pictures, Images)> {
-        let (pictures, wish) = match self {
+    /// The error code that the specification defines for an invalid or unsupported parameter.
+    pub(crate) fn make(
+        &self,
+        info: &xr::SwapchainCreateInfo,
+    ) -> Outcome<(SwapchainImages, ImageQueue)> {
+        let (swapchain_images, info) = match self {
             Graphics::Vulkan(vulkan) => {
-                let wish = vulkan::images::Wish::read(info)?;
-                let made = vulkan.make(&wish)?;
-                (Pictures::Vulkan(Arc::new(made)), wish.all)
+                let info = vulkan::images::ImageInfo::read(info)?;
+                let made = vulkan.make(&info)?;
+                (SwapchainImages::Vulkan(Arc::new(made)), info.common)
             }
             Graphics::OpenGl(gl) => {
-                let wish = gl::images::Wish::read(info)?;
-                let made = gl.make(&wish)?;
-                (Pictures::OpenGl(Arc::new(made)), wish.all)
+                let info = gl::images::ImageInfo::read(info)?;
+                let made = gl.make(&info)?;
+                (SwapchainImages::OpenGl(Arc::new(made)), info.common)
             }
         };
-        Ok((pictures, Images::new(wish.count(), wish.is_static)))
+        Ok((
+            swapchain_images,
+            ImageQueue::new(info.count(), info.is_static),
+        ))
     }
 
-    /// One of these images is about to be the application's.
+    /// The application is about to acquire one of these images.
     ///
     /// # Errors
     /// The device is lost.
-    pub(crate) fn acquired(&self, pictures: &Pictures) -> Outcome<()> {
-        match (self, pictures) {
-            (Graphics::Vulkan(vulkan), Pictures::Vulkan(pictures)) => vulkan.acquired(pictures),
+    pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
+        match (self, swapchain_images) {
+            (Graphics::Vulkan(vulkan), SwapchainImages::Vulkan(swapchain_images)) => {
+                vulkan.acquired(swapchain_images)
+            }
             _ => Ok(()),
         }
     }
 
-    /// These images are used no more.
-    pub(crate) fn forget(&self, pictures: &Pictures) {
-        match (self, pictures) {
-            (Graphics::Vulkan(vulkan), Pictures::Vulkan(pictures)) => vulkan.forget(pictures),
-            (Graphics::OpenGl(gl), Pictures::OpenGl(pictures)) => gl.forget(pictures),
-            // Images are of what their session draws with.
+    /// Releases images that are not used any more.
+    pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
+        match (self, swapchain_images) {
+            (Graphics::Vulkan(vulkan), SwapchainImages::Vulkan(swapchain_images)) => {
+                vulkan.destroy_images(swapchain_images);
+            }
+            (Graphics::OpenGl(gl), SwapchainImages::OpenGl(swapchain_images)) => {
+                gl.destroy_images(swapchain_images);
+            }
+            // Images always belong to the graphics API of their session.
             _ => {}
         }
     }
 
-    /// Hands over the picture of a frame. With no buffer free it is left out.
+    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line: why there is none.
-    pub(crate) fn show(&self, scene: Scene<Image>, to: Wanted, drawn: Drawn) -> Result<(), String> {
-        let size = scene.whole();
+    /// One line with the reason.
+    pub(crate) fn show(
+        &self,
+        scene: Scene<Image>,
+        to: FrameSink,
+        drawn: Drawn,
+    ) -> Result<(), String> {
+        let size = scene.total_size();
         if !size.is_valid() {
-            return Err(format!("pictures of {size} are not streamed: too large"));
+            return Err(format!("cannot stream pictures of {size}: too large"));
         }
         match self {
             Graphics::Vulkan(vulkan) => match scene.map(Image::vulkan) {
@@ -105,7 +122,7 @@ impl Graphics {
         }
     }
 
-    /// Frees what is ours, but for images of swapchains; nothing is drawn any more.
+    /// Frees the session's resources except swapchain images. No frame is submitted afterwards.
     pub(crate) fn close(&self) {
         match self {
             Graphics::Vulkan(vulkan) => vulkan.close(),
@@ -116,82 +133,82 @@ impl Graphics {
 
 impl Image {
     fn vulkan(self) -> Option<vulkan::scene::Image> {
-        match self.pictures {
-            Pictures::Vulkan(pictures) => Some(vulkan::scene::Image {
-                pictures,
+        match self.swapchain_images {
+            SwapchainImages::Vulkan(swapchain_images) => Some(vulkan::scene::Image {
+                swapchain_images,
                 index: self.index,
                 layer: self.layer,
             }),
-            Pictures::OpenGl(_) => None,
+            SwapchainImages::OpenGl(_) => None,
         }
     }
 
     fn gl(self) -> Option<gl::images::Image> {
-        match self.pictures {
-            Pictures::OpenGl(pictures) => Some(gl::images::Image {
-                pictures,
+        match self.swapchain_images {
+            SwapchainImages::OpenGl(swapchain_images) => Some(gl::images::Image {
+                swapchain_images,
                 index: self.index,
                 layer: self.layer,
             }),
-            Pictures::Vulkan(_) => None,
+            SwapchainImages::Vulkan(_) => None,
         }
     }
 }
 
-impl Pictures {
+impl SwapchainImages {
     pub(crate) fn size(&self) -> Size {
         match self {
-            Pictures::Vulkan(pictures) => pictures.size(),
-            Pictures::OpenGl(pictures) => pictures.size(),
+            SwapchainImages::Vulkan(swapchain_images) => swapchain_images.size(),
+            SwapchainImages::OpenGl(swapchain_images) => swapchain_images.size(),
         }
     }
 
-    /// Of each image.
+    /// Number of array layers of each image.
     pub(crate) fn layers(&self) -> u32 {
         match self {
-            Pictures::Vulkan(pictures) => pictures.layers(),
-            Pictures::OpenGl(pictures) => pictures.layers(),
+            SwapchainImages::Vulkan(swapchain_images) => swapchain_images.layers(),
+            SwapchainImages::OpenGl(swapchain_images) => swapchain_images.layers(),
         }
     }
 
-    /// Whether they can be seen: depths can't.
+    /// Whether the images have colour, rather than depth.
     pub(crate) fn is_colour(&self) -> bool {
         match self {
-            Pictures::Vulkan(pictures) => pictures.is_colour(),
-            Pictures::OpenGl(pictures) => pictures.is_colour(),
+            SwapchainImages::Vulkan(swapchain_images) => swapchain_images.is_colour(),
+            SwapchainImages::OpenGl(swapchain_images) => swapchain_images.is_colour(),
         }
     }
 
-    /// How many there are.
+    /// Number of images.
     pub(crate) fn count(&self) -> usize {
         match self {
-            Pictures::Vulkan(pictures) => pictures.handles().len(),
-            Pictures::OpenGl(pictures) => pictures.names().len(),
+            SwapchainImages::Vulkan(swapchain_images) => swapchain_images.handles().len(),
+            SwapchainImages::OpenGl(swapchain_images) => swapchain_images.names().len(),
         }
     }
 
-    /// Tells the application one of them, in the `index`th structure that begins at `out`.
+    /// Writes an image's handle to the `index`th structure of the array `out`.
     ///
     /// # Errors
-    /// `XR_ERROR_VALIDATION_FAILURE`: the structure is one of something else.
+    /// `XR_ERROR_VALIDATION_FAILURE`: the structure has another type.
     ///
     /// # Safety
-    /// The application's, and there are so many.
+    /// `out` is an array of the application with more than `index` elements.
     pub(crate) unsafe fn put(
         &self,
         index: usize,
         out: *mut xr::SwapchainImageBaseHeader,
     ) -> Outcome<()> {
-        // SAFETY: the caller's duty; the structures' kind is looked at.
+        // SAFETY: the caller's duty; the type is checked.
         unsafe {
             match self {
-                Pictures::Vulkan(pictures) => {
+                SwapchainImages::Vulkan(swapchain_images) => {
                     let to = output(out.cast::<xr::SwapchainImageVulkanKHR>().add(index))?;
-                    to.image = pictures.handles()[index];
+                    to.image = swapchain_images.handles()[index];
                 }
-                Pictures::OpenGl(pictures) => {
+                SwapchainImages::OpenGl(swapchain_images) => {
                     let to = output(out.cast::<xr::SwapchainImageOpenGLKHR>().add(index))?;
-                    to.image = pictures.names()[index];
+                    to.image = swapchain_images.names()[index];
                 }
             }
         }

@@ -1,45 +1,45 @@
-//! The handles that the application holds: numbers that are looked up in a table.
+//! Handle table. The handles that the application gets are indices, not pointers.
 //!
 //! ```text
 //! 63       32 31        0
-//! generation │ place + 1      a place that is used again has a new generation: an old handle is known to be old
+//! generation │ slot + 1      a reused slot has a new generation, so that a stale handle is detected
 //! ```
-//! What hangs on a handle goes with it: destroying a session ends its spaces and swapchains.
+//! Destroying a handle destroys its children: destroying a session ends its spaces and swapchains.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openxr_sys::{self as xr, Handle as _};
 
-use crate::border::Outcome;
 use crate::debug;
+use crate::ffi::Outcome;
 
-/// Handles that live at once (guess: an application with leaks is stopped before memory is).
-const MOST: usize = 1 << 16;
+/// Maximum number of live handles (guess: stops an application with leaks before memory runs out).
+const MAX_HANDLES: usize = 1 << 16;
 
-/// All handles of this process: OpenXR gives its functions nothing else to find them with.
+/// All handles of this process: the functions of OpenXR get no other context.
 static HANDLES: Mutex<Handles> = Mutex::new(Handles::new());
 
-/// Something that a handle stands for.
+/// An object that has a handle.
 pub(crate) trait Object: Any + Send + Sync {
     /// The handle's type.
     type Handle: xr::Handle;
 
-    /// The same as a number.
+    /// Object type of the handle.
     const KIND: xr::ObjectType;
 
-    /// The handle is gone, and no function will find it; whoever is in one now may still use it.
+    /// Called when the handle was destroyed. Calls in progress may still use the object.
     fn destroyed(&self) {}
 }
 
-/// The same without its type.
-trait Kept: Any + Send + Sync {
+/// An [`Object`] without its static type.
+trait AnyObject: Any + Send + Sync {
     fn kind(&self) -> xr::ObjectType;
     fn destroyed(&self);
     fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-impl<T: Object> Kept for T {
+impl<T: Object> AnyObject for T {
     fn kind(&self) -> xr::ObjectType {
         T::KIND
     }
@@ -53,37 +53,37 @@ impl<T: Object> Kept for T {
     }
 }
 
-struct Place {
+struct Slot {
     generation: u32,
     parent: u64,
-    kept: Option<Arc<dyn Kept>>,
+    object: Option<Arc<dyn AnyObject>>,
 }
 
 struct Handles {
-    places: Vec<Place>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
 impl Handles {
     const fn new() -> Handles {
         Handles {
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
         }
     }
 
-    /// Where a handle leads, if it is no old one.
-    fn place(&self, handle: u64) -> Option<usize> {
+    /// The slot of a handle, unless the handle is stale.
+    fn slot(&self, handle: u64) -> Option<usize> {
         let [low, generation] = halves(handle);
         let index = low.checked_sub(1)? as usize;
-        let place = self.places.get(index)?;
-        (place.generation == generation && place.kept.is_some()).then_some(index)
+        let slot = self.slots.get(index)?;
+        (slot.generation == generation && slot.object.is_some()).then_some(index)
     }
 
-    /// What a handle hangs on in the end: an instance.
+    /// The topmost ancestor of a handle: an instance.
     fn root(&self, mut handle: u64) -> u64 {
-        while let Some(index) = self.place(handle) {
-            match self.places[index].parent {
+        while let Some(index) = self.slot(handle) {
+            match self.slots[index].parent {
                 0 => break,
                 parent => handle = parent,
             }
@@ -91,46 +91,46 @@ impl Handles {
         handle
     }
 
-    fn add(&mut self, parent: u64, kept: Arc<dyn Kept>) -> Option<u64> {
+    fn add(&mut self, parent: u64, object: Arc<dyn AnyObject>) -> Option<u64> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None if self.places.len() >= MOST => return None,
+            None if self.slots.len() >= MAX_HANDLES => return None,
             None => {
-                self.places.push(Place {
+                self.slots.push(Slot {
                     generation: 1,
                     parent: 0,
-                    kept: None,
+                    object: None,
                 });
-                u32::try_from(self.places.len() - 1).ok()?
+                u32::try_from(self.slots.len() - 1).ok()?
             }
         };
-        let place = &mut self.places[index as usize];
-        (place.parent, place.kept) = (parent, Some(kept));
-        Some(u64::from(place.generation) << 32 | u64::from(index + 1))
+        let slot = &mut self.slots[index as usize];
+        (slot.parent, slot.object) = (parent, Some(object));
+        Some(u64::from(slot.generation) << 32 | u64::from(index + 1))
     }
 
-    /// Takes out a handle and all below it, those before their parents.
-    fn remove(&mut self, handle: u64, gone: &mut Vec<(u64, Arc<dyn Kept>)>) {
-        let Some(index) = self.place(handle) else {
+    /// Removes a handle and its descendants; children come before their parents.
+    fn remove(&mut self, handle: u64, removed: &mut Vec<(u64, Arc<dyn AnyObject>)>) {
+        let Some(index) = self.slot(handle) else {
             return;
         };
-        let place = &mut self.places[index];
-        let kept = place.kept.take();
-        place.generation = place.generation.wrapping_add(1).max(1);
+        let slot = &mut self.slots[index];
+        let object = slot.object.take();
+        slot.generation = slot.generation.wrapping_add(1).max(1);
         let children: Vec<u64> = (1..)
-            .zip(&self.places)
-            .filter(|(_, place)| place.kept.is_some() && place.parent == handle)
-            .map(|(low, place)| u64::from(place.generation) << 32 | low)
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.object.is_some() && slot.parent == handle)
+            .map(|(low, slot)| u64::from(slot.generation) << 32 | low)
             .collect();
         for child in children {
-            self.remove(child, gone);
+            self.remove(child, removed);
         }
-        gone.extend(kept.map(|kept| (handle, kept)));
+        removed.extend(object.map(|object| (handle, object)));
         self.free.extend(u32::try_from(index));
     }
 }
 
-/// The lower half and the upper.
+/// The lower and the upper half.
 fn halves(handle: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = handle.to_le_bytes();
     [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
@@ -140,43 +140,43 @@ fn handles() -> MutexGuard<'static, Handles> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handle for something that hangs on `parent`, a handle as well, or 0.
+/// Creates a handle for a child of `parent`, which is a handle or 0.
 ///
 /// # Errors
-/// There are too many.
+/// The table is full.
 pub(crate) fn add<T: Object>(parent: u64, object: Arc<T>) -> Outcome<T::Handle> {
     let raw = handles().add(parent, object);
     raw.map(T::Handle::from_raw)
         .ok_or(xr::Result::ERROR_LIMIT_REACHED)
 }
 
-/// What a handle stands for.
+/// Looks up the object of a handle.
 ///
 /// # Errors
-/// It is none, stands for something of another kind, or was destroyed.
+/// The handle is invalid, has another type, or was destroyed.
 pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
     let handles = handles();
-    let place = handles.place(handle.into_raw());
-    let kept = place.and_then(|index| handles.places[index].kept.clone());
-    let found = kept.and_then(|kept| kept.any().downcast().ok());
+    let slot = handles.slot(handle.into_raw());
+    let object = slot.and_then(|index| handles.slots[index].object.clone());
+    let found = object.and_then(|object| object.any().downcast().ok());
     if found.is_some() {
         let raw = handle.into_raw();
-        debug::about(T::KIND, raw, handles.root(raw));
+        debug::set_handle(T::KIND, raw, handles.root(raw));
     }
     found.ok_or(xr::Result::ERROR_HANDLE_INVALID)
 }
 
-/// Destroys a handle and all that hang on it.
+/// Destroys a handle and its descendants.
 ///
 /// # Errors
 /// As [`get`].
 pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     get::<T>(handle)?;
-    let mut gone = Vec::new();
-    handles().remove(handle.into_raw(), &mut gone);
-    // Without the lock: they may wait for threads that look up handles.
-    for (handle, object) in &gone {
-        debug::note(|notes| notes.forget(object.kind(), *handle));
+    let mut removed = Vec::new();
+    handles().remove(handle.into_raw(), &mut removed);
+    // Outside the lock: `destroyed` may wait for threads that look up handles.
+    for (handle, object) in &removed {
+        debug::annotate(|annotations| annotations.remove_object(object.kind(), *handle));
         object.destroyed();
     }
     Ok(xr::Result::SUCCESS)
@@ -186,16 +186,16 @@ pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
 mod tests {
     use super::*;
 
-    struct Thing;
+    struct One;
 
-    impl Object for Thing {
+    impl Object for One {
         type Handle = xr::Space;
         const KIND: xr::ObjectType = xr::ObjectType::SPACE;
     }
 
-    struct Other;
+    struct Two;
 
-    impl Object for Other {
+    impl Object for Two {
         type Handle = xr::Space;
         const KIND: xr::ObjectType = xr::ObjectType::SPACE;
     }
@@ -203,31 +203,31 @@ mod tests {
     const INVALID: Option<xr::Result> = Some(xr::Result::ERROR_HANDLE_INVALID);
 
     #[test]
-    fn old_and_foreign_handles_are_refused() {
-        let first = add(0, Arc::new(Thing)).unwrap();
-        assert!(get::<Thing>(first).is_ok());
-        assert_eq!(get::<Other>(first).err(), INVALID);
-        assert_eq!(destroy::<Other>(first).err(), INVALID);
-        assert!(destroy::<Thing>(first).is_ok());
-        let again = add(0, Arc::new(Thing)).unwrap();
+    fn stale_and_foreign_handles_are_rejected() {
+        let first = add(0, Arc::new(One)).unwrap();
+        assert!(get::<One>(first).is_ok());
+        assert_eq!(get::<Two>(first).err(), INVALID);
+        assert_eq!(destroy::<Two>(first).err(), INVALID);
+        assert!(destroy::<One>(first).is_ok());
+        let again = add(0, Arc::new(One)).unwrap();
         assert_ne!(first.into_raw(), again.into_raw());
-        assert_eq!(get::<Thing>(first).err(), INVALID);
+        assert_eq!(get::<One>(first).err(), INVALID);
         for raw in [0, 1, u64::MAX, again.into_raw() ^ 1 << 40] {
             let handle = xr::Space::from_raw(raw);
-            assert_eq!(get::<Thing>(handle).err(), INVALID, "{raw:x}");
+            assert_eq!(get::<One>(handle).err(), INVALID, "{raw:x}");
         }
-        assert!(destroy::<Thing>(again).is_ok());
+        assert!(destroy::<One>(again).is_ok());
     }
 
     #[test]
-    fn children_go_with_their_parent() {
-        let parent = add(0, Arc::new(Thing)).unwrap();
-        let child = add(parent.into_raw(), Arc::new(Thing)).unwrap();
-        let grandchild = add(child.into_raw(), Arc::new(Other)).unwrap();
-        let beside = add(0, Arc::new(Thing)).unwrap();
-        assert!(destroy::<Thing>(parent).is_ok());
-        assert_eq!(get::<Thing>(child).err(), INVALID);
-        assert_eq!(get::<Other>(grandchild).err(), INVALID);
-        assert!(get::<Thing>(beside).is_ok() && destroy::<Thing>(beside).is_ok());
+    fn children_are_destroyed_with_their_parent() {
+        let parent = add(0, Arc::new(One)).unwrap();
+        let child = add(parent.into_raw(), Arc::new(One)).unwrap();
+        let grandchild = add(child.into_raw(), Arc::new(Two)).unwrap();
+        let beside = add(0, Arc::new(One)).unwrap();
+        assert!(destroy::<One>(parent).is_ok());
+        assert_eq!(get::<One>(child).err(), INVALID);
+        assert_eq!(get::<Two>(grandchild).err(), INVALID);
+        assert!(get::<One>(beside).is_ok() && destroy::<One>(beside).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! An application's instance: its paths, actions and events, and the session that hangs on it.
+//! An instance: its paths, actions and events, and its session.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, Weak};
@@ -12,20 +12,20 @@ use crate::handles::Object;
 use crate::logic::actions::{ActionId, Actions, SetId};
 use crate::logic::events::Events;
 use crate::logic::paths::Paths;
-use crate::vulkan::choice::Choice;
+use crate::vulkan::device_selection::DeviceSelection;
 
-/// What an `XrInstance` stands for.
+/// State of an `XrInstance`.
 pub(crate) struct Instance {
     pub(crate) extensions: Enabled,
     pub(crate) paths: Mutex<Paths>,
     pub(crate) actions: Mutex<Actions>,
     pub(crate) events: Mutex<Events>,
-    /// There is one at a time.
-    pub(crate) session: Mutex<Weak<dyn Newest>>,
-    /// What was asked before a session with Vulkan.
-    pub(crate) vulkan: Mutex<Choice>,
-    /// `xrGetOpenGLGraphicsRequirementsKHR` was asked.
-    pub(crate) asked_for_gl: AtomicBool,
+    /// An instance has at most one session.
+    pub(crate) session: Mutex<Weak<dyn InstanceSession>>,
+    /// Vulkan objects that the application created or queried before its session.
+    pub(crate) vulkan: Mutex<DeviceSelection>,
+    /// `xrGetOpenGLGraphicsRequirementsKHR` was called.
+    pub(crate) gl_requirements_queried: AtomicBool,
 }
 
 impl Instance {
@@ -35,29 +35,29 @@ impl Instance {
             paths: Mutex::default(),
             actions: Mutex::new(Actions::new(extensions.is_1_1())),
             events: Mutex::default(),
-            session: Mutex::new(Weak::<Nobody>::new()),
+            session: Mutex::new(Weak::<NoSession>::new()),
             vulkan: Mutex::default(),
-            asked_for_gl: AtomicBool::new(false),
+            gl_requirements_queried: AtomicBool::new(false),
         }
     }
 }
 
-/// The session that was made last, as far as its instance cares.
-pub(crate) trait Newest: Send + Sync {
-    /// Looks who watches now, and tells the application.
-    fn look(&self);
+/// The newest session, as its instance uses it.
+pub(crate) trait InstanceSession: Send + Sync {
+    /// Updates the audience, and queues events for changes.
+    fn update(&self);
 
     /// Whether its handle was destroyed.
-    fn is_gone(&self) -> bool;
+    fn is_destroyed(&self) -> bool;
 }
 
 /// No session.
-struct Nobody;
+struct NoSession;
 
-impl Newest for Nobody {
-    fn look(&self) {}
+impl InstanceSession for NoSession {
+    fn update(&self) {}
 
-    fn is_gone(&self) -> bool {
+    fn is_destroyed(&self) -> bool {
         true
     }
 }
@@ -67,7 +67,7 @@ impl Object for Instance {
     const KIND: xr::ObjectType = xr::ObjectType::INSTANCE;
 }
 
-/// What an `XrActionSet` stands for.
+/// State of an `XrActionSet`.
 pub(crate) struct ActionSet {
     pub(crate) instance: Weak<Instance>,
     pub(crate) id: SetId,
@@ -84,7 +84,7 @@ impl Object for ActionSet {
     }
 }
 
-/// What an `XrAction` stands for.
+/// State of an `XrAction`.
 pub(crate) struct Action {
     pub(crate) instance: Weak<Instance>,
     pub(crate) id: ActionId,
@@ -101,7 +101,7 @@ impl Object for Action {
     }
 }
 
-/// What an `XrDebugUtilsMessengerEXT` stands for.
+/// State of an `XrDebugUtilsMessengerEXT`.
 pub(crate) struct Messenger {
     pub(crate) number: u64,
 }

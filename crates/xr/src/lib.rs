@@ -1,34 +1,34 @@
 //! `libopenuvr_xr.so`: an OpenXR runtime. Its headset is an OpenUVR client.
 //!
 //! ```text
-//! application ─► loader of OpenXR ─► negotiate ─► dispatch: one table of names
+//! application ─► OpenXR loader ─► negotiate ─► dispatch: one table of names
 //!                                                     │
-//!   api: reads and checks what the application hands over, one file per chapter of the specification
+//!   api: validates parameters, one file per chapter of the specification
 //!     │                              │
 //!     ▼                              ▼
-//!   logic: what is decided,      graphics: images of swapchains, composition, read-back, by vulkan or gl
+//!   logic: decisions,            graphics: swapchain images, composition, read-back, by vulkan or gl
 //!   without clocks or pointers       │
 //!                                    ▼
-//!                                stream: the host in this process (runtime::guest) ─► clients
+//!                                stream: host in this process (runtime::guest) ─► clients
 //! ```
-//! The rules of a guest hold: nothing is printed, nothing is done in a child that the application forks, a
-//! panic is `XR_ERROR_RUNTIME_FAILURE`, and if the stream fails the application goes on. Handles are numbers
-//! that are looked up, never pointers that are trusted.
+//! The library runs inside the application: it prints nothing, does nothing in a forked child, turns a panic
+//! into `XR_ERROR_RUNTIME_FAILURE`, and keeps the application running if the stream fails. Handles are looked
+//! up in a table; the runtime never dereferences them.
 //!
-//! What is implemented of the specification, and what is not: `docs/openxr.md`.
+//! `docs/openxr.md` lists the implemented parts of the specification.
 
 mod api;
-mod border;
 mod debug;
 mod dispatch;
 mod extensions;
+mod failure_report;
+mod ffi;
 mod gl;
 mod graphics;
 mod handles;
 mod instance;
 mod logic;
 pub mod negotiate;
-mod refusal;
 mod session;
 mod settings;
 mod stream;

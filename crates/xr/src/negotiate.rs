@@ -1,25 +1,26 @@
-//! The one exported symbol: the loader of OpenXR asks for `xrGetInstanceProcAddr`, and gets all else from it.
+//! The one exported symbol. The OpenXR loader gets `xrGetInstanceProcAddr` from it, and all other functions
+//! from that.
 
 use openxr_sys as xr;
 
-use crate::border::{DONE, call};
 use crate::dispatch;
 use crate::extensions::API;
+use crate::ffi::{DONE, call};
 
-/// The version of the interface between loader and runtimes (`openxr_loader_negotiation.h`).
+/// Version of the interface between loader and runtime (`openxr_loader_negotiation.h`).
 const INTERFACE: u32 = 1;
 
 /// `xrNegotiateLoaderRuntimeInterface`.
 ///
 /// # Safety
-/// Both are the loader's structures.
+/// Both pointers are null or the loader's structures.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
     loader: *const xr::NegotiateLoaderInfo,
     request: *mut xr::NegotiateRuntimeRequest,
 ) -> xr::Result {
-    // The console is the application's: a panic of ours is told by its result. This is the hook of the
-    // standard library in this library; an application in Rust has its own.
+    // The console belongs to the application: a panic is reported by its result code. This sets the hook of
+    // the standard library linked into this library; a Rust application has its own copy.
     #[cfg(not(test))]
     std::panic::set_hook(Box::new(|_| {}));
     call(c"xrNegotiateLoaderRuntimeInterface", || {
@@ -27,7 +28,7 @@ pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
         if loader.is_null() || request.is_null() {
             return Err(failed);
         }
-        // SAFETY: not null, and the loader's, who says its kind and size at its beginning.
+        // SAFETY: not null; the loader's structures start with their type and size.
         let (loader, request) = unsafe { (&*loader, &mut *request) };
         let known = loader.struct_type == xr::NegotiateLoaderInfo::TYPE
             && loader.struct_version == xr::NegotiateLoaderInfo::VERSION
@@ -35,10 +36,10 @@ pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
             && request.struct_type == xr::NegotiateRuntimeRequest::TYPE
             && request.struct_version == xr::NegotiateRuntimeRequest::VERSION
             && request.struct_size == size_of::<xr::NegotiateRuntimeRequest>();
-        let ours = (loader.min_interface_version..=loader.max_interface_version)
+        let is_compatible = (loader.min_interface_version..=loader.max_interface_version)
             .contains(&INTERFACE)
             && (loader.min_api_version..=loader.max_api_version).contains(&API);
-        if !known || !ours {
+        if !known || !is_compatible {
             return Err(failed);
         }
         request.runtime_interface_version = INTERFACE;

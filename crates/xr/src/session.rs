@@ -1,4 +1,4 @@
-//! A session of the application's: its state, its frames, where its player's head is.
+//! A session: its state, its frames, and the player's head pose.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,83 +14,82 @@ use openuvr_runtime::clock;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::Outcome;
 use crate::debug;
 use crate::extensions::Extension;
+use crate::ffi::Outcome;
 use crate::graphics::Graphics;
 use crate::handles::Object;
-use crate::instance::{Instance, Newest};
+use crate::instance::{Instance, InstanceSession};
 use crate::logic::actions::{ActionId, SetId};
 use crate::logic::composition::Eye;
+use crate::logic::controllers::Controllers;
 use crate::logic::delay::Delay;
 use crate::logic::events::Event;
-use crate::logic::frame_loop::{Frame, FrameLoop, Rhythm, Wait};
-use crate::logic::hands::Hands;
-use crate::logic::head::{Head, HeadTracker};
+use crate::logic::frame_loop::{Frame, FrameLoop, FrameTiming, Wait};
+use crate::logic::head::{HeadState, HeadTracker};
 use crate::logic::input::{ActiveSet, Input};
-use crate::logic::life::{Audience, Life};
+use crate::logic::lifecycle::{Audience, Lifecycle};
 use crate::logic::pose::Pose;
-use crate::logic::pose_times::PoseTimes;
-use crate::logic::spaces::{self, Whereabouts};
+use crate::logic::pose_timing::PoseTiming;
+use crate::logic::spaces::{self, PoseProvider};
 use crate::logic::views::Headset;
-use crate::settings::{self, USUAL_FPS};
-use crate::stream::{Stream, Wanted};
+use crate::settings::{self, DEFAULT_FPS};
+use crate::stream::{FrameSink, Stream};
 
-/// How often a thread in `xrWaitFrame` looks whether its session is still there (guess).
-const TURN: Duration = Duration::from_millis(50);
+/// Interval at which a thread in `xrWaitFrame` checks that its session still exists (guess).
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// From the beginning of a frame's slot to its picture's display, as long as nothing was measured, in
-/// periods: one to draw, one to code and send, one on a display (guess).
-const USUAL_DELAY: u32 = 3;
+/// Latency from the start of a frame's slot to the display of its picture before anything was measured, in
+/// periods: one to render, one to encode and send, one in the display (guess).
+const DEFAULT_DELAY_PERIODS: u32 = 3;
 
-/// Frames under way of which is known with which pose they are drawn.
-const UNDER_WAY: usize = 8;
+/// Number of located frames for which the pose is kept.
+const MAX_LOCATED: usize = 8;
 
-/// What an `XrSession` stands for.
+/// State of an `XrSession`.
 pub(crate) struct Session {
     pub(crate) instance: Arc<Instance>,
-    /// Ours, once it is known.
+    /// The session's own handle, once it is known.
     handle: OnceLock<xr::Session>,
-    /// `None`: it has no pictures.
+    /// `None`: a headless session.
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
-    hands: Mutex<Hands>,
+    controllers: Mutex<Controllers>,
     state: Mutex<State>,
-    /// A frame was begun, or the session is gone.
+    /// Signalled when a frame was begun or the session was destroyed.
     changed: Condvar,
 }
 
 struct State {
-    life: Life,
+    lifecycle: Lifecycle,
     frames: FrameLoop,
     views: xr::ViewConfigurationType,
     attached: Option<Vec<SetId>>,
     head: HeadTracker,
     newest_pose: Option<Posed>,
-    pose_times: PoseTimes,
-    /// What views were located with, by the time that they were located for.
-    located: VecDeque<Located>,
+    pose_timing: PoseTiming,
+    /// Located views, by display time.
+    located: VecDeque<LocatedViews>,
     begun: Option<Instant>,
-    /// Pictures a second that the application was told of.
+    /// Refresh rate that the application was told last.
     refresh: f32,
-    /// The application was told to draw the newest frame.
-    worth_drawing: bool,
-    /// Of an eye's picture, in the newest frame that had one.
-    eye: Size,
-    gone: bool,
+    /// `shouldRender` of the newest frame.
+    should_render: bool,
+    /// Picture size of one eye, in the newest frame that had a picture.
+    eye_size: Size,
+    destroyed: bool,
 }
 
-/// Views that were located.
+/// The head pose that views were located with.
 #[derive(Clone, Copy)]
-struct Located {
-    /// For this time …
+struct LocatedViews {
+    /// The frame's predicted display time.
     display: Instant,
-    /// … they are those of this head …
-    head: Head,
-    /// … which was carried on from this pose …
+    head: HeadState,
+    /// The client's pose that the prediction started from.
     posed: Option<Posed>,
-    /// … at this time.
+    /// When the prediction was made.
     predicted: Instant,
 }
 
@@ -106,21 +105,21 @@ impl Session {
             graphics,
             stream,
             input: Mutex::default(),
-            hands: Mutex::default(),
+            controllers: Mutex::default(),
             state: Mutex::new(State {
-                life: Life::new(),
+                lifecycle: Lifecycle::new(),
                 frames: FrameLoop::default(),
                 views: xr::ViewConfigurationType::PRIMARY_STEREO,
                 attached: None,
                 head: HeadTracker::default(),
                 newest_pose: None,
-                pose_times: PoseTimes::default(),
+                pose_timing: PoseTiming::default(),
                 located: VecDeque::new(),
                 begun: None,
                 refresh: 0.0,
-                worth_drawing: false,
-                eye: settings::eye(),
-                gone: false,
+                should_render: false,
+                eye_size: settings::eye_size(),
+                destroyed: false,
             }),
             changed: Condvar::new(),
         };
@@ -128,88 +127,88 @@ impl Session {
         session
     }
 
-    /// It has a handle now, and tells what became of it.
-    pub(crate) fn begins(&self, handle: xr::Session) {
+    /// Sets the session's handle, and queues the state changes so far.
+    pub(crate) fn set_handle(&self, handle: xr::Session) {
         let _ = self.handle.set(handle);
-        self.tell(&mut self.state());
+        self.push_events(&mut self.state());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes on what states it went through.
-    fn tell(&self, state: &mut State) {
+    /// Queues events for the state changes.
+    fn push_events(&self, state: &mut State) {
         let Some(handle) = self.handle.get() else {
             return;
         };
         let now = clock::now();
         let mut events = lock(&self.instance.events);
-        for news in state.life.news() {
-            events.push(Event::State(*handle, news, now));
+        for change in state.lifecycle.take_changes() {
+            events.push(Event::State(*handle, change, now));
         }
     }
 
-    /// Whether it has pictures.
+    /// Whether it has no graphics.
     pub(crate) fn is_headless(&self) -> bool {
         self.graphics.is_none()
     }
 
     fn audience(&self) -> Audience {
-        // Where no client can come nobody is waited for.
+        // A session without a stream never gets a client, so it does not wait for one.
         self.stream
             .as_ref()
-            .map_or(Audience::Plays, Stream::audience)
+            .map_or(Audience::Player, Stream::audience)
     }
 
     /// `xrBeginSession`.
     pub(crate) fn begin(&self, views: xr::ViewConfigurationType) -> Outcome<()> {
         let audience = self.audience();
         let mut state = self.state();
-        state.life.begin()?;
+        state.lifecycle.begin()?;
         state.views = views;
         state.frames = FrameLoop::default();
-        state.life.watched(audience);
+        state.lifecycle.set_audience(audience);
         if self.is_headless() {
-            state.life.synchronize();
+            state.lifecycle.synchronize();
         }
-        self.tell(&mut state);
+        self.push_events(&mut state);
         Ok(())
     }
 
     /// `xrRequestExitSession`.
     pub(crate) fn request_exit(&self) -> Outcome<()> {
         let mut state = self.state();
-        state.life.request_exit()?;
-        self.tell(&mut state);
+        state.lifecycle.request_exit()?;
+        self.push_events(&mut state);
         Ok(())
     }
 
     /// `xrEndSession`.
     pub(crate) fn end(&self) -> Outcome<()> {
         let mut state = self.state();
-        state.life.end()?;
+        state.lifecycle.end()?;
         self.changed.notify_all();
-        self.tell(&mut state);
+        self.push_events(&mut state);
         Ok(())
     }
 
-    /// `xrWaitFrame`: sleeps until the next slot; whether its picture is worth drawing.
+    /// `xrWaitFrame`: sleeps until the next slot. Also returns `shouldRender`.
     pub(crate) fn wait_frame(&self) -> Outcome<(Frame, bool)> {
-        self.look();
+        self.update();
         let period = self.period();
         let delay = self.delay(period);
-        let rhythm = Rhythm {
+        let timing = FrameTiming {
             period,
             phase: self.phase(period),
             delay,
         };
         let mut state = self.running()?;
         let slot = loop {
-            match state.frames.wait(clock::now(), rhythm) {
+            match state.frames.wait(clock::now(), timing) {
                 Wait::Until(slot) => break slot,
                 Wait::ForBegin => {
-                    let waited = self.changed.wait_timeout(state, TURN);
+                    let waited = self.changed.wait_timeout(state, POLL_INTERVAL);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                     state = self.running()?;
                 }
@@ -220,41 +219,41 @@ impl Session {
             clock::sleep_until(slot);
         }
         let mut state = self.state();
-        if state.gone || !state.life.is_running() {
-            state.frames.give_up();
+        if state.destroyed || !state.lifecycle.is_running() {
+            state.frames.cancel_wait();
             return Err(xr::Result::ERROR_SESSION_NOT_RUNNING);
         }
-        let frame = state.frames.take(clock::now(), rhythm);
-        state.worth_drawing = state.life.is_visible();
-        let worth_drawing = state.worth_drawing;
-        state.pose_times.slot(slot);
-        let wanted = state.pose_times.wanted(period);
+        let frame = state.frames.take(clock::now(), timing);
+        state.should_render = state.lifecycle.is_visible();
+        let should_render = state.should_render;
+        state.pose_timing.on_slot(slot);
+        let schedule = state.pose_timing.schedule(period);
         drop(state);
-        if let (Some(stream), Some(wanted)) = (&self.stream, wanted) {
-            stream.poses_wanted(wanted);
+        if let (Some(stream), Some(schedule)) = (&self.stream, schedule) {
+            stream.set_pose_schedule(schedule);
         }
-        Ok((frame, worth_drawing))
+        Ok((frame, should_render))
     }
 
     fn running(&self) -> Outcome<MutexGuard<'_, State>> {
         let state = self.state();
         match () {
-            () if state.gone => Err(xr::Result::ERROR_HANDLE_INVALID),
-            () if !state.life.is_running() => Err(xr::Result::ERROR_SESSION_NOT_RUNNING),
+            () if state.destroyed => Err(xr::Result::ERROR_HANDLE_INVALID),
+            () if !state.lifecycle.is_running() => Err(xr::Result::ERROR_SESSION_NOT_RUNNING),
             () => Ok(state),
         }
     }
 
     fn fps(&self) -> f64 {
         let fps = self.stream.as_ref().and_then(Stream::fps);
-        fps.filter(|fps| *fps > 0.0).unwrap_or(USUAL_FPS)
+        fps.filter(|fps| *fps > 0.0).unwrap_or(DEFAULT_FPS)
     }
 
     fn period(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.fps())
     }
 
-    /// Pictures that the player's display shows in a second.
+    /// Refresh rate of the player's display, in Hz.
     #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
     pub(crate) fn refresh(&self) -> f32 {
         self.fps() as f32
@@ -262,25 +261,25 @@ impl Session {
 
     fn delay(&self, period: Duration) -> Delay {
         let measured = self.stream.as_ref().and_then(Stream::delay);
-        measured.unwrap_or(Delay::guess(period * USUAL_DELAY))
+        measured.unwrap_or(Delay::uniform(period * DEFAULT_DELAY_PERIODS))
     }
 
-    /// A moment at which the player's display shows a picture, if that is known well enough to wait for it.
+    /// A refresh time of the player's display, if it is known precisely enough to synchronise with.
     fn phase(&self, period: Duration) -> Option<Instant> {
         let refresh = self.stream.as_ref()?.display()?.refresh?;
-        // A clock that is not known to a quarter of a refresh says nothing of its phase.
+        // An error bound above a quarter of the period makes the phase meaningless.
         let known = refresh.phase.bound <= period / 4;
-        // As many pictures as it shows: at another rate there is no moment for each.
+        // At another frame rate the frames would not match refreshes one to one.
         let apart = refresh.period.abs_diff(period);
         (known && apart < period / 50).then(|| {
-            // What is a little apart is much after many refreshes: the one that is next now is meant.
-            let theirs = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
+            // A small period difference accumulates over many refreshes: use the next refresh from now.
+            let display_period = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
             let (at, now) = (refresh.phase.at.0, clock::now().0);
-            Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(theirs)))
+            Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(display_period)))
         })
     }
 
-    /// What the player's display is like for its eyes.
+    /// Field of view and IPD of the player's display.
     pub(crate) fn headset(&self) -> Headset {
         let display = self.stream.as_ref().and_then(Stream::display);
         Headset::of(display.and_then(|display| display.eyes))
@@ -295,36 +294,37 @@ impl Session {
         Ok(result)
     }
 
-    /// Whether `xrEndFrame` may be called now.
+    /// Whether `xrEndFrame` may be called.
     pub(crate) fn may_end_frame(&self) -> Outcome<()> {
         self.running()?.frames.may_end()
     }
 
-    /// `xrEndFrame`, once its layers are known to be right.
+    /// `xrEndFrame`, after its layers were validated.
     pub(crate) fn end_frame(&self) {
         let audience = self.audience();
         let mut state = self.state();
         state.frames.end();
-        state.life.synchronize();
-        state.life.watched(audience);
-        self.tell(&mut state);
+        state.lifecycle.synchronize();
+        state.lifecycle.set_audience(audience);
+        self.push_events(&mut state);
     }
 
-    /// How large an eye's picture is of a frame that does not say it: as it was. `None` if the frame is empty
-    /// because the application was not to draw it.
-    pub(crate) fn eye(&self, empty: bool) -> Option<Size> {
+    /// Per-eye resolution for a frame that does not define it: that of the frame before. `None` if the frame
+    /// is empty because `shouldRender` was false.
+    pub(crate) fn eye_size(&self, empty: bool) -> Option<Size> {
         let state = self.state();
-        (state.worth_drawing || !empty).then_some(state.eye)
+        (state.should_render || !empty).then_some(state.eye_size)
     }
 
-    /// The eyes' pictures are this large now.
-    pub(crate) fn draws(&self, eye: Size) {
-        self.state().eye = eye;
+    /// Sets the per-eye resolution.
+    pub(crate) fn set_eye_size(&self, eye: Size) {
+        self.state().eye_size = eye;
     }
 
-    /// Where a picture that was drawn for `display` with these eyes goes, if it is wanted, and what is known of it.
-    pub(crate) fn wanted(&self, display: Instant, eyes: &[Eye]) -> Option<(Wanted, Drawn)> {
-        let wanted = self.stream.as_ref()?.wanted()?;
+    /// The sink for a picture rendered for `display` with these eyes, and the picture's metadata. `None` if
+    /// no picture is needed.
+    pub(crate) fn sink(&self, display: Instant, eyes: &[Eye]) -> Option<(FrameSink, Drawn)> {
+        let sink = self.stream.as_ref()?.sink()?;
         let mut state = self.state();
         let begun = state.begun.take();
         let found = state.located.iter().find(|at| at.display == display);
@@ -338,47 +338,47 @@ impl Session {
             views: Views::from_views(eyes.iter().map_while(|eye| eye.to_wire()))
                 .filter(|views| views.count() == eyes.len()),
         };
-        Some((wanted, drawn))
+        Some((sink, drawn))
     }
 
-    /// The views that it was begun with.
+    /// The view configuration that the session was begun with.
     pub(crate) fn views(&self) -> xr::ViewConfigurationType {
         self.state().views
     }
 
-    /// Where the head is expected to be at `at`.
-    pub(crate) fn head(&self, at: Instant) -> Head {
+    /// The head's predicted state at `at`.
+    pub(crate) fn head(&self, at: Instant) -> HeadState {
         let posed = self.stream.as_ref().and_then(Stream::pose);
         let mut state = self.state();
         if let Some(posed) = posed {
             state.newest_pose = Some(posed);
-            state.head.heard(posed);
-            state.pose_times.heard(&posed);
+            state.head.update(posed);
+            state.pose_timing.on_pose(&posed);
         }
-        state.head.expected(clock::now(), at)
+        state.head.predict(clock::now(), at)
     }
 
-    /// The same, for the views that the picture of `at` is drawn with.
-    pub(crate) fn head_of_frame(&self, at: Instant) -> Head {
+    /// As [`Session::head`], for the views of the frame displayed at `at`.
+    pub(crate) fn head_for_frame(&self, at: Instant) -> HeadState {
         let head = self.head(at);
         let mut state = self.state();
-        state.pose_times.taken(clock::now());
+        state.pose_timing.on_located(clock::now());
         let newest = state.newest_pose;
         state.located.retain(|located| located.display != at);
-        state.located.push_back(Located {
+        state.located.push_back(LocatedViews {
             display: at,
             head,
             posed: newest,
             predicted: clock::now(),
         });
-        if state.located.len() > UNDER_WAY {
+        if state.located.len() > MAX_LOCATED {
             state.located.pop_front();
         }
         head
     }
 
-    /// The head that the picture of `at` was drawn for.
-    pub(crate) fn head_shown(&self, at: Instant) -> Head {
+    /// The head state that the frame displayed at `at` was rendered with.
+    pub(crate) fn rendered_head(&self, at: Instant) -> HeadState {
         let located = self
             .state()
             .located
@@ -400,23 +400,23 @@ impl Session {
         }
     }
 
-    /// Whether it has sets of actions, and this one among them.
-    pub(crate) fn has_set(&self, set: SetId) -> Outcome<()> {
+    /// Checks that this action set is attached.
+    pub(crate) fn check_attached(&self, set: SetId) -> Outcome<()> {
         match &self.state().attached {
             Some(sets) if sets.contains(&set) => Ok(()),
             _ => Err(xr::Result::ERROR_ACTIONSET_NOT_ATTACHED),
         }
     }
 
-    /// `xrSyncActions`, of a session that has these sets and its player's input.
+    /// `xrSyncActions`. The action sets were checked to be attached, and the session to be focused.
     pub(crate) fn sync(&self, active: &[ActiveSet]) {
         let attached = self.state().attached.clone().unwrap_or_default();
         let now = clock::now();
         let actions = lock(&self.instance.actions);
         let mut paths = lock(&self.instance.paths);
         let mut input = lock(&self.input);
-        let knows = |profile: &str| !actions.suggested(profile, &paths).is_empty();
-        self.hear_hands().tell(&mut input, now, knows);
+        let has_bindings = |profile: &str| !actions.suggested(profile, &paths).is_empty();
+        self.controllers().apply(&mut input, now, has_bindings);
         let of = (&*actions, &mut *paths);
         let changed = input.sync(active, &attached, of, now);
         drop((actions, paths, input));
@@ -427,62 +427,62 @@ impl Session {
         }
     }
 
-    /// What is known of the player's hands, as of now.
-    fn hear_hands(&self) -> MutexGuard<'_, Hands> {
+    /// The controllers, updated with the player's newest state.
+    fn controllers(&self) -> MutexGuard<'_, Controllers> {
         let newest = self.stream.as_ref().and_then(Stream::controllers);
-        let mut hands = lock(&self.hands);
-        hands.heard(newest);
-        hands
+        let mut controllers = lock(&self.controllers);
+        controllers.update(newest);
+        controllers
     }
 
-    /// A hand of the player's is to feel this now.
+    /// Sends haptic feedback to a controller of the player.
     pub(crate) fn haptic(&self, haptic: Haptic) {
         if let Some(stream) = &self.stream {
             stream.haptic(haptic);
         }
     }
 
-    /// Whether it has sets of actions at all.
-    pub(crate) fn has_sets(&self) -> Outcome<()> {
+    /// Checks that action sets are attached.
+    pub(crate) fn check_any_attached(&self) -> Outcome<()> {
         match self.state().attached {
             Some(_) => Ok(()),
             None => Err(xr::Result::ERROR_ACTIONSET_NOT_ATTACHED),
         }
     }
 
-    /// Whether its player's input is for it.
+    /// Whether the session has input focus.
     pub(crate) fn is_focused(&self) -> bool {
-        self.look();
-        self.state().life.is_focused()
+        self.update();
+        self.state().lifecycle.is_focused()
     }
 
-    /// Says what does not work.
-    pub(crate) fn say(&self, why: &str) {
+    /// Reports a problem to the debug messengers and to the launcher.
+    pub(crate) fn report(&self, why: &str) {
         debug::warn(why);
         if let Some(stream) = &self.stream {
-            stream.say(why);
+            stream.report(why);
         }
     }
 }
 
-impl Newest for Session {
-    fn look(&self) {
+impl InstanceSession for Session {
+    fn update(&self) {
         let (audience, refresh) = (self.audience(), self.refresh());
         let mut state = self.state();
-        state.life.watched(audience);
-        self.tell(&mut state);
+        state.lifecycle.set_audience(audience);
+        self.push_events(&mut state);
         let before = std::mem::replace(&mut state.refresh, refresh);
-        let asked = self.instance.extensions.has(Extension::DisplayRefreshRate);
+        let reports_rate = self.instance.extensions.has(Extension::DisplayRefreshRate);
         if let Some(handle) = self.handle.get()
-            && asked
+            && reports_rate
             && before != refresh
         {
             lock(&self.instance.events).push(Event::Refresh(*handle, before, refresh));
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.state().gone
+    fn is_destroyed(&self) -> bool {
+        self.state().destroyed
     }
 }
 
@@ -491,7 +491,7 @@ impl Object for Session {
     const KIND: xr::ObjectType = xr::ObjectType::SESSION;
 
     fn destroyed(&self) {
-        self.state().gone = true;
+        self.state().destroyed = true;
         self.changed.notify_all();
         if let Some(graphics) = &self.graphics {
             graphics.close();
@@ -500,33 +500,33 @@ impl Object for Session {
             stream.end();
         }
         if let Some(handle) = self.handle.get() {
-            lock(&self.instance.events).forget(*handle);
+            lock(&self.instance.events).remove_session(*handle);
         }
     }
 }
 
-/// A player of a session, with the head where it is at some time.
+/// The player's poses at a time.
 pub(crate) struct Player<'a> {
     pub(crate) session: &'a Session,
-    pub(crate) head: Head,
-    /// That time.
+    pub(crate) head: HeadState,
+    /// The time.
     pub(crate) at: Instant,
 }
 
-impl Whereabouts for Player<'_> {
-    fn head(&self) -> &Head {
+impl PoseProvider for Player<'_> {
+    fn head(&self) -> &HeadState {
         &self.head
     }
 
-    fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
+    fn action_pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
         let input = lock(&self.session.input);
-        let (of, place) = input.place(action, user)?;
-        let hands = self.session.hear_hands();
-        (hands.lies(of, place, self.at)).or_else(|| input.pose(action, user))
+        let (of, component) = input.pose_source(action, user)?;
+        let controllers = self.session.controllers();
+        (controllers.predict(of, component, self.at)).or_else(|| input.pose(action, user))
     }
 }
 
-/// What an `XrSpace` stands for.
+/// State of an `XrSpace`.
 pub(crate) struct Space {
     pub(crate) session: Arc<Session>,
     pub(crate) space: spaces::Space,

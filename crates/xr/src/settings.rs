@@ -1,4 +1,4 @@
-//! What a person has decided beforehand: how large an eye's picture is, and how the host is to be.
+//! User settings: per-eye resolution and host configuration.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,24 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::line::{EYE, Order, SOCKET, XR_ORDER};
 use openuvr_runtime::store;
 
-/// Frames a second, where neither a person nor a display says anything else: what most headsets show.
-pub(crate) const USUAL_FPS: f64 = 90.0;
+/// Default frame rate: that of most headsets.
+pub(crate) const DEFAULT_FPS: f64 = 90.0;
 
-/// Where nothing else is said: what a machine without a GPU can draw and code 90 times a second.
-const USUAL_EYE: Size = Size::new(640, 640);
+/// Default per-eye resolution: a machine without a GPU can render and encode it at 90 Hz.
+const DEFAULT_EYE_SIZE: Size = Size::new(640, 640);
 
-/// The size of an eye's picture that applications are told to draw.
-pub(crate) fn eye() -> Size {
-    let told = || match source()? {
+/// The recommended per-eye resolution.
+pub(crate) fn eye_size() -> Size {
+    let configured = || match source()? {
         Source::File(file) => order(&file).ok()?.eye,
         Source::Launcher => None,
     };
-    let said = std::env::var(EYE).ok().or_else(told);
-    said.and_then(|text| parse(&text)).unwrap_or(USUAL_EYE)
+    let text = std::env::var(EYE).ok().or_else(configured);
+    text.and_then(|text| parse(&text))
+        .unwrap_or(DEFAULT_EYE_SIZE)
 }
 
-/// `WIDTHxHEIGHT`, if both eyes side by side are a picture that can be streamed.
+/// Parses `WIDTHxHEIGHT`. Both eyes side by side must be a valid picture size.
 fn parse(text: &str) -> Option<Size> {
     let (width, height) = text.split_once('x')?;
     let size = Size::new(width.parse().ok()?, height.parse().ok()?);
@@ -30,11 +31,11 @@ fn parse(text: &str) -> Option<Size> {
     both.is_valid().then_some(size)
 }
 
-/// Where the host is told what to do; `None`: there is to be none.
+/// Source of the host's configuration. Without one, no host starts.
 pub(crate) enum Source {
-    /// By the program that started this application.
+    /// The program that started this application.
     Launcher,
-    /// By a file, of a person who uses this runtime for all applications.
+    /// A file, for users that use this runtime for all applications.
     File(PathBuf),
 }
 
@@ -46,10 +47,10 @@ pub(crate) fn source() -> Option<Source> {
     file.is_file().then_some(Source::File(file))
 }
 
-/// What a file says.
+/// Reads the configuration file.
 ///
 /// # Errors
-/// One line.
+/// One line with the reason.
 pub(crate) fn order(file: &std::path::Path) -> Result<Order, String> {
     let text = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     Order::read(&text)
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_eye_has_a_size_that_can_be_streamed_twice() {
+    fn both_eyes_side_by_side_must_be_a_valid_size() {
         assert_eq!(parse("1832x1920"), Some(Size::new(1832, 1920)));
         for bad in ["", "640", "640x", "0x640", "640x640x2", "70000x1", "-1x5"] {
             assert_eq!(parse(bad), None, "{bad}");

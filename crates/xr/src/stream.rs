@@ -1,8 +1,8 @@
-//! The host in the application's process: who watches, where the player's head is, and where pictures go.
+//! The host in the application's process: clients, the player's poses, and submission of pictures.
 //!
-//! A thread of ours starts it: it is told what to do by `openuvr xr`, through the socket that `openuvr run`
-//! has as well, or by the file of a person who uses this runtime for everything. Until it runs, nobody watches.
-//! If it fails, nobody ever will, and the application goes on.
+//! A background thread starts the host. It gets the configuration from `openuvr xr` through the same socket
+//! that `openuvr run` uses, or from a file, for users that use this runtime for all applications. Until the
+//! host runs, there is no client. If it fails, the application continues without clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -28,17 +28,18 @@ use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use crate::logic::delay::{Delay, DelayEstimate};
-use crate::logic::life::Audience;
+use crate::logic::lifecycle::Audience;
 use crate::settings::{self, Source};
 
-/// How long the end of a session may wait for our threads (guess: they end within some tenths of a second).
+/// Limit for joining the stream's thread at the end of a session (guess: it ends within some tenths of a
+/// second).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Streams of this process, for its end.
+/// The live streams of this process, which `atexit` ends.
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-/// Where a picture is handed over.
-pub(crate) type Wanted = Arc<Submitter>;
+/// Sink for finished pictures.
+pub(crate) type FrameSink = Arc<Submitter>;
 
 /// A session's host.
 pub(crate) struct Stream {
@@ -48,20 +49,20 @@ pub(crate) struct Stream {
 struct Shared {
     guest: Mutex<Option<Arc<Guest>>>,
     launcher: Mutex<Option<Arc<Launcher>>>,
-    /// The clients, as they were told of last.
+    /// The connected clients.
     clients: Mutex<Vec<(SubscriberId, Role)>>,
     delay: Mutex<DelayEstimate>,
     stop: AtomicBool,
     waker: Waker,
-    /// Nothing comes; it closes when the thread has ended.
-    over: Mutex<Option<Receiver<()>>>,
+    /// Carries no messages; disconnects when the thread ends.
+    ended: Mutex<Option<Receiver<()>>>,
 }
 
 impl Stream {
-    /// Starts one for pictures of `size` at first, if there is to be one.
+    /// Starts the stream, with pictures of `size` at first. `None` if no host is configured.
     pub(crate) fn start(size: Size) -> Option<Stream> {
         let source = settings::source()?;
-        let (alive, over) = sync_channel(0);
+        let (alive, ended) = sync_channel(0);
         let shared = Arc::new(Shared {
             guest: Mutex::new(None),
             launcher: Mutex::new(None),
@@ -69,29 +70,29 @@ impl Stream {
             delay: Mutex::default(),
             stop: AtomicBool::new(false),
             waker: Waker::new().ok()?,
-            over: Mutex::new(Some(over)),
+            ended: Mutex::new(Some(ended)),
         });
-        let ours = shared.clone();
-        // All its signals are the application's.
+        let in_thread = shared.clone();
+        // Signals are the application's: the thread blocks all of them.
         let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-xr", move || {
             let _alive = alive;
-            if let Err(why) = ours.run(&source, size) {
-                ours.say(&Line::Failed(why));
+            if let Err(why) = in_thread.run(&source, size) {
+                in_thread.send(&Line::Failed(why));
             }
-            ours.let_go();
+            in_thread.release_host();
         });
         thread.ok()?;
-        remember(&shared);
+        register(&shared);
         Some(Stream { shared })
     }
 
-    /// Who looks.
+    /// The current audience.
     pub(crate) fn audience(&self) -> Audience {
         let clients = lock(&self.shared.clients);
         match () {
-            () if clients.is_empty() => Audience::Nobody,
-            () if clients.iter().any(|(_, role)| *role == Role::Player) => Audience::Plays,
-            () => Audience::Watches,
+            () if clients.is_empty() => Audience::None,
+            () if clients.iter().any(|(_, role)| *role == Role::Player) => Audience::Player,
+            () => Audience::Observers,
         }
     }
 
@@ -100,52 +101,52 @@ impl Stream {
         self.shared.guest()?.pose()
     }
 
-    /// What the player holds, as it said last.
+    /// The player's newest controller state.
     pub(crate) fn controllers(&self) -> Option<Controlled> {
         self.shared.guest()?.controllers()
     }
 
-    /// A hand of the player's is to feel this now.
+    /// Sends haptic feedback to a controller of the player.
     pub(crate) fn haptic(&self, haptic: Haptic) {
         if let Some(guest) = self.shared.guest() {
             guest.haptic(haptic);
         }
     }
 
-    /// The application takes poses at these moments: the player's client is to sample for them.
-    pub(crate) fn poses_wanted(&self, wanted: Refresh<Instant>) {
+    /// Sets the times at which the player's client should sample poses.
+    pub(crate) fn set_pose_schedule(&self, schedule: Refresh<Instant>) {
         if let Some(guest) = self.shared.guest() {
-            guest.poses_wanted(wanted);
+            guest.poses_wanted(schedule);
         }
     }
 
-    /// What the player's display is like, if its client has said so.
+    /// Parameters of the player's display, if its client has reported them.
     pub(crate) fn display(&self) -> Option<PlayersDisplay> {
         self.shared.guest()?.display()
     }
 
-    /// Frames a second that the clients can show.
+    /// Frame rate that the clients can show.
     pub(crate) fn fps(&self) -> Option<f64> {
         self.shared.guest()?.frames().fps()
     }
 
-    /// From the beginning of a frame to its display, as it was measured.
+    /// Measured latency from the start of a frame to its display.
     pub(crate) fn delay(&self) -> Option<Delay> {
         lock(&self.shared.delay).expected()
     }
 
-    /// Where a picture that is finished now goes, if it is wanted.
-    pub(crate) fn wanted(&self) -> Option<Wanted> {
+    /// The sink for a picture finished now. `None` if no picture is needed.
+    pub(crate) fn sink(&self) -> Option<FrameSink> {
         let frames = self.shared.guest()?.frames().clone();
         frames.wants(clock::now()).then_some(frames)
     }
 
-    /// Says what does not work.
-    pub(crate) fn say(&self, why: &str) {
-        self.shared.say(&Line::Trouble(why.to_owned()));
+    /// Reports a problem to the launcher.
+    pub(crate) fn report(&self, why: &str) {
+        self.shared.send(&Line::Trouble(why.to_owned()));
     }
 
-    /// Says goodbye to the clients.
+    /// Ends the host and notifies the clients.
     pub(crate) fn end(&self) {
         self.shared.end();
     }
@@ -166,26 +167,26 @@ impl Shared {
         let Some(order) = self.order(source)? else {
             return Ok(());
         };
-        let ours = self.clone();
-        let tell = move |notice| ours.hear(notice);
-        let guest = Guest::start(&order.host, InputTo::Application, size, tell)?;
-        self.say(&Line::Streaming {
+        let in_host = self.clone();
+        let on_notice = move |notice| in_host.on_notice(notice);
+        let guest = Guest::start(&order.host, InputTo::Application, size, on_notice)?;
+        self.send(&Line::Streaming {
             size,
             place: guest.place().to_owned(),
         });
-        // One that the person chose need not be told.
+        // A PIN from the configuration is known to the user.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
-            self.say(&Line::Invitation {
+            self.send(&Line::Invitation {
                 pin: pin.to_string(),
                 seconds: order.host.pair_for,
             });
         }
         *lock(&self.guest) = Some(Arc::new(guest));
-        while self.waits() == Woken::News {}
+        while self.wait() == Woken::News {}
         Ok(())
     }
 
-    /// What to do; `None` if it is over before that is told.
+    /// The configuration; `None` if the session ends first.
     fn order(&self, source: &Source) -> Result<Option<Order>, String> {
         let Source::Launcher = source else {
             let Source::File(file) = source else {
@@ -196,7 +197,7 @@ impl Shared {
         let launcher = Arc::new(Launcher::connect()?);
         *lock(&self.launcher) = Some(launcher.clone());
         loop {
-            if self.waits() == Woken::Over {
+            if self.wait() == Woken::Over {
                 return Ok(None);
             }
             if let Some(order) = launcher.order()? {
@@ -205,8 +206,8 @@ impl Shared {
         }
     }
 
-    /// Waits until something has happened.
-    fn waits(&self) -> Woken {
+    /// Waits for a message of the launcher or the end of the session.
+    fn wait(&self) -> Woken {
         let launcher = lock(&self.launcher).clone();
         let woken = match launcher {
             Some(launcher) => launcher.wait(&self.waker),
@@ -221,8 +222,8 @@ impl Shared {
         }
     }
 
-    /// What the host says.
-    fn hear(&self, notice: Notice) {
+    /// Handles a notice of the host.
+    fn on_notice(&self, notice: Notice) {
         let mut clients = lock(&self.clients);
         match &notice {
             Notice::Subscribed {
@@ -236,8 +237,8 @@ impl Shared {
             }
             Notice::Ended(subscriber, _) => clients.retain(|(id, _)| id != subscriber),
             Notice::Record(record) if clients.contains(&(record.subscriber, Role::Player)) => {
-                if let Some(after) = seen_after(record) {
-                    lock(&self.delay).seen(after);
+                if let Some(latency) = display_latency(record) {
+                    lock(&self.delay).record(latency);
                 }
             }
             _ => {}
@@ -248,22 +249,22 @@ impl Shared {
         );
         drop(clients);
         if roles {
-            lock(&self.delay).forget();
+            lock(&self.delay).reset();
         }
-        self.say(&Line::from(notice));
+        self.send(&Line::from(notice));
     }
 
-    /// Tells who started the application, if that listens.
-    fn say(&self, line: &Line) {
+    /// Sends a line to the launcher, if there is one.
+    fn send(&self, line: &Line) {
         if let Some(launcher) = &*lock(&self.launcher) {
             launcher.say(line);
         }
     }
 
-    /// The host ends; nobody watches any more.
-    fn let_go(&self) {
+    /// Ends the host and discards its clients.
+    fn release_host(&self) {
         let guest = lock(&self.guest).take();
-        // A frame that is being handed over holds it for a moment longer.
+        // A frame submission in progress holds another reference for a moment.
         drop(guest);
         lock(&self.clients).clear();
     }
@@ -271,15 +272,15 @@ impl Shared {
     fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
-        if let Some(over) = lock(&self.over).take() {
-            // Nothing is ever sent: it returns when the thread has ended.
-            let _ = over.recv_timeout(TIMEOUT);
+        if let Some(ended) = lock(&self.ended).take() {
+            // Returns when the thread has ended: nothing is ever sent.
+            let _ = ended.recv_timeout(TIMEOUT);
         }
     }
 }
 
-/// How long after the beginning of a frame the client had shown it, as far as the client can tell.
-fn seen_after(record: &FrameRecord) -> Option<Duration> {
+/// Latency from the start of a frame until the client displayed it, as far as the client can measure it.
+fn display_latency(record: &FrameRecord) -> Option<Duration> {
     let begun = record.host.at(Stage::RenderBegun)?;
     let stages = [Stage::Presented, Stage::Submitted];
     let last = stages
@@ -288,25 +289,25 @@ fn seen_after(record: &FrameRecord) -> Option<Duration> {
     Some(last?.at.since(begun)).filter(|_| record.outcome.is_whole())
 }
 
-/// At the end of the process (`exit`, or a return from `main`) the clients are told goodbye, also of an
-/// application that leaves its session as it is.
-fn remember(shared: &Arc<Shared>) {
+/// Registers the stream to be ended at process exit (`exit` or return from `main`), so that clients are
+/// notified even if the application does not destroy its session.
+fn register(shared: &Arc<Shared>) {
     let mut live = lock(&LIVE);
     live.retain(|stream| stream.strong_count() > 0);
     if live.capacity() == 0 {
-        // SAFETY: the function stays (the library is never unloaded), and may be called at any time.
-        // Without room for it, clients hear nothing at the end.
+        // SAFETY: the library is never unloaded, and the function may be called at any time. If registration
+        // fails, clients are not notified at exit.
         let _ = unsafe { libc::atexit(at_exit) };
     }
     live.push(Arc::downgrade(shared));
 }
 
 extern "C" fn at_exit() {
-    crate::border::call(c"exit", || {
+    crate::ffi::call(c"exit", || {
         let live = std::mem::take(&mut *lock(&LIVE));
         for stream in live.iter().filter_map(Weak::upgrade) {
             stream.end();
         }
-        crate::border::DONE
+        crate::ffi::DONE
     });
 }

@@ -1,30 +1,30 @@
-//! A swapchain of the application's: its images and whose turn it is.
+//! A swapchain: its images and their acquire/release state.
 
 use std::sync::{Arc, Mutex};
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
-use crate::graphics::Pictures;
+use crate::ffi::Outcome;
+use crate::graphics::SwapchainImages;
 use crate::handles::Object;
-use crate::logic::images::Images;
+use crate::logic::images::ImageQueue;
 use crate::session::Session;
 
-/// What an `XrSwapchain` stands for.
+/// State of an `XrSwapchain`.
 pub(crate) struct Swapchain {
     pub(crate) session: Arc<Session>,
-    pub(crate) images: Mutex<Images>,
-    pub(crate) pictures: Pictures,
+    pub(crate) queue: Mutex<ImageQueue>,
+    pub(crate) images: SwapchainImages,
 }
 
 impl Swapchain {
-    /// One of its images is about to be the application's.
+    /// The application is about to acquire an image.
     ///
     /// # Errors
     /// The device is lost.
     pub(crate) fn acquired(&self) -> Outcome<()> {
         match &self.session.graphics {
-            Some(graphics) => graphics.acquired(&self.pictures),
+            Some(graphics) => graphics.acquired(&self.images),
             None => Ok(()),
         }
     }
@@ -36,7 +36,7 @@ impl Object for Swapchain {
 
     fn destroyed(&self) {
         if let Some(graphics) = &self.session.graphics {
-            graphics.forget(&self.pictures);
+            graphics.destroy_images(&self.images);
         }
     }
 }

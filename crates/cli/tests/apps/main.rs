@@ -1,33 +1,34 @@
-//! Programs that nobody wrote for this, one after the other, through the screen and the hook: each
-//! has to be seen at the client as it is at the host, and to get what the person does there.
+//! Third-party programs, one after the other, through screen capture and hook: the client must show each as
+//! the host does, and its input must arrive.
 //!
-//! A tier of its own, for its many packages and minutes: `./dev test-apps [PROGRAM...]`.
+//! A separate tier, because of its packages and duration: `./dev test-apps [PROGRAM...]`.
 
-#![allow(clippy::print_stdout, reason = "a table for the person who runs it")]
+#![allow(clippy::print_stdout, reason = "a table for the user of the tier")]
 
-#[path = "../input/hand.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
-mod hand;
-mod look;
+mod pictures;
 mod rig;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
 mod watch;
+#[path = "../input/xtest.rs"]
+#[allow(dead_code, reason = "the tests of input do more with it")]
+mod xtest;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 
 use rig::Trial;
-use table::{APPS, App, Check, Door, Kind};
+use table::{APPS, App, CaptureMethod, Check, Kind};
 
-/// Why the latest check failed: it is a cell of the table.
+/// Reason of the newest failed check, for the table.
 static REASON: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(unknown) = (wanted.iter()).find(|word| APPS.iter().all(|app| app.name() != *word)) {
+    let selected: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = (selected.iter()).find(|word| APPS.iter().all(|app| app.name() != *word))
+    {
         let names: Vec<&str> = APPS.iter().map(App::name).collect();
         println!("'{unknown}' is none of the programs: {}", names.join(", "));
         return ExitCode::FAILURE;
@@ -38,27 +39,27 @@ fn main() -> ExitCode {
         *REASON.lock().unwrap_or_else(PoisonError::into_inner) = why.to_owned();
     }));
     let names: Vec<&str> = Check::ALL.iter().map(|check| check.name()).collect();
-    println!("| program | package | door | {} |", names.join(" | "));
+    println!("| program | package | method | {} |", names.join(" | "));
     println!("|---|---|---|{}", "---|".repeat(names.len()));
     let mut failed = 0;
     for app in APPS {
-        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == app.name()) {
+        if !selected.is_empty() && !selected.iter().any(|name| name == app.name()) {
             continue;
         }
-        for door in app.doors {
-            let row = format!("| {} | {} | {} |", app.name(), app.package, door.name());
-            if !is_installed(app.words[0]) {
+        for method in app.methods {
+            let row = format!("| {} | {} | {} |", app.name(), app.package, method.name());
+            if !is_installed(app.args[0]) {
                 println!("{row} skipped: it is not installed");
                 continue;
             }
-            let (cells, bad) = try_it(app, *door);
+            let (cells, bad) = try_it(app, *method);
             failed += bad;
             println!("{row} {} |", cells.join(" | "));
         }
     }
     println!(
         "{failed} failed; the pictures are in {}",
-        look::folder().display()
+        pictures::folder().display()
     );
     match failed {
         0 => ExitCode::SUCCESS,
@@ -66,28 +67,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks one program through one door: a cell for each check, and how many are not as expected.
-fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
+/// Checks a program with one capture method: a table cell per check, and the number of unexpected results.
+fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
     let mut trial = None;
     let mut failed = 0;
     let cell = |check: &Check| {
         if !applies(app, *check) || (trial.is_none() && *check != Check::Starts) {
             return "–".to_owned();
         }
-        let name = format!("{}-{}-{}", app.name(), door.name(), check.name());
+        let name = format!("{}-{}-{}", app.name(), method.name(), check.name());
         let outcome = catch_unwind(AssertUnwindSafe(|| match check {
             Check::Starts => {
-                let started = trial.insert(Trial::start(app, door));
+                let started = trial.insert(Trial::start(app, method));
                 started.size()
             }
             check => {
                 let opened = format!("{name}-open");
-                run(
-                    *check,
-                    trial.as_mut().expect("it was asked for"),
-                    app,
-                    &opened,
-                )
+                run(*check, trial.as_mut().expect("a trial"), app, &opened)
             }
         }));
         let outcome = outcome.map_err(|_| {
@@ -96,17 +92,17 @@ fn try_it(app: &App, door: Door) -> (Vec<String>, u32) {
         });
         if let Some(trial) = &trial {
             // A display that has ended has no picture.
-            let _ = catch_unwind(AssertUnwindSafe(|| trial.keep(&name)));
+            let _ = catch_unwind(AssertUnwindSafe(|| trial.save(&name)));
         }
         let known = app
             .known
             .iter()
-            .find(|k| k.door == door && k.check == *check);
+            .find(|k| k.method == method && k.check == *check);
         match (outcome, known) {
             (Ok(cell), None) => cell,
             (Ok(_), Some(known)) => {
                 failed += 1;
-                format!("FAILED: it works, and is said not to: {}", known.why)
+                format!("FAILED: it works despite its known failure: {}", known.why)
             }
             (Err(_), Some(known)) => format!("no: {}", known.why),
             (Err(why), None) => {
@@ -128,7 +124,7 @@ fn applies(app: &App, check: Check) -> bool {
     }
 }
 
-/// One check; what passed, in a word.
+/// Runs a check; returns a short result.
 fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
     match check {
         Check::Starts => unreachable!("it has started"),
@@ -142,7 +138,10 @@ fn run(check: Check, trial: &mut Trial, app: &App, opened: &str) -> String {
             } else {
                 app.dialog
             };
-            return format!("{:.0} dB", trial.opens(opens.expect("it has one"), opened));
+            return format!(
+                "{:.0} dB",
+                trial.opens(opens.expect("a menu or dialog"), opened)
+            );
         }
         Check::Motion => {
             trial.grab();

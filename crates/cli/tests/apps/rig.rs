@@ -1,4 +1,4 @@
-//! One program on a display of its own with a window manager, streamed to a client on another one.
+//! One program on its own display with a window manager, streamed to a client on another display.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -9,40 +9,40 @@ use openuvr_proto::units::Size;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window, WindowClass};
 
-use crate::hand::Hand;
-use crate::look;
+use crate::pictures;
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of, psnr,
+    Display, Folder, PIN, Program, ScreenCapture, TIMEOUT, client, eventually, openuvr, port_of,
+    psnr,
 };
-use crate::table::{App, Door, Opens};
+use crate::table::{App, CaptureMethod, Opens};
 use crate::watch::Watch;
+use crate::xtest::XTest;
 
 const SCREEN: &str = "1280x800";
 
-/// The client's: larger, so that its window is as large as the picture.
+/// The client's screen: larger, so that its window has the picture's size.
 const LARGER: &str = "1600x1000";
 
-/// The X key code of the letter A on every PC keyboard: no program ends at it.
+/// The X key code of the letter A on every PC keyboard: no program quits on it.
 const A: u8 = 30 + 8;
 
 const ESCAPE: u8 = 1 + 8;
 
-/// From here on two pictures of one scene are the same to an eye: what moves meanwhile, and the
-/// encoder's losses, leave more. Pictures of different scenes have 10 to 15 dB, unless both are dark:
-/// these do not correlate.
+/// Minimum PSNR in dB of two pictures of the same scene; motion and encoding reduce it. Different scenes have
+/// 10 to 15 dB unless both are dark, in which case they do not correlate.
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 
-/// A picture with fewer pixels of another colour than its first is an empty window: a prompt has more.
+/// A picture with fewer pixels that differ from the first is an empty window: a prompt has more.
 const PAINTED: usize = 40;
 
-/// How long a program may load: a prefix of wine, or a game's textures on software drivers.
+/// Time limit for a program to load: a prefix of wine, or a game's textures on software drivers.
 const LOADING: Duration = Duration::from_secs(180);
 
-/// Windows with fewer pixels are no menus: toolkits have some of one pixel to hold grabs.
+/// Windows with fewer pixels are not menus: toolkits use windows of one pixel for grabs.
 const SMALLEST: usize = 400;
 
-/// A program that runs, is streamed, and is watched.
+/// A program that is streamed to a client.
 pub(crate) struct Trial {
     client: Program,
     /// The host, or the program with the host in it.
@@ -56,7 +56,7 @@ pub(crate) struct Trial {
     window: Window,
 }
 
-/// A rectangle of the host's screen, all of it to be seen.
+/// A fully visible rectangle of the host's screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Area {
     left: i32,
@@ -77,7 +77,7 @@ impl Area {
         }
     }
 
-    fn within(self, other: Area) -> Area {
+    fn intersection(self, other: Area) -> Area {
         Area {
             left: self.left.max(other.left),
             top: self.top.max(other.top),
@@ -86,25 +86,25 @@ impl Area {
         }
     }
 
-    /// Empty ones are no more than 0 in one direction.
+    /// The size; empty rectangles have a side of 0.
     fn size(self) -> Size {
         let side = |pixels: i32| u32::try_from(pixels).unwrap_or(0);
         Size::new(side(self.right - self.left), side(self.bottom - self.top))
     }
 
-    /// The same rectangle where `origin` is the upper left.
+    /// The position relative to `origin`.
     fn from(self, origin: (i16, i16)) -> (i16, i16) {
-        let at = |place: i32, origin: i16| i16::try_from(place).expect("a place") - origin;
+        let at = |pixels: i32, origin: i16| i16::try_from(pixels).expect("a coordinate") - origin;
         (at(self.left, origin.0), at(self.top, origin.1))
     }
 
-    fn place(self) -> (i16, i16) {
+    fn position(self) -> (i16, i16) {
         self.from((0, 0))
     }
 }
 
 impl Trial {
-    pub(crate) fn start(app: &App, door: Door) -> Trial {
+    pub(crate) fn start(app: &App, method: CaptureMethod) -> Trial {
         let here = Display::start(SCREEN).expect("Xvfb is installed");
         let there = Display::start(LARGER).expect("Xvfb is installed");
         let folder = Folder::new();
@@ -112,9 +112,9 @@ impl Trial {
         if !app.before.is_empty() {
             let mut command = Command::new("sh");
             command.args(["-c", app.before]);
-            let mut before = Program::start("before", at_home(command, &here, &folder));
-            patiently("the end of what comes before", || {
-                before.is_over().then_some(())
+            let mut before = Program::start("before", isolated(command, &here, &folder));
+            wait_for("the end of the preparation", || {
+                before.has_ended().then_some(())
             });
         }
         let dir = folder.join("host");
@@ -126,31 +126,31 @@ impl Trial {
             "--realtime",
             "off",
         ];
-        let (host, program, window) = match door {
-            Door::Screen => {
-                let mut command = Command::new(app.words[0]);
-                command.args(&app.words[1..]);
-                let program = Program::start(app.words[0], at_home(command, &here, &folder));
+        let (host, program, window) = match method {
+            CaptureMethod::Screen => {
+                let mut command = Command::new(app.args[0]);
+                command.args(&app.args[1..]);
+                let program = Program::start(app.args[0], isolated(command, &here, &folder));
                 let window = main_window(&here);
                 let id = format!("{window:#x}");
-                let words = ["host", "--display", &here.name, "--window", &id];
-                let host = Program::start("host", openuvr(&[&words, &own[..], &PIN].concat()));
+                let args = ["host", "--display", &here.name, "--window", &id];
+                let host = Program::start("host", openuvr(&[&args, &own[..], &PIN].concat()));
                 (host, Some(program), window)
             }
-            Door::Hook => {
+            CaptureMethod::Hook => {
                 let folder_of_tests = Path::new(env!("CARGO_BIN_EXE_openuvr")).parent();
-                let hook = folder_of_tests.expect("it lies somewhere");
+                let hook = folder_of_tests.expect("a folder");
                 let hook = hook.join("deps/libopenuvr_hook.so");
                 let hook = hook.to_str().expect("a path of text");
-                let words = ["run", "--hook", hook];
-                let words = [&words, &own[..], &PIN, &["--"], app.words].concat();
-                let host = Program::start("run", at_home(openuvr(&words), &here, &folder));
+                let args = ["run", "--hook", hook];
+                let args = [&args, &own[..], &PIN, &["--"], app.args].concat();
+                let host = Program::start("run", isolated(openuvr(&args), &here, &folder));
                 let window = main_window(&here);
                 (host, None, window)
             }
         };
         let port = port_of(&host.line("streaming"));
-        let client = watch(&folder, &there, port, &[]);
+        let client = start_client(&folder, &there, port, &[]);
         Trial {
             client,
             host,
@@ -164,134 +164,148 @@ impl Trial {
         }
     }
 
-    /// The size of its window, in words.
+    /// The size of its window as text.
     pub(crate) fn size(&self) -> String {
-        let (_, size) = self.place();
+        let (_, size) = self.geometry();
         size.to_string()
     }
 
-    /// Waits until the client shows what is to be seen here, and that is no empty window; how alike
-    /// both are, in dB.
+    /// Waits until the client shows a non-empty picture like the host's; returns the PSNR in dB.
     pub(crate) fn picture(&self) -> f64 {
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
-        patiently("the same picture at both ends", || {
-            let (_, size) = self.place();
+        let (here, there) = (
+            ScreenCapture::open(&self.here),
+            ScreenCapture::open(&self.there),
+        );
+        wait_for("the same picture at both ends", || {
+            let (_, size) = self.geometry();
             if there.geometry(there.client_window()?)? != size {
                 return None;
             }
-            self.likeness(&here, &there, self.visible())
+            self.similarity(&here, &there, self.visible())
         })
     }
 
-    /// How alike a part of the screen here is at the client, in dB; `None` if it is not, or empty.
-    fn likeness(&self, here: &Eye, there: &Eye, area: Area) -> Option<f64> {
-        let (origin, _) = self.place();
-        let one = here.part_at(area.place(), area.size());
-        let other = there.part_at(area.from(origin), area.size());
+    /// PSNR in dB of a part of the screen at both ends; `None` if the pictures differ or are empty.
+    fn similarity(&self, here: &ScreenCapture, there: &ScreenCapture, area: Area) -> Option<f64> {
+        let (origin, _) = self.geometry();
+        let one = here.region_at(area.position(), area.size());
+        let other = there.region_at(area.from(origin), area.size());
         let colours = one.colours();
         let first = *colours.first()?;
         let painted = colours.iter().filter(|colour| **colour != first).count();
         let alike = psnr(&one, &other);
-        let same = alike >= ALIKE && look::correlation(&one, &other) >= CORRELATED;
+        let same = alike >= ALIKE && pictures::correlation(&one, &other) >= CORRELATED;
         (same && painted >= PAINTED).then_some(alike)
     }
 
-    /// Keeps the pictures of both ends for a person.
-    pub(crate) fn keep(&self, name: &str) {
-        look::keep(&Eye::open(&self.here).shot(), &format!("{name}-host"));
-        look::keep(&Eye::open(&self.there).shot(), &format!("{name}-client"));
+    /// Stores the pictures of both ends for manual inspection.
+    pub(crate) fn save(&self, name: &str) {
+        pictures::save(
+            &ScreenCapture::open(&self.here).shot(),
+            &format!("{name}-host"),
+        );
+        pictures::save(
+            &ScreenCapture::open(&self.there).shot(),
+            &format!("{name}-client"),
+        );
     }
 
-    /// A key at the client is one here, and this program has the keyboard.
+    /// Presses a key at the client, and checks that it arrives in this program.
     pub(crate) fn key(&self) {
         let watch = Watch::open(&self.here);
-        Hand::at(&self.there).chord(&[A]);
+        XTest::open(&self.there).chord(&[A]);
         let mut codes = Vec::new();
         eventually("the key at the host", || {
             codes.extend(watch.keys());
             codes.contains(&u32::from(A)).then_some(())
         });
-        let hand = Hand::at(&self.here);
-        let focus = hand.conn.get_input_focus().expect("sent").reply();
-        let focus = focus.expect("the server lives").focus;
-        assert_eq!(top(&hand, focus), top(&hand, self.window), "its keyboard");
+        let xtest = XTest::open(&self.here);
+        let focus = xtest.conn.get_input_focus().expect("sent").reply();
+        let focus = focus.expect("a running X server").focus;
+        assert_eq!(
+            top(&xtest, focus),
+            top(&xtest, self.window),
+            "the program has the keyboard"
+        );
     }
 
-    /// A click at the client is one here, on this program, at the same place.
+    /// Clicks at the client, and checks that the click arrives at the same position.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
-        self.points(0.5);
-        let hand = Hand::at(&self.there);
-        hand.button(1, true);
-        hand.button(1, false);
+        self.move_to(0.5);
+        let xtest = XTest::open(&self.there);
+        xtest.button(1, true);
+        xtest.button(1, false);
         let mut seen = Vec::new();
         eventually("the click at the host", || {
             seen.extend(watch.buttons());
             seen.contains(&1).then_some(())
         });
-        let here = Hand::at(&self.here);
+        let here = XTest::open(&self.here);
         let under = here.conn.query_pointer(here.root).expect("sent");
-        let under = under.reply().expect("the server lives").child;
+        let under = under.reply().expect("a running X server").child;
         assert!(
             under == top(&here, self.window) || self.companions().iter().any(|(w, _)| *w == under),
             "the click went to another window"
         );
     }
 
-    /// The pointer goes to a part of the way from the upper left of the window to the lower right, and
-    /// does so here.
-    fn points(&self, part: f64) {
-        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
+    /// Moves the pointer to a fraction of the diagonal of the window, and waits until the host's pointer
+    /// follows.
+    fn move_to(&self, part: f64) {
+        let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         let near = |a: i16, b: i16| (i32::from(a) - i32::from(b)).abs() <= 2;
         let way = |side: u32| (f64::from(side) * part) as i16;
-        let mut seen = (0, 0);
+        let mut position = (0, 0);
         let at = || {
-            let ((left, upper), size) = self.place();
+            let ((left, upper), size) = self.geometry();
             let (x, y) = (way(size.width), way(size.height));
             ((x, y), (left + x, upper + y))
         };
-        hand.points(at().0.0, at().0.1);
-        let there = in_time(|| {
-            seen = here.pointer();
-            let (_, wanted) = at();
-            near(seen.0, wanted.0) && near(seen.1, wanted.1)
+        xtest.move_to(at().0.0, at().0.1);
+        let there = poll_until(|| {
+            position = here.pointer();
+            let (_, expected) = at();
+            near(position.0, expected.0) && near(position.1, expected.1)
         });
-        assert!(there, "the pointer is at {seen:?} and not at {:?}", at().1);
+        assert!(there, "the pointer is at {position:?}, not at {:?}", at().1);
     }
 
-    /// The pointer follows to places of the window, and looks there as it does here; whether it is to
-    /// be seen.
+    /// Moves the pointer over the window, and compares its shape at both ends; returns whether it is visible.
     pub(crate) fn pointer(&self) -> &'static str {
-        let (hand, here) = (Hand::at(&self.there), Hand::at(&self.here));
+        let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         for part in [0.2, 0.7] {
-            self.points(part);
+            self.move_to(part);
         }
         let mut shown = "";
         eventually("the same shape of the pointer", || {
-            let (one, other) = (shape(&here), shape(&hand));
+            let (one, other) = (shape(&here), shape(&xtest));
             shown = if one.is_empty() { "hidden" } else { "shown" };
             (one == other).then_some(())
         });
         shown
     }
 
-    /// Something opens a menu or a dialog: what lies in front of the window is seen at the client; how
-    /// alike both are there, in dB. Escape closes it.
+    /// Opens a menu or a dialog and waits until the client shows it; returns the PSNR in dB there. Escape
+    /// closes it.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
-        let hand = Hand::at(&self.there);
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let xtest = XTest::open(&self.there);
+        let (here, there) = (
+            ScreenCapture::open(&self.here),
+            ScreenCapture::open(&self.there),
+        );
         let (before, screen) = (self.companions(), here.shot());
         match with {
-            Opens::Keys(keys) => hand.chord(keys),
+            Opens::Keys(keys) => xtest.chord(keys),
             Opens::Button(number) => {
-                self.points(0.5);
-                hand.button(number, true);
-                hand.button(number, false);
+                self.move_to(0.5);
+                xtest.button(number, true);
+                xtest.button(number, false);
             }
             Opens::Held(keys, number) => {
-                self.points(0.3);
-                keys.iter().for_each(|key| hand.key(*key, true));
-                hand.button(number, true);
+                self.move_to(0.3);
+                keys.iter().for_each(|key| xtest.key(*key, true));
+                xtest.button(number, true);
             }
         }
         let mut opened = 0;
@@ -302,89 +316,97 @@ impl Trial {
                 Some(())
             });
             eventually("the same in front of it at both ends", || {
-                // A window manager may have put it into a frame meanwhile.
+                // A window manager may have reparented it meanwhile.
                 let (window, area) = self.companions().into_iter().find(is_new)?;
                 opened = window;
-                let now = here.part_at(area.place(), area.size());
-                // It is there before it is painted.
-                let painted =
-                    look::differing(&now, &look::part(&screen, area.place(), area.size()));
-                let alike = self.likeness(&here, &there, area);
+                let now = here.region_at(area.position(), area.size());
+                // It is mapped before it is painted.
+                let painted = pictures::differing(
+                    &now,
+                    &pictures::region(&screen, area.position(), area.size()),
+                );
+                let alike = self.similarity(&here, &there, area);
                 alike.filter(|_| painted >= PAINTED)
             })
         }));
-        self.keep(name);
+        self.save(name);
         if let Opens::Held(keys, number) = with {
             // Not on one of its items.
-            let (_, size) = self.place();
+            let (_, size) = self.geometry();
             let corner = |side: u32| i16::try_from(side - 1).expect("a side");
-            hand.points(corner(size.width), corner(size.height));
-            hand.button(number, false);
-            keys.iter().rev().for_each(|key| hand.key(*key, false));
+            xtest.move_to(corner(size.width), corner(size.height));
+            xtest.button(number, false);
+            keys.iter().rev().for_each(|key| xtest.key(*key, false));
         }
         let alike = alike.unwrap_or_else(|why| std::panic::resume_unwind(why));
         for _ in 0..5 {
-            hand.chord(&[ESCAPE]);
-            if in_time_of(Duration::from_secs(3), || {
+            xtest.chord(&[ESCAPE]);
+            if poll_for(Duration::from_secs(3), || {
                 self.companions()
                     .iter()
                     .all(|(window, _)| *window != opened)
             }) {
                 // On Windows the menu's title is still active.
-                hand.chord(&[ESCAPE]);
+                xtest.chord(&[ESCAPE]);
                 return alike;
             }
         }
-        panic!("Escape does not close it");
+        panic!("Escape did not close it");
     }
 
-    /// What is to be seen in front of the window, and where it lies over it.
+    /// Visible windows in front of the window, with the area in which they overlap it.
     fn companions(&self) -> Vec<(Window, Area)> {
-        let hand = Hand::at(&self.here);
-        let eye = Eye::open(&self.here);
-        let (own, visible) = (top(&hand, self.window), self.visible());
-        let tree = hand.conn.query_tree(hand.root).expect("sent").reply();
+        let xtest = XTest::open(&self.here);
+        let capture = ScreenCapture::open(&self.here);
+        let (own, visible) = (top(&xtest, self.window), self.visible());
+        let tree = xtest.conn.query_tree(xtest.root).expect("sent").reply();
         let children = tree.expect("the root is there").children;
         let own = children.iter().position(|window| *window == own);
         let front = children.into_iter().skip(own.map_or(0, |own| own + 1));
         let shown = front.filter_map(|window| {
-            let is = hand.conn.get_window_attributes(window).ok()?.reply().ok()?;
-            let (x, y, ..) = hand.try_geometry(window)?;
-            let area = Area::at((x, y), eye.geometry(window)?).within(visible);
-            let seen = is.map_state == MapState::VIEWABLE && is.class == WindowClass::INPUT_OUTPUT;
-            (seen && area.size().pixels() >= SMALLEST).then_some((window, area))
+            let is = xtest
+                .conn
+                .get_window_attributes(window)
+                .ok()?
+                .reply()
+                .ok()?;
+            let (x, y, ..) = xtest.try_geometry(window)?;
+            let area = Area::at((x, y), capture.geometry(window)?).intersection(visible);
+            let is_visible =
+                is.map_state == MapState::VIEWABLE && is.class == WindowClass::INPUT_OUTPUT;
+            (is_visible && area.size().pixels() >= SMALLEST).then_some((window, area))
         });
         shown.collect()
     }
 
-    /// What of the window is on the screen.
+    /// The part of the window that is on the screen.
     fn visible(&self) -> Area {
-        let (at, size) = self.place();
-        let eye = Eye::open(&self.here);
-        let screen = eye.geometry(eye.root).expect("the screen");
-        Area::at(at, size).within(Area::at((0, 0), screen))
+        let (at, size) = self.geometry();
+        let capture = ScreenCapture::open(&self.here);
+        let screen = capture.geometry(capture.root).expect("the screen");
+        Area::at(at, size).intersection(Area::at((0, 0), screen))
     }
 
-    /// The same with a client that holds the mouse, as players do.
+    /// Restarts the client with a mouse grab, as a player would.
     pub(crate) fn grab(&mut self) {
         self.client.kill();
-        self.client = watch(&self.folder, &self.there, self.port, &["--grab"]);
+        self.client = start_client(&self.folder, &self.there, self.port, &["--grab"]);
     }
 
-    /// The mouse moves here as far as it does there.
+    /// Checks that relative motion arrives unchanged.
     pub(crate) fn motion(&self) {
-        let (watch, hand) = (Watch::open(&self.here), Hand::at(&self.there));
+        let (watch, xtest) = (Watch::open(&self.here), XTest::open(&self.there));
         let mut moved = (0, 0);
-        let look = |moved: &mut (i64, i64)| {
+        let add_motion = |moved: &mut (i64, i64)| {
             let more = watch.motion();
             *moved = (moved.0 + more.0, moved.1 + more.1);
         };
         eventually("the grab of the mouse", || {
-            hand.moves(0, 1);
-            look(&mut moved);
+            xtest.move_by(0, 1);
+            add_motion(&mut moved);
             (moved.1 > 0).then_some(())
         });
-        hand.chord(&[A]);
+        xtest.chord(&[A]);
         let mut keys = Vec::new();
         eventually("the key behind the motion", || {
             keys.extend(watch.keys_and(&mut |more| moved = (moved.0 + more.0, moved.1 + more.1)));
@@ -392,29 +414,29 @@ impl Trial {
         });
         let before = moved;
         for _ in 0..20 {
-            hand.moves(7, -3);
+            xtest.move_by(7, -3);
         }
-        eventually("the whole motion", || {
-            look(&mut moved);
+        eventually("the complete motion", || {
+            add_motion(&mut moved);
             let way = (moved.0 - before.0, moved.1 - before.1);
             (way == (140, -60)).then_some(())
         });
     }
 
-    /// Where the window lies here, and its size.
-    fn place(&self) -> ((i16, i16), Size) {
-        let hand = Hand::at(&self.here);
-        let at = hand
+    /// Position and size of the window at the host.
+    fn geometry(&self) -> ((i16, i16), Size) {
+        let xtest = XTest::open(&self.here);
+        let at = xtest
             .conn
-            .translate_coordinates(self.window, hand.root, 0, 0);
+            .translate_coordinates(self.window, xtest.root, 0, 0);
         let at = at.expect("sent").reply().expect("its window");
-        let size = Eye::open(&self.here).geometry(self.window);
+        let size = ScreenCapture::open(&self.here).geometry(self.window);
         ((at.dst_x, at.dst_y), size.expect("its window"))
     }
 }
 
 impl Drop for Trial {
-    /// What programs have started themselves ends with their display.
+    /// Child processes of programs end with their display.
     fn drop(&mut self) {
         self.client.kill();
         self.host.kill_group();
@@ -424,14 +446,14 @@ impl Drop for Trial {
     }
 }
 
-/// Where programs are found; games lie outside of root's usual path.
+/// The search path for programs; games are outside of root's default path.
 pub(crate) fn path() -> String {
     std::env::var("PATH").unwrap_or_default() + ":/usr/games"
 }
 
-fn at_home(mut command: Command, display: &Display, folder: &Folder) -> Command {
+fn isolated(mut command: Command, display: &Display, folder: &Folder) -> Command {
     command
-        // What it starts ends with it.
+        // Child processes end with it.
         .process_group(0)
         .current_dir(folder.path())
         .env("DISPLAY", &display.name)
@@ -440,19 +462,19 @@ fn at_home(mut command: Command, display: &Display, folder: &Folder) -> Command 
         .env("XDG_CONFIG_HOME", folder.path())
         .env("XDG_DATA_HOME", folder.path())
         .env("PATH", path())
-        // foobillardplus takes it for the player's name, and crashes without.
+        // foobillardplus uses it as the player's name, and crashes without it.
         .env("USER", "player")
         .env("LC_ALL", "C.UTF-8")
         .env("SDL_AUDIODRIVER", "dummy")
         .env("ALSOFT_DRIVERS", "null")
         .env("WINEDEBUG", "-all")
-        // Else a prefix of wine begins with two questions.
+        // Otherwise wine asks two questions for a new prefix.
         .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
         .env("NO_AT_BRIDGE", "1");
     command
 }
 
-/// A window manager, which has begun to work.
+/// A running window manager.
 fn manager(display: &Display) -> Program {
     let mut command = Command::new("openbox");
     command
@@ -460,31 +482,31 @@ fn manager(display: &Display) -> Program {
         .env("DISPLAY", &display.name)
         .env("HOME", "/nonexistent");
     let manager = Program::start("openbox", command);
-    let hand = Hand::at(display);
+    let xtest = XTest::open(display);
     eventually("the window manager", || {
-        property(&hand, b"_NET_CLIENT_LIST").map(|_| ())
+        property(&xtest, b"_NET_CLIENT_LIST").map(|_| ())
     });
     manager
 }
 
-fn watch(folder: &Folder, display: &Display, port: u16, words: &[&str]) -> Program {
+fn start_client(folder: &Folder, display: &Display, port: u16, args: &[&str]) -> Program {
     let address = format!("127.0.0.1:{port}");
-    let words = [&["--display", &display.name], &PIN[..], words].concat();
-    let client = client(folder, "client", &address, &words);
+    let args = [&["--display", &display.name], &PIN[..], args].concat();
+    let client = client(folder, "client", &address, &args);
     client.line("openuvr client: showing");
     client
 }
 
-/// The largest window that the window manager knows and that stays as large for some looks:
-/// programs show splashes first, and resize themselves.
+/// The largest managed window, once its size is constant for some polls: programs show splash screens
+/// first, and resize themselves.
 fn main_window(display: &Display) -> Window {
-    let (hand, eye) = (Hand::at(display), Eye::open(display));
+    let (xtest, capture) = (XTest::open(display), ScreenCapture::open(display));
     let mut steady = (None, 0);
-    patiently("its window", || {
+    wait_for("its window", || {
         std::thread::sleep(std::time::Duration::from_millis(100));
-        let windows = property(&hand, b"_NET_CLIENT_LIST")?;
-        let sized = windows.into_iter().filter(|window| hand.is_shown(*window));
-        let sized = sized.filter_map(|window| Some((window, eye.geometry(window)?)));
+        let windows = property(&xtest, b"_NET_CLIENT_LIST")?;
+        let sized = windows.into_iter().filter(|window| xtest.is_shown(*window));
+        let sized = sized.filter_map(|window| Some((window, capture.geometry(window)?)));
         let largest = sized.max_by_key(|(_, size)| size.pixels());
         let same = largest.is_some() && largest == steady.0;
         steady = (largest, if same { steady.1 + 1 } else { 0 });
@@ -492,50 +514,51 @@ fn main_window(display: &Display) -> Window {
     })
 }
 
-fn property(hand: &Hand, name: &[u8]) -> Option<Vec<Window>> {
-    let name = hand.conn.intern_atom(false, name).expect("sent");
+fn property(xtest: &XTest, name: &[u8]) -> Option<Vec<Window>> {
+    let name = xtest.conn.intern_atom(false, name).expect("sent");
     let name = name.reply().expect("a name").atom;
     let any = AtomEnum::ANY;
-    let value = hand.conn.get_property(false, hand.root, name, any, 0, 64);
+    let value = xtest.conn.get_property(false, xtest.root, name, any, 0, 64);
     let value = value.expect("sent").reply().expect("the root is there");
     Some(value.value32()?.collect())
 }
 
-/// What the pointer looks like there: the pixels that are to be seen, from the hot spot on.
-fn shape(hand: &Hand) -> Vec<(i32, i32, u32)> {
-    let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
+/// The pointer's shape: its visible pixels, relative to the hot spot.
+fn shape(xtest: &XTest) -> Vec<(i32, i32, u32)> {
+    let version = xtest.conn.xfixes_query_version(5, 0).expect("sent");
     version.reply().expect("XFixes is there");
-    let image = hand.conn.xfixes_get_cursor_image().expect("sent").reply();
+    let image = xtest.conn.xfixes_get_cursor_image().expect("sent").reply();
     let Ok(image) = image else { return Vec::new() };
     let (width, hot) = (
         i32::from(image.width),
         (i32::from(image.xhot), i32::from(image.yhot)),
     );
     let pixels = (0..).zip(image.cursor_image);
-    let seen = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
-    seen.map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))
+    let opaque = pixels.filter(|(_, pixel)| pixel >> 24 != 0);
+    opaque
+        .map(|(n, pixel)| (n % width - hot.0, n / width - hot.1, pixel))
         .collect()
 }
 
-/// Looks again and again as long as a program may load.
-fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until the time limit for loading.
+fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
-    in_time_of(LOADING, || {
-        found = look();
+    poll_for(LOADING, || {
+        found = poll();
         found.is_some()
     });
-    found.unwrap_or_else(|| panic!("it did not come: {what}"))
+    found.unwrap_or_else(|| panic!("timeout: {what}"))
 }
 
-fn in_time(is_there: impl FnMut() -> bool) -> bool {
-    in_time_of(TIMEOUT, is_there)
+fn poll_until(condition: impl FnMut() -> bool) -> bool {
+    poll_for(TIMEOUT, condition)
 }
 
-/// Waits for something at most so long; whether it came.
-fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while !is_there() {
-        if begun.elapsed() > longest {
+/// Polls a condition for at most `longest`; whether it became true.
+fn poll_for(longest: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > longest {
             return false;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -543,12 +566,12 @@ fn in_time_of(longest: Duration, mut is_there: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The child of the root in which a window lies.
-fn top(hand: &Hand, mut window: Window) -> Window {
+/// The child of the root that contains a window.
+fn top(xtest: &XTest, mut window: Window) -> Window {
     loop {
-        let tree = hand.conn.query_tree(window).expect("sent").reply();
+        let tree = xtest.conn.query_tree(window).expect("sent").reply();
         let Ok(tree) = tree else { return window };
-        if tree.parent == hand.root || tree.parent == x11rb::NONE {
+        if tree.parent == xtest.root || tree.parent == x11rb::NONE {
             return window;
         }
         window = tree.parent;

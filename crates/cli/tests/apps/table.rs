@@ -1,24 +1,24 @@
-//! The programs, the packages of Debian that bring them, and the doors through which each is tried.
+//! The programs, their Debian packages, and the capture methods to try.
 
-/// Through what a program's pictures come.
+/// Capture method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Door {
+pub(crate) enum CaptureMethod {
     /// `openuvr host --window`.
     Screen,
     /// `openuvr run`.
     Hook,
 }
 
-impl Door {
+impl CaptureMethod {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Door::Screen => "screen",
-            Door::Hook => "hook",
+            CaptureMethod::Screen => "screen",
+            CaptureMethod::Hook => "hook",
         }
     }
 }
 
-/// What is checked.
+/// A check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     Starts,
@@ -32,7 +32,7 @@ pub(crate) enum Check {
 }
 
 impl Check {
-    /// In the order in which they are done: menus take the keyboard, and a grab ends the rest.
+    /// In the order of execution: menus take the keyboard, and a grab ends the rest.
     pub(crate) const ALL: [Check; 8] = [
         Check::Starts,
         Check::Picture,
@@ -58,50 +58,50 @@ impl Check {
     }
 }
 
-/// What a program is.
+/// Kind of program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Desktop,
-    /// Relative motion is checked too.
+    /// Relative motion is checked, too.
     Game,
 }
 
-/// With what a menu or a dialog is opened.
+/// The input that opens a menu or a dialog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Opens {
-    /// Keys, one held while the next goes down.
+    /// Keys, each held while the next is pressed.
     Keys(&'static [u8]),
     /// A button in the middle of the window.
     Button(u8),
-    /// A button that is held down together with keys.
+    /// A button that is held together with keys.
     Held(&'static [u8], u8),
 }
 
-/// What is known not to work, and why: it has to fail as long as it is in the table.
-pub(crate) struct Known {
-    pub(crate) door: Door,
+/// A known failure and its reason: the check must fail as long as it is listed.
+pub(crate) struct KnownFailure {
+    pub(crate) method: CaptureMethod,
     pub(crate) check: Check,
     pub(crate) why: &'static str,
 }
 
-/// A program to be tried.
+/// A program to test.
 pub(crate) struct App {
-    /// What it is started with.
-    pub(crate) words: &'static [&'static str],
+    /// The command line.
+    pub(crate) args: &'static [&'static str],
     pub(crate) package: &'static str,
-    pub(crate) doors: &'static [Door],
+    pub(crate) methods: &'static [CaptureMethod],
     pub(crate) kind: Kind,
-    /// What is run to its end before.
+    /// A command to run to its end first.
     pub(crate) before: &'static str,
     pub(crate) menu: Option<Opens>,
     pub(crate) dialog: Option<Opens>,
-    pub(crate) known: &'static [Known],
+    pub(crate) known: &'static [KnownFailure],
 }
 
 impl App {
-    /// What it is called in the table and on the command line.
+    /// Its name in the table and on the command line.
     pub(crate) const fn name(&self) -> &'static str {
-        match self.words {
+        match self.args {
             [name, ..] => name,
             [] => "",
         }
@@ -117,21 +117,21 @@ impl App {
         self
     }
 
-    /// A line for `sh`, run to its end before the program starts.
+    /// A shell command, run to its end before the program starts.
     const fn before(mut self, line: &'static str) -> App {
         self.before = line;
         self
     }
 }
 
-const SCREEN: &[Door] = &[Door::Screen];
-const BOTH: &[Door] = &[Door::Screen, Door::Hook];
+const SCREEN: &[CaptureMethod] = &[CaptureMethod::Screen];
+const BOTH: &[CaptureMethod] = &[CaptureMethod::Screen, CaptureMethod::Hook];
 
-const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
+const fn desktop(args: &'static [&'static str], package: &'static str) -> App {
     App {
-        words,
+        args,
         package,
-        doors: SCREEN,
+        methods: SCREEN,
         kind: Kind::Desktop,
         before: "",
         menu: None,
@@ -140,34 +140,34 @@ const fn desktop(words: &'static [&'static str], package: &'static str) -> App {
     }
 }
 
-/// A program that shows its pictures with OpenGL or Vulkan.
-const fn drawing(words: &'static [&'static str], package: &'static str) -> App {
+/// A program that renders with OpenGL or Vulkan.
+const fn drawing(args: &'static [&'static str], package: &'static str) -> App {
     App {
-        doors: BOTH,
-        ..desktop(words, package)
+        methods: BOTH,
+        ..desktop(args, package)
     }
 }
 
-const fn game(words: &'static [&'static str], package: &'static str) -> App {
+const fn game(args: &'static [&'static str], package: &'static str) -> App {
     App {
         kind: Kind::Game,
-        ..drawing(words, package)
+        ..drawing(args, package)
     }
 }
 
-// Key codes of X, the same on every PC keyboard.
+// X key codes, the same on every PC keyboard.
 const CONTROL: u8 = 29 + 8;
 const ALT: u8 = 56 + 8;
 const F: u8 = 33 + 8;
 const O: u8 = 24 + 8;
 const F10: u8 = 68 + 8;
 
-/// Inkscape begins with a window of greetings otherwise.
+/// Otherwise Inkscape starts with a welcome dialog.
 const NO_WELCOME: &str = r#"mkdir "$XDG_CONFIG_HOME/inkscape" && cat > "$XDG_CONFIG_HOME/inkscape/preferences.xml" <<'END'
 <inkscape version="1"><group id="options"><group id="boot" enabled="0"/></group></inkscape>
 END"#;
 
-/// Each is started on a display of its own with a window manager, an empty home and no sound.
+/// Each is started on its own display with a window manager, an empty home and no sound.
 pub(crate) const APPS: &[App] = &[
     desktop(&["xterm"], "xterm").menu(Opens::Held(&[CONTROL], 1)),
     desktop(&["gtk3-demo-application"], "gtk-3-examples").menu(Opens::Keys(&[F10])),

@@ -1,20 +1,20 @@
-//! What arrives at a display, whoever gets it there.
+//! Records the input that arrives at a display.
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xinput::{self, ConnectionExt as _, XIEventMask};
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::hand::Hand;
 use crate::support::Display;
+use crate::xtest::XTest;
 
-/// Sees all keys, buttons and motion of a display.
-pub(crate) struct Watch(Hand);
+/// Receives all keys, buttons and motion of a display.
+pub(crate) struct Watch(XTest);
 
 impl Watch {
     pub(crate) fn open(display: &Display) -> Watch {
-        let hand = Hand::at(display);
-        let version = hand.conn.xinput_xi_query_version(2, 2).expect("sent");
+        let xtest = XTest::open(display);
+        let version = xtest.conn.xinput_xi_query_version(2, 2).expect("sent");
         version.reply().expect("XInput 2");
         let raw = xinput::EventMask {
             deviceid: u16::from(xinput::Device::ALL_MASTER),
@@ -24,22 +24,23 @@ impl Watch {
                     | XIEventMask::RAW_BUTTON_PRESS,
             ],
         };
-        hand.conn
-            .xinput_xi_select_events(hand.root, &[raw])
+        xtest
+            .conn
+            .xinput_xi_select_events(xtest.root, &[raw])
             .expect("sent");
-        hand.conn.sync().expect("the server lives");
-        Watch(hand)
+        xtest.conn.sync().expect("a running X server");
+        Watch(xtest)
     }
 
     fn events(&self) -> Vec<Event> {
-        std::iter::from_fn(|| self.0.conn.poll_for_event().expect("the server lives")).collect()
+        std::iter::from_fn(|| self.0.conn.poll_for_event().expect("a running X server")).collect()
     }
 
     pub(crate) fn keys(&self) -> Vec<u32> {
         self.keys_and(&mut |_| ())
     }
 
-    /// The keys; what moved before them goes to `moved`.
+    /// The keys; motion before them goes to `moved`.
     pub(crate) fn keys_and(&self, moved: &mut dyn FnMut((i64, i64))) -> Vec<u32> {
         let mut keys = Vec::new();
         for event in self.events() {

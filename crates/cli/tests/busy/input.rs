@@ -3,20 +3,20 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use crate::alone;
 use crate::load::Load;
 use crate::real_time_loops::Pattern;
+use crate::serialise;
 use crate::support::{Display, Folder, Host, PIN, eventually, skip};
 
 const SIZE: &str = "320x200";
 
-/// How often the alphabet is typed, and how long a key is held and the next waits: 130 keys in six seconds.
+/// Number of alphabets to type, time that a key is held, and pause to the next: 130 keys in six seconds.
 const ALPHABETS: usize = 5;
 const HELD: &str = "wait 20ms\n";
 const PAUSE: &str = "wait 25ms\n";
 
 fn types_beside(load: Load) {
-    let _alone = alone();
+    let _alone = serialise();
     if Command::new("xterm").arg("-version").output().is_err() {
         skip("xterm is not installed");
         return;
@@ -48,22 +48,22 @@ fn types_beside(load: Load) {
             "key KEY_{letter} down\n{HELD}key KEY_{letter} up\n{PAUSE}"
         );
     }
-    // What was typed last arrives before the client ends.
+    // The last key arrives before the client ends.
     text += "wait 1s\n";
     std::fs::write(&script, text).expect("a temporary file");
-    // The pointer's window has the keyboard: no window manager is there.
-    let words = [&PIN[..], &["--input-script", &script]].concat();
-    let mut client = host.client("client", &there, &words);
-    let Some(running) = load.begin() else { return };
-    let (status, said) = client.ended();
+    // Without a window manager, the pointer's window has the keyboard.
+    let args = [&PIN[..], &["--input-script", &script]].concat();
+    let mut client = host.client("client", &there, &args);
+    let Some(running) = load.start() else { return };
+    let (status, printed) = client.wait();
     drop(running);
-    assert!(status.success(), "{said}");
+    assert!(status.success(), "{printed}");
     let want: String = ('a'..='z').cycle().take(26 * ALPHABETS).collect();
     eventually("the last letter", || {
         let typed = std::fs::read_to_string(&typed).ok()?;
         (typed.len() >= want.len()).then_some(())
     });
-    let got = std::fs::read_to_string(&typed).expect("it is there");
+    let got = std::fs::read_to_string(&typed).expect("the terminal's file");
     assert_eq!(got, want, "{load:?}");
 }
 

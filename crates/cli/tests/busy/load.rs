@@ -1,4 +1,4 @@
-//! What keeps a machine busy.
+//! Sources of load.
 
 use std::fmt::Write as _;
 use std::num::NonZero;
@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::real_time_loops::{Pattern, RealTimeLoops};
 use crate::support::{Folder, skip};
 
-/// Threads or compilers for each core: a load average of eight on two cores (the reports that this tier answers
-/// named ten to fifteen, with what they measured).
+/// Threads or compilers per core: a load average of eight on two cores (the reports behind this tier had ten
+/// to fifteen, including the measured programs).
 const FOR_EACH_CORE: usize = 4;
 
 /// A kind of load.
@@ -24,7 +24,7 @@ pub(crate) enum Load {
     Loops,
     /// A real-time loop on each core.
     RealTime(Pattern),
-    /// Compilers that are started again and again.
+    /// Compilers, restarted repeatedly.
     Build,
 }
 
@@ -36,8 +36,8 @@ impl Load {
         Load::Build,
     ];
 
-    /// Begins. `None`, said aloud: this machine can't have it.
-    pub(crate) fn begin(self) -> Option<Running> {
+    /// Starts the load. `None`, with a message, if the machine does not support it.
+    pub(crate) fn start(self) -> Option<Running> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {
             Load::Loops => Some(Running::Loops(Loops::start(cores * FOR_EACH_CORE))),
@@ -47,15 +47,15 @@ impl Load {
     }
 }
 
-/// A load that ends when it is dropped.
-#[expect(dead_code, reason = "they are held, not looked at")]
+/// A load that ends when dropped.
+#[expect(dead_code, reason = "held only for their Drop")]
 pub(crate) enum Running {
     Loops(Loops),
     RealTime(RealTimeLoops),
     Build(Build),
 }
 
-/// Threads that never rest.
+/// Busy loops.
 pub(crate) struct Loops {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -128,7 +128,7 @@ impl Drop for Build {
     }
 }
 
-/// A source that takes a compiler about a second.
+/// A source that compiles in about a second.
 fn functions() -> String {
     let mut text = String::new();
     for n in 0..800 {

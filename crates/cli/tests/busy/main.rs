@@ -1,14 +1,11 @@
-//! The whole program on a busy machine: beside busy loops at ordinary priority, beside a real-time loop on each
-//! core that stops everything for 40 ms ten times a second or for 100 ms twice, and beside a build.
+//! The whole program on a busy machine: beside busy loops at ordinary priority, beside a real-time loop on
+//! each core that blocks it for 40 ms ten times a second or for 100 ms twice, and beside a build.
 //!
-//! What holds is that nothing is lost, repeated or made coarse, and that all is as before a second after the load
-//! has ended. How late anything is depends on the machine, and is not looked at. `./dev test-busy` runs all of it;
-//! what is not ignored also runs with all tests.
+//! The tests require that nothing is lost, repeated or degraded, and that all is as before a second after the
+//! load has ended. Latency depends on the machine and is not checked. `./dev test-busy` runs all of them;
+//! tests that are not ignored also run with all others.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "what was measured, for who runs the tier"
-)]
+#![allow(clippy::print_stdout, reason = "measurements for the user of the tier")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -25,8 +22,8 @@ mod video;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One test at a time: each has the machine, and what keeps it busy, for itself.
-fn alone() -> MutexGuard<'static, ()> {
+/// Serialises the tests: each has the machine and its load for itself.
+fn serialise() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// A frame that was captured while a subscriber was there.
+/// A frame that was captured while a subscriber was connected.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// Whose: a session's number, or `other-` and a number.
+    /// The subscriber: a session's number, or `other-` and a number.
     pub(crate) subscriber: String,
     pub(crate) frame: u64,
     pub(crate) outcome: String,
@@ -13,14 +13,14 @@ pub(crate) struct Row {
     pub(crate) captured: Option<i64>,
     pub(crate) encoded: Option<i64>,
     pub(crate) key_frame: bool,
-    /// `None` if it was not coded.
+    /// `None` if it was not encoded.
     pub(crate) qp: Option<f64>,
-    /// The longest run of sample frames that the subscriber's sound lacked, as it said last.
+    /// The longest run of missing audio sample frames in the subscriber's newest report.
     pub(crate) longest_concealment: Option<u64>,
 }
 
 pub(crate) fn rows(path: &Path) -> Vec<Row> {
-    let text = std::fs::read_to_string(path).expect("the host has written it");
+    let text = std::fs::read_to_string(path).expect("the host's CSV");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
@@ -41,25 +41,25 @@ pub(crate) fn rows(path: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// Panics unless each frame from the first to the last has exactly one end.
+/// Panics unless each frame from the first to the last has exactly one outcome.
 pub(crate) fn assert_accounted(rows: &[Row]) {
     let mut frames: Vec<u64> = rows.iter().map(|row| row.frame).collect();
     frames.sort_unstable();
     let first = *frames.first().expect("frames were sent");
-    let whole = first..first + rows.len() as u64;
+    let complete = first..first + rows.len() as u64;
     assert!(
-        frames.iter().copied().eq(whole),
-        "a frame has no end or two"
+        frames.iter().copied().eq(complete),
+        "a frame without exactly one outcome"
     );
 }
 
-/// Of the frames that were encoded for somebody: how many, and how many of them reached it.
-pub(crate) fn encoded_and_left<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
-    // What comes before its first frame waits for a key frame, which is nobody's loss.
+/// Number of frames that were encoded for a subscriber, and number of those that it received.
+pub(crate) fn encoded_and_received<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
+    // Frames ahead of the first one wait for a key frame, and are not losses.
     let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();
     rows.sort_by_key(|row| row.frame);
     let first = rows.iter().position(|row| row.outcome == "left");
-    let rows = &rows[first.expect("something left")..];
+    let rows = &rows[first.expect("a sent frame")..];
     let left = rows.iter().filter(|row| row.outcome == "left").count();
     (rows.len(), left)
 }

@@ -1,20 +1,20 @@
-//! A recording and a video player: what was encoded reaches them.
+//! A recording and a video player get all encoded frames.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::alone;
 use crate::load::Load;
-use crate::record::{Row, assert_accounted, encoded_and_left, rows};
+use crate::record::{Row, assert_accounted, encoded_and_received, rows};
+use crate::serialise;
 use crate::support::{Folder, Host, Program, eventually, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "640x360", "--fps", "60"];
 
-/// How long they are beside the load.
+/// Duration beside the load.
 const BUSY: Duration = Duration::from_secs(8);
 
-/// The rows of the one subscriber that is no session.
-fn of_the_other(rows: &[Row]) -> Vec<Row> {
+/// The rows of the single subscriber that is not a session.
+fn rows_of_other(rows: &[Row]) -> Vec<Row> {
     let other = |row: &&Row| row.subscriber.starts_with("other-");
     let rows: Vec<Row> = rows.iter().filter(other).cloned().collect();
     assert_accounted(&rows);
@@ -23,40 +23,40 @@ fn of_the_other(rows: &[Row]) -> Vec<Row> {
 
 #[test]
 #[ignore = "./dev test-busy"]
-fn a_recording_has_all_that_was_encoded() {
+fn a_recording_has_all_encoded_frames() {
     for load in Load::ALL {
-        let _alone = alone();
+        let _alone = serialise();
         let folder = Folder::new();
         let (csv, file) = (folder.join("host.csv"), folder.join("it.mp4"));
-        let words = ["--csv", &csv, "--record", &file];
-        let mut host = Host::start(&[&PATTERN[..], &words].concat());
+        let args = ["--csv", &csv, "--record", &file];
+        let mut host = Host::start(&[&PATTERN[..], &args].concat());
         eventually("a fragment", || {
             let bytes = std::fs::read(&file).unwrap_or_default();
             bytes.windows(4).any(|four| four == b"moof").then_some(())
         });
-        let Some(running) = load.begin() else { return };
+        let Some(running) = load.start() else { return };
         std::thread::sleep(BUSY);
         drop(running);
         let text = host.program.stop();
-        let rows = of_the_other(&rows(&folder.path().join("host.csv")));
-        let (encoded, left) = encoded_and_left(rows.iter());
-        println!("{load:?}: {left} of {encoded} encoded frames are recorded");
+        let rows = rows_of_other(&rows(&folder.path().join("host.csv")));
+        let (encoded, received) = encoded_and_received(rows.iter());
+        println!("{load:?}: {received} of {encoded} encoded frames are recorded");
         assert!(
-            left * 1000 >= encoded * 999,
-            "{load:?}: {left} of {encoded}: {text}"
+            received * 1000 >= encoded * 999,
+            "{load:?}: {received} of {encoded}: {text}"
         );
     }
 }
 
 #[test]
 #[ignore = "./dev test-busy"]
-fn a_video_player_gets_nearly_all_that_was_encoded() {
+fn a_video_player_gets_nearly_all_frames() {
     for load in Load::ALL {
-        let _alone = alone();
+        let _alone = serialise();
         let folder = Folder::new();
         let csv = folder.join("host.csv");
-        let words = ["--csv", &csv, "--rtsp", "127.0.0.1:0"];
-        let mut host = Host::start(&[&PATTERN[..], &words].concat());
+        let args = ["--csv", &csv, "--rtsp", "127.0.0.1:0"];
+        let mut host = Host::start(&[&PATTERN[..], &args].concat());
         let line = host.program.line("video players: rtsp://");
         let url = line.split(' ').find(|word| word.starts_with("rtsp://"));
         let mut command = Command::new("ffmpeg");
@@ -78,15 +78,18 @@ fn a_video_player_gets_nearly_all_that_was_encoded() {
             let left = |line: &&str| line.starts_with("other-") && line.contains(",left,");
             (text.lines().filter(left).count() >= 60).then_some(())
         });
-        let Some(running) = load.begin() else { return };
+        let Some(running) = load.start() else { return };
         std::thread::sleep(BUSY);
         drop(running);
         player.assert_running();
         player.kill();
         host.program.stop();
-        let rows = of_the_other(&rows(&folder.path().join("host.csv")));
-        let (encoded, left) = encoded_and_left(rows.iter());
-        println!("{load:?}: {left} of {encoded} encoded frames reached the player");
-        assert!(left * 100 >= encoded * 99, "{load:?}: {left} of {encoded}");
+        let rows = rows_of_other(&rows(&folder.path().join("host.csv")));
+        let (encoded, received) = encoded_and_received(rows.iter());
+        println!("{load:?}: {received} of {encoded} encoded frames reached the player");
+        assert!(
+            received * 100 >= encoded * 99,
+            "{load:?}: {received} of {encoded}"
+        );
     }
 }

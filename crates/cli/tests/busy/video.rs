@@ -1,27 +1,27 @@
-//! A stream to a client of ours: each frame has an end, and none is coarser for the load.
+//! A stream to a native client: each frame has an outcome, and the load does not reduce quality.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
 
-use crate::alone;
 use crate::load::Load;
 use crate::real_time_loops::Pattern;
 use crate::record::{Row, assert_accounted, rows};
-use crate::support::{Display, Eye, Folder, Host, PIN, scene};
+use crate::serialise;
+use crate::support::{Display, Folder, Host, PIN, ScreenCapture, scene};
 
 const SIZE: &str = "640x360";
 
-/// How long it is looked at before the load, beside it, and from [`BACK`] after its end on.
+/// Durations of the measurements before, beside, and from [`BACK`] after the end of the load.
 const QUIET: Duration = Duration::from_secs(4);
 const BUSY: Duration = Duration::from_secs(8);
 const BACK: Duration = Duration::from_secs(1);
 
-/// A step of the quantiser is about 1 dB (ITU-T H.264, section 8.5: six double the step).
+/// One quantiser step is about 1 dB (ITU-T H.264, section 8.5: six double the step size).
 const DECIBEL: f64 = 1.0;
 
-/// Mean quantiser of the frames captured within a time that are no key frames.
+/// Mean quantiser of the frames captured in an interval, except key frames.
 fn quantiser(rows: &[Row], from: Instant, until: Instant) -> f64 {
     let within = |row: &&Row| {
         row.captured
@@ -29,31 +29,31 @@ fn quantiser(rows: &[Row], from: Instant, until: Instant) -> f64 {
     };
     let coded = rows.iter().filter(within).filter(|row| !row.key_frame);
     let all: Vec<f64> = coded.filter_map(|row| row.qp).collect();
-    assert!(all.len() >= 10, "only {} frames were coded", all.len());
+    assert!(all.len() >= 10, "only {} frames were encoded", all.len());
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// Streams the scene before, beside and behind a load.
+/// Streams the scene before, beside and after a load.
 fn streams_beside(load: Load) {
-    let _alone = alone();
+    let _alone = serialise();
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let _scene = scene(&here, SIZE, "30");
-    Eye::open(&here).more_frames(1);
+    ScreenCapture::open(&here).more_frames(1);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
-    // Twice what the scene takes at the best quantiser, so that a rate that is cut twice shows.
+    // Twice the rate of the scene at the best quantiser, so that a rate that is halved twice shows.
     let rate = ["--fps", "30", "--bitrate", "8M"];
     let own = ["--display", &here.name, "--csv", &csv];
     let mut host = Host::start(&[&PIN[..], &own, &rate].concat());
     let mut client = host.client("client", &there, &PIN);
     client.line(&format!("showing {SIZE}"));
-    Eye::open(&there).more_frames(10);
+    ScreenCapture::open(&there).more_frames(10);
     let began = clock::now();
     std::thread::sleep(QUIET);
     let loaded = clock::now();
-    let Some(running) = load.begin() else { return };
+    let Some(running) = load.start() else { return };
     std::thread::sleep(BUSY);
     drop(running);
     let ended = clock::now();

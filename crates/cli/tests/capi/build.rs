@@ -1,11 +1,11 @@
-//! Compiles a program in C as somebody would who has the library.
+//! Compiles C programs as a user of the library would.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::Folder;
 
-/// Where this crate's library and header are.
+/// Location of this crate's library and header.
 pub(crate) struct Library {
     pub(crate) folder: PathBuf,
     pub(crate) include: PathBuf,
@@ -51,23 +51,23 @@ pub(crate) fn program(folder: &Folder, source: &str, more: &[&str]) -> PathBuf {
         .args(more)
         .output()
         .expect("build-essential is there");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{source}: {said}");
+    let printed = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{source}: {printed}");
     program
 }
 
-/// A command of somebody whose keys are in the folder.
+/// A command with its keys in the folder.
 pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
     let mut command = Command::new(program);
     command
         .env_remove("DISPLAY")
         .env_remove("WAYLAND_DISPLAY")
-        // Cargo's own names a folder above, too, where one of an earlier build may lie.
+        // Cargo's own path also has the parent folder, which may contain an earlier build.
         .env("LD_LIBRARY_PATH", library().folder)
-        // What others leave behind is valgrind's to judge.
+        // valgrind checks for leaks in all code.
         .env("ASAN_OPTIONS", "detect_leaks=0")
-        // The library is not instrumented: what it does on its threads, and with which locks, is not
-        // seen. Only what the program itself reads and writes is judged.
+        // The library is not instrumented, so the sanitizer does not see its threads and locks. It checks
+        // only the program's own accesses.
         .env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")
         .env("HOME", folder.path())
         .env("XDG_CONFIG_HOME", folder.path());

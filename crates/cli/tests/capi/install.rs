@@ -1,4 +1,4 @@
-//! `make install` of the library in C: without cargo, into any folders, and gone again.
+//! `make install` of the C library: without cargo, into any folders, and uninstalled again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,9 +6,9 @@ use std::process::Command;
 use crate::build::{crates, library};
 use crate::support::{Folder, skip};
 
-/// What a command prints; it must succeed.
-fn said(command: &mut Command) -> String {
-    let out = command.output().expect("it is installed");
+/// The output of a command, which must succeed.
+fn output_of(command: &mut Command) -> String {
+    let out = command.output().expect("an installed program");
     let (text, errors) = (
         String::from_utf8_lossy(&out.stdout),
         String::from_utf8_lossy(&out.stderr),
@@ -17,7 +17,7 @@ fn said(command: &mut Command) -> String {
     text.into_owned()
 }
 
-/// Has `make` do something with what this test's build made, with the system's programs alone.
+/// Runs `make` with the files of this test's build, and only the system's programs.
 fn make(what: &str, variables: &[(&str, &Path)]) {
     let mut make = Command::new("make");
     make.arg("-C").arg(crates().join("capi")).arg(what);
@@ -26,7 +26,7 @@ fn make(what: &str, variables: &[(&str, &Path)]) {
         make.arg(format!("{name}={}", folder.display()));
     }
     make.arg(format!("BUILT={}", library().folder.display()));
-    said(&mut make);
+    output_of(&mut make);
 }
 
 /// Files and links below a folder.
@@ -42,7 +42,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn there(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output();
     found.is_ok_and(|out| out.status.success())
 }
@@ -56,9 +56,9 @@ fn the_library_is_installed_for_programs_in_c() {
     make("install", &places);
 
     let installed = libraries.join("libopenuvr.so");
-    let dynamic = said(Command::new("readelf").arg("-dW").arg(&installed));
+    let dynamic = output_of(Command::new("readelf").arg("-dW").arg(&installed));
     assert!(dynamic.contains("soname: [libopenuvr.so.0]"), "{dynamic}");
-    let symbols = said(
+    let symbols = output_of(
         Command::new("nm")
             .args(["-D", "--defined-only"])
             .arg(&installed),
@@ -68,7 +68,7 @@ fn the_library_is_installed_for_programs_in_c() {
     assert!(ours.len() > 40, "{symbols}");
     let versioned = |line: &&str| line.contains("openuvr_") && line.ends_with("@@OPENUVR_0");
     assert!(ours.iter().all(versioned), "{symbols}");
-    let sections = said(Command::new("readelf").arg("-SW").arg(&installed));
+    let sections = output_of(Command::new("readelf").arg("-SW").arg(&installed));
     assert!(
         !sections.contains(".symtab") && !sections.contains(".debug"),
         "{sections}"
@@ -76,20 +76,20 @@ fn the_library_is_installed_for_programs_in_c() {
     let page = std::fs::read_to_string(prefix.join("share/man/man3/openuvr_frame_ready.3"));
     assert!(page.expect("a page").contains("int openuvr_frame_ready("));
 
-    let flags = said(
+    let flags = output_of(
         Command::new("pkg-config")
             .args(["--cflags", "--libs", "openuvr"])
             .env("PKG_CONFIG_PATH", libraries.join("pkgconfig")),
     );
     let program = folder.path().join("plain");
-    said(
+    output_of(
         Command::new("cc")
             .arg(crates().join("capi/examples/plain.c"))
             .args(flags.split_whitespace())
             .arg("-o")
             .arg(&program),
     );
-    let loaded = said(
+    let loaded = output_of(
         Command::new("ldd")
             .arg(&program)
             .env("LD_LIBRARY_PATH", &libraries),
@@ -102,16 +102,16 @@ fn the_library_is_installed_for_programs_in_c() {
     assert_eq!(files(&prefix), Vec::<PathBuf>::new());
 }
 
-/// A project that looks for the package, and for one with another interface.
+/// A project that finds the package, and one that requires another interface version.
 fn with_cmake(folder: &Folder, libraries: &Path) {
-    if !there("cmake") {
+    if !is_installed("cmake") {
         skip("cmake is not installed");
         return;
     }
     let project = folder.path().join("project");
     std::fs::create_dir(&project).expect("a new folder");
     let source = crates().join("capi/examples/plain.c");
-    let source = source.canonicalize().expect("it is there");
+    let source = source.canonicalize().expect("the example");
     let text = format!(
         "cmake_minimum_required(VERSION 3.13)\nproject(mine C)\nfind_package(openuvr 0.1 REQUIRED)\n\
          find_package(openuvr 1.0 QUIET)\nif(openuvr_FOUND)\nmessage(FATAL_ERROR newer)\nendif()\n\
@@ -120,7 +120,7 @@ fn with_cmake(folder: &Folder, libraries: &Path) {
     );
     std::fs::write(project.join("CMakeLists.txt"), text).expect("a new file");
     let built = project.join("built");
-    said(
+    output_of(
         Command::new("cmake")
             .args([
                 "-S",
@@ -134,11 +134,11 @@ fn with_cmake(folder: &Folder, libraries: &Path) {
                 libraries.display()
             )),
     );
-    said(Command::new("cmake").arg("--build").arg(&built));
+    output_of(Command::new("cmake").arg("--build").arg(&built));
 }
 
 #[test]
-fn a_package_is_made_below_destdir_with_the_final_paths() {
+fn destdir_installs_have_the_final_paths() {
     let folder = Folder::new();
     let (staged, prefix) = (folder.path().join("staged"), Path::new("/opt/openuvr"));
     make("install", &[("DESTDIR", &staged), ("PREFIX", prefix)]);

@@ -1,4 +1,4 @@
-//! The two listings of the paper's Fig. 9: a host that draws with OpenGL, and a MUD.
+//! The two listings of the paper's Fig. 9: a host that renders with OpenGL, and a MUD.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,30 +6,32 @@ use std::path::Path;
 use openuvr_proto::units::Size;
 
 use crate::build::{command, program};
-use crate::support::{Display, Eye, Folder, PIN, Program, Shot, client, eventually, port_of};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, port_of,
+};
 
 pub(crate) const SIZE: Size = Size::new(640, 368);
 pub(crate) const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
 const GROUND: [u8; 3] = [102, 51, 26];
 const HUB: [u8; 3] = [0, 51, 255];
 
-/// The host, drawing on a display of its own.
+/// The host on its own display.
 pub(crate) struct Host {
     pub(crate) program: Program,
     pub(crate) port: u16,
     _display: Display,
 }
 
-/// Compiled with `more`.
-pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<Host> {
+/// Compiles it with `more`.
+pub(crate) fn start_host(folder: &Folder, args: &[&str], more: &[&str]) -> Option<Host> {
     let display = Display::start("640x368")?;
     let more = [&GL[..], more].concat();
     let mut command = command(&program(folder, "examples/host.c", &more), folder);
     command
-        .args(words)
+        .args(args)
         .args(["0", PIN[1]])
         .env("DISPLAY", &display.name);
-    let program = Program::listening("host", command);
+    let program = Program::with_stdin("host", command);
     let port = port_of(&program.line("MUDs reach this host by"));
     Some(Host {
         program,
@@ -38,34 +40,40 @@ pub(crate) fn host_of(folder: &Folder, words: &[&str], more: &[&str]) -> Option<
     })
 }
 
-/// Whether a pixel is about this colour, a byte each of blue, green and red.
-fn is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
-    let seen = shot.colours()[y * shot.size.width as usize + x];
-    seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
+/// Whether a pixel is about this colour, in blue, green and red.
+fn pixel_is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
+    let pixel = shot.colours()[y * shot.size.width as usize + x];
+    pixel.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
-/// Whether the hub is at this place, and the right way up.
-pub(crate) fn is_hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) -> bool {
-    let shot = eye.part(SIZE);
-    is(&shot, at, HUB) && is(&shot, not_at, GROUND)
+/// Whether the hub is at this position, and upright.
+pub(crate) fn is_hub_at(
+    capture: &ScreenCapture,
+    at: (usize, usize),
+    not_at: (usize, usize),
+) -> bool {
+    let shot = capture.region(SIZE);
+    pixel_is(&shot, at, HUB) && pixel_is(&shot, not_at, GROUND)
 }
 
-/// Waits until it is.
-pub(crate) fn hub_at(eye: &Eye, at: (usize, usize), not_at: (usize, usize)) {
-    eventually("the hub moves", || is_hub_at(eye, at, not_at).then_some(()));
-}
-
-/// Waits until the wheel has turned.
-pub(crate) fn turns(eye: &Eye) {
-    let before = eye.part(SIZE).colours();
-    eventually("the wheel turns", || {
-        (eye.part(SIZE).colours() != before).then_some(())
+/// Waits for [`is_hub_at`].
+pub(crate) fn wait_for_hub_at(capture: &ScreenCapture, at: (usize, usize), not_at: (usize, usize)) {
+    eventually("the hub moves", || {
+        is_hub_at(capture, at, not_at).then_some(())
     });
 }
 
-pub(crate) fn ends(mut program: Program) {
-    program.hang_up();
-    let (status, text) = program.ended();
+/// Waits until the wheel has turned.
+pub(crate) fn wait_for_turn(capture: &ScreenCapture) {
+    let before = capture.region(SIZE).colours();
+    eventually("the wheel turns", || {
+        (capture.region(SIZE).colours() != before).then_some(())
+    });
+}
+
+pub(crate) fn stop_by_stdin(mut program: Program) {
+    program.close_stdin();
+    let (status, text) = program.wait();
     assert!(status.success(), "{status}: {text}");
 }
 
@@ -74,32 +82,33 @@ pub(crate) fn ends(mut program: Program) {
 fn a_pixel_buffer_is_shown_and_events_come_back() {
     for mode in [&[][..], &["--synchronous"]] {
         let folder = Folder::new();
-        let (Some(host), Some(display)) = (host_of(&folder, mode, &[]), Display::start("640x368"))
+        let (Some(host), Some(display)) =
+            (start_host(&folder, mode, &[]), Display::start("640x368"))
         else {
             return;
         };
         let script = folder.path().join("script");
         std::fs::write(&script, "wait 300ms\nmove 0.9 0.1\nwait 100s\n").unwrap();
-        let words = [
+        let args = [
             "--display",
             &display.name,
             "--input-script",
             script.to_str().unwrap(),
         ];
         let address = format!("127.0.0.1:{}", host.port);
-        let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+        let client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
         client.line("showing 640x368");
-        let eye = Eye::open(&display);
-        hub_at(&eye, (576, 36), (576, 331));
-        turns(&eye);
+        let capture = ScreenCapture::open(&display);
+        wait_for_hub_at(&capture, (576, 36), (576, 331));
+        wait_for_turn(&capture);
         drop(client);
-        ends(host.program);
+        stop_by_stdin(host.program);
     }
 }
 
-/// A program that is the paper's to the letter gives no picture: both ends say so.
+/// A program that follows the paper literally submits no picture: both ends report it.
 #[test]
-fn a_host_that_gives_no_picture_is_told_so_at_both_ends() {
+fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();
     let (Some(own), Some(display)) = (Display::start("640x368"), Display::start("640x368")) else {
         return;
@@ -107,20 +116,20 @@ fn a_host_that_gives_no_picture_is_told_so_at_both_ends() {
     let more = [&GL[..], &["-Wno-unused-function"]].concat();
     let mut command = command(&program(&folder, "tests/paper.c", &more), &folder);
     command.env("DISPLAY", &own.name).env("OPENUVR_LOG", "3");
-    let host = Program::listening("host", command);
+    let host = Program::with_stdin("host", command);
     let port = port_of(&host.line("MUDs reach this host by"));
     let line = host.line("with the PIN");
     let pin = line.rsplit(' ').next().expect("a word");
     let address = format!("127.0.0.1:{port}");
-    let words = ["--pin", pin, "--display", &display.name];
-    let client = client(&folder, "guest", &address, &words);
+    let args = ["--pin", pin, "--display", &display.name];
+    let client = client(&folder, "guest", &address, &args);
     client.line("the host has sent no picture yet");
     host.line("call openuvr_frame_ready");
     drop(client);
-    ends(host);
+    stop_by_stdin(host);
 }
 
-/// `struct input_event` on a 64-bit machine: the time, and then these.
+/// `struct input_event` of a 64-bit machine: the time, followed by these fields.
 fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
     let mut bytes = vec![0; 16];
     bytes.extend(kind.to_ne_bytes());
@@ -129,7 +138,7 @@ fn input_event(kind: u16, code: u16, value: i32) -> Vec<u8> {
     bytes
 }
 
-/// Says that the mouse moved.
+/// Reports motion of the mouse.
 pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     const EV_REL: u16 = 2;
     let events = [
@@ -140,7 +149,7 @@ pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     mouse.write_all(&events.concat()).expect("the MUD reads it");
 }
 
-/// Moves the hub to the corner at the bottom left, wherever it is, and from there.
+/// Moves the hub to the bottom left corner, wherever it is, and from there by this distance.
 pub(crate) fn move_from_corner(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     move_mouse(mouse, -2000, 2000);
     move_mouse(mouse, dx, dy);
@@ -150,15 +159,15 @@ pub(crate) fn fifo(path: &Path) -> std::fs::File {
     let status = std::process::Command::new("mkfifo").arg(path).status();
     assert!(status.expect("coreutils").success());
     let mut options = std::fs::OpenOptions::new();
-    // For both, so that it opens before the MUD does.
+    // Opened for reading and writing, so that it opens before the MUD does.
     let opened = options.read(true).write(true).open(path);
-    opened.expect("it is there")
+    opened.expect("the FIFO")
 }
 
 #[test]
-fn the_listings_talk_and_a_mouse_reaches_its_descriptor() {
+fn the_listings_connect_and_get_mouse_input() {
     let folder = Folder::new();
-    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    let (Some(host), Some(display)) = (start_host(&folder, &[], &[]), Display::start("640x368"))
     else {
         return;
     };
@@ -168,13 +177,13 @@ fn the_listings_talk_and_a_mouse_reaches_its_descriptor() {
     mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
         .arg(&path)
         .env("DISPLAY", &display.name);
-    let mud = Program::listening("mud", mud);
+    let mud = Program::with_stdin("mud", mud);
     mud.line("showing 640x368");
-    let eye = Eye::open(&display);
-    turns(&eye);
-    hub_at(&eye, (320, 184), (200, 340));
+    let capture = ScreenCapture::open(&display);
+    wait_for_turn(&capture);
+    wait_for_hub_at(&capture, (320, 184), (200, 340));
     move_mouse(&mut mouse, -120, 156);
-    hub_at(&eye, (200, 340), (320, 150));
-    ends(mud);
-    ends(host.program);
+    wait_for_hub_at(&capture, (200, 340), (320, 150));
+    stop_by_stdin(mud);
+    stop_by_stdin(host.program);
 }

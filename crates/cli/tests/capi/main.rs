@@ -1,13 +1,13 @@
-//! Programs in C that link `libopenuvr`, and real clients of them: real encoder, decoder, sockets and
-//! displays. The programs are those of `crates/capi/examples`, compiled here.
+//! C programs that link `libopenuvr`, with real clients, encoders, decoders, sockets and displays. The
+//! programs are those of `crates/capi/examples`, compiled here.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod build;
-mod checked;
 mod install;
 mod listings;
+mod memory_checks;
 mod misuse;
 mod plain;
 mod python;

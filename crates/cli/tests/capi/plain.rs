@@ -1,9 +1,9 @@
-//! A host that draws into plain memory.
+//! A host that renders into plain memory.
 
 use crate::build::{command, program};
 use crate::support::recording::ffprobe_reads;
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of,
+    Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, openuvr, port_of,
 };
 use openuvr_proto::units::Size;
 use std::os::unix::net::UnixListener;
@@ -14,15 +14,15 @@ const SIZE: Size = Size::new(640, 368);
 fn host(folder: &Folder) -> (Program, u16) {
     let mut command = command(&program(folder, "examples/plain.c", &[]), folder);
     command.args([PIN[1], "127.0.0.1:0"]);
-    let host = Program::listening("plain", command);
+    let host = Program::with_stdin("plain", command);
     let port = port_of(&host.line("MUDs reach this host by"));
     (host, port)
 }
 
-/// Whether a pixel is about this colour, a byte each of blue, green and red.
-fn is(shot: &Shot, x: usize, y: usize, colour: [u8; 3]) -> bool {
-    let seen = shot.colours()[y * shot.size.width as usize + x];
-    seen.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
+/// Whether a pixel is about this colour, in blue, green and red.
+fn pixel_is(shot: &Shot, x: usize, y: usize, colour: [u8; 3]) -> bool {
+    let pixel = shot.colours()[y * shot.size.width as usize + x];
+    pixel.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
 const SQUARE: [u8; 3] = [0x00, 0x20, 0xff];
@@ -38,55 +38,57 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
     let script = folder.path().join("script");
     std::fs::write(&script, "wait 300ms\nmove 1 1\nwait 100s\n").unwrap();
     let address = format!("127.0.0.1:{port}");
-    let words = [
+    let args = [
         "--display",
         &display.name,
         "--input-script",
         script.to_str().unwrap(),
     ];
-    let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    let client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
     client.line("showing 640x368");
-    let eye = Eye::open(&display);
+    let capture = ScreenCapture::open(&display);
     let square = |x, y| {
         eventually("a square on its ground", || {
-            let shot = eye.part(SIZE);
-            (is(&shot, x, y, SQUARE) && is(&shot, 320, 20, GROUND)).then_some(())
+            let shot = capture.region(SIZE);
+            (pixel_is(&shot, x, y, SQUARE) && pixel_is(&shot, 320, 20, GROUND)).then_some(())
         });
     };
-    // Where the script has it go.
+    // The position that the script moves it to.
     square(608, 336);
-    let first = eye.part(SIZE);
-    eventually("the bar moves", || (eye.part(SIZE) != first).then_some(()));
+    let first = capture.region(SIZE);
+    eventually("the bar moves", || {
+        (capture.region(SIZE) != first).then_some(())
+    });
     host.line("joins as player");
     drop(client);
     host.line("a client is gone");
-    host.hang_up();
-    let (status, text) = host.ended();
+    host.close_stdin();
+    let (status, text) = host.wait();
     assert!(status.success(), "{text}");
 }
 
-/// The gateway is there before the application, and stays when it has gone.
+/// The gateway starts before the application, and outlives it.
 #[test]
-fn a_gateway_outside_records_an_application_that_comes_twice() {
+fn a_gateway_records_an_application_that_runs_twice() {
     let folder = Folder::new();
     let (socket, file) = (folder.join("gateway"), folder.join("play.mp4"));
-    let words = ["gateway", &socket, "--record", &file, "--sound", "off"];
+    let args = ["gateway", &socket, "--record", &file, "--sound", "off"];
     let keys = folder.join("keys");
-    let words = [&words[..], &["--config-dir", &keys]].concat();
-    let mut gateway = Program::start("gateway", openuvr(&words));
+    let args = [&args[..], &["--config-dir", &keys]].concat();
+    let mut gateway = Program::start("gateway", openuvr(&args));
     gateway.line("no application listens at");
     for frames in [20_000, 40_000] {
         let mut application = command(&program(&folder, "examples/plain.c", &[]), &folder);
         application.args([PIN[1], "127.0.0.1:0", &socket]);
-        let mut application = Program::listening("plain", application);
+        let mut application = Program::with_stdin("plain", application);
         application.line("recording to");
-        // Some pictures of it are in the file.
+        // The file has some pictures of it.
         eventually("the file grows", || {
             let length = std::fs::metadata(&file).map_or(0, |there| there.len());
             (length > frames).then_some(())
         });
-        application.hang_up();
-        assert!(application.ended().0.success());
+        application.close_stdin();
+        assert!(application.wait().0.success());
     }
     let text = gateway.stop();
     assert!(
@@ -97,7 +99,7 @@ fn a_gateway_outside_records_an_application_that_comes_twice() {
 }
 
 #[test]
-fn a_gateway_socket_takes_nothing_that_is_there() {
+fn a_gateway_socket_replaces_no_existing_file() {
     let folder = Folder::new();
     let file = folder.join("file");
     std::fs::write(&file, "precious").unwrap();
@@ -106,22 +108,22 @@ fn a_gateway_socket_takes_nothing_that_is_there() {
     for socket in [&file, &other] {
         let mut host = command(&program(&folder, "examples/plain.c", &[]), &folder);
         host.args([PIN[1], "127.0.0.1:0", socket]);
-        let mut host = Program::listening("plain", host);
+        let mut host = Program::with_stdin("plain", host);
         host.line("already in use");
-        // It streams all the same.
+        // It streams nevertheless.
         host.line("MUDs reach this host by");
-        host.hang_up();
-        assert!(host.ended().0.success());
+        host.close_stdin();
+        assert!(host.wait().0.success());
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
 
 #[test]
-fn a_gateway_without_anybody_to_let_in_says_what_to_give() {
+fn a_gateway_without_outputs_is_a_usage_error() {
     let folder = Folder::new();
-    let words = ["gateway", &folder.join("socket"), "--config-dir"];
+    let args = ["gateway", &folder.join("socket"), "--config-dir"];
     let keys = folder.join("keys");
-    let words = [&words[..], &[&*keys]].concat();
-    let text = Program::start("gateway", openuvr(&words)).fails_in_one_line();
+    let args = [&args[..], &[&*keys]].concat();
+    let text = Program::start("gateway", openuvr(&args)).fails_in_one_line();
     assert!(text.contains("give --web, --rtsp or --record"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The Python package: its wheel, its two ends, and the example.
+//! The Python package: its wheel, host and client, and the example.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,12 +6,14 @@ use std::process::Command;
 use openuvr_proto::units::Size;
 
 use crate::build::{command, crates, library};
-use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, port_of, skip};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, client, eventually, port_of, skip,
+};
 
-/// The Python that the distribution's packages are for.
+/// The Python of the distribution's packages.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Whether Python and its modules are there.
+/// Whether Python and its modules are installed.
 fn has(modules: &str) -> bool {
     let script = format!("import {modules}");
     let tried = Command::new(PYTHON).args(["-c", &script]).output();
@@ -26,8 +28,8 @@ fn has(modules: &str) -> bool {
 fn python(folder: &Folder, script: &Path) -> Command {
     let mut python = command(Path::new("env"), folder);
     python
-        // Python leaves Ctrl-C ignored if it was so when Python started, as in the background of a
-        // shell that knows no jobs.
+        // Python keeps Ctrl-C ignored if it was ignored at its start, as in the background of a shell without
+        // job control.
         .args(["--default-signal=INT", PYTHON, "-u"])
         .arg(script)
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -37,7 +39,7 @@ fn python(folder: &Folder, script: &Path) -> Command {
 }
 
 fn run(mut command: Command) -> String {
-    let out = command.output().expect("Python is there");
+    let out = command.output().expect("Python is installed");
     let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{command:?}: {text}");
     text.into_owned()
@@ -60,12 +62,12 @@ fn a_numpy_picture_reaches_a_window() {
     std::fs::write(&script, "wait 300ms\nmove 1 1\nwait 100s\n").unwrap();
     let address = format!("127.0.0.1:{port}");
     let input = ["--input-script", script.to_str().unwrap()];
-    let words = [&PIN[..], &["--display", &display.name], &input].concat();
-    let client = client(&folder, "guest", &address, &words);
+    let args = [&PIN[..], &["--display", &display.name], &input].concat();
+    let client = client(&folder, "guest", &address, &args);
     client.line("showing 640x360");
-    let eye = Eye::open(&display);
+    let capture = ScreenCapture::open(&display);
     eventually("the square is where the player points", || {
-        let shot = eye.part(Size::new(640, 360));
+        let shot = capture.region(Size::new(640, 360));
         let [blue, green, red] = shot.colours()[336 * 640 + 616];
         (blue < 60 && green < 90 && red > 195).then_some(())
     });
@@ -76,18 +78,18 @@ fn a_numpy_picture_reaches_a_window() {
 }
 
 #[test]
-fn both_ends_talk_in_python() {
+fn host_and_client_work_in_python() {
     if !has("cffi, numpy") {
         return;
     }
     let folder = Folder::new();
     let script = crates().join("capi/tests/python/round_trip.py");
-    let said = run(python(&folder, &script));
-    assert!(said.ends_with("both ends agree\n"), "{said}");
+    let printed = run(python(&folder, &script));
+    assert!(printed.ends_with("both ends agree\n"), "{printed}");
 }
 
 #[test]
-fn the_wheel_brings_its_library_along() {
+fn the_wheel_contains_its_library() {
     if !has("cffi, setuptools, wheel, pip") {
         return;
     }
@@ -97,10 +99,10 @@ fn the_wheel_brings_its_library_along() {
     for part in ["python", "include"] {
         copy(&crates().join("capi").join(part), &sources.join(part));
     }
-    let pip = |words: &[&str]| {
+    let pip = |args: &[&str]| {
         let mut pip = command(Path::new(PYTHON), &folder);
         pip.args(["-m", "pip", "--disable-pip-version-check"])
-            .args(words)
+            .args(args)
             .current_dir(folder.path())
             .env("OPENUVR_VERSION", env!("CARGO_PKG_VERSION"))
             .env("OPENUVR_LIBRARY", library().folder.join("libopenuvr.so"));
@@ -114,16 +116,16 @@ fn the_wheel_brings_its_library_along() {
     let target = ["--no-deps", "--no-index", "--target", "installed"];
     pip(&[&["install"], &target[..], &[wheel.to_str().unwrap()]].concat());
 
-    // Neither the source tree nor a library elsewhere: what the wheel brought.
+    // Neither the source tree nor another library: only the wheel's.
     let mut import = command(Path::new(PYTHON), &folder);
     import
         .args(["-c", "import openuvr; print(openuvr.version(), openuvr)"])
         .env_remove("LD_LIBRARY_PATH")
         .env("PYTHONPATH", folder.path().join("installed"));
-    let said = run(import);
+    let printed = run(import);
     assert!(
-        said.contains("(0, 1, 0)") && said.contains("/installed/"),
-        "{said}"
+        printed.contains("(0, 1, 0)") && printed.contains("/installed/"),
+        "{printed}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! A session of a portal whose application links the library: `openuvr session --door api`.
+//! A portal session with an application that links the library: `openuvr session --door api`.
 
 use std::fs;
 use std::process::Command;
@@ -12,15 +12,15 @@ use crate::build::{library, program};
 use crate::support::portal::Portal;
 use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
-/// A session of the host `plain`, whose standard input does not end.
-fn start(portal: &Portal, folder: &Folder, words: &[&str], script: &str) -> Program {
+/// A session of the host `plain` with an open standard input.
+fn start(portal: &Portal, folder: &Folder, args: &[&str], script: &str) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--door=api", "--size=640x368"];
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let plain = program(folder, "examples/plain.c", &[]);
     let script = script.replace("PLAIN", plain.to_str().expect("UTF-8"));
-    let mut command = openuvr(&[&own[..], &more, words, &["--", "sh", "-c", &script]].concat());
+    let mut command = openuvr(&[&own[..], &more, args, &["--", "sh", "-c", &script]].concat());
     command.env("PULSE_SERVER", NO_SOUND);
     command.env("LD_LIBRARY_PATH", library().folder);
     Program::start("session", command)
@@ -35,44 +35,44 @@ fn has_xvfb() -> bool {
 }
 
 #[test]
-fn an_application_of_the_library_is_a_portals_session() {
+fn a_library_application_runs_in_a_portal_session() {
     if !has_xvfb() {
         return;
     }
     let (portal, folder) = (Portal::new(), Folder::new());
-    // What it would do by itself is another's word here: the session says where it listens and who may come.
+    // The session overrides the application's settings: address and admission.
     let script = "sleep 1000 | exec PLAIN 1234 127.0.0.1:1";
     let mut session = start(&portal, &folder, &[], script);
     let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
     let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
     let native = at["native"].as_str().expect("an address");
     assert_ne!(native, "127.0.0.1:1");
-    // Another portal's word is none.
+    // A token of another portal is invalid.
     let other = Portal {
         session: portal.session,
         ..Portal::new()
     };
     let forged = other.link(native, host, &other.ticket(Role::Player, None));
     let mut refused = client(&folder, "eve", &forged, &["--present", "null"]);
-    let (status, said) = refused.ended();
+    let (status, printed) = refused.wait();
     assert!(
-        !status.success() && said.contains("not signed by the portal"),
-        "{said}"
+        !status.success() && printed.contains("not signed by the portal"),
+        "{printed}"
     );
-    // Nor is the PIN that the application has named.
+    // The PIN in the application's configuration is not valid either.
     let pin = ["--present", "null", "--pin", "1234"];
     let mut refused = client(&folder, "pin", native, &pin);
-    let (status, said) = refused.ended();
-    assert!(!status.success(), "{said}");
+    let (status, printed) = refused.wait();
+    assert!(!status.success(), "{printed}");
     let link = portal.link(native, host, &portal.ticket(Role::Player, None));
     let player = client(&folder, "player", &link, &["--present", "null"]);
     player.line("player at");
     player.line("showing 640x368");
-    // And its page asks for a word of the portal.
-    let ask = |method: &str, path: &str| {
+    // Its page requires a token of the portal.
+    let request = |method: &str, path: &str| {
         let url = format!("{}{path}", at["web"].as_str().expect("an address"));
         let token = format!("Authorization: Bearer {}", portal.token(Actions::ALL));
-        let words = [
+        let args = [
             "--silent",
             "--insecure",
             "--request",
@@ -81,25 +81,28 @@ fn an_application_of_the_library_is_a_portals_session() {
             &token,
             &url,
         ];
-        let answer = Command::new("curl").args(words).output();
+        let answer = Command::new("curl").args(args).output();
         String::from_utf8(answer.expect("curl is installed").stdout).expect("text")
     };
     eventually("the player is counted", || {
-        let told: Value = serde_json::from_str(&ask("GET", "/session")).expect("JSON");
-        (told["connected"] == 1).then_some(())
+        let state: Value = serde_json::from_str(&request("GET", "/session")).expect("JSON");
+        (state["connected"] == 1).then_some(())
     });
-    ask("POST", "/session/stop");
-    let (_, said) = session.ended();
-    assert!(said.contains("the portal stopped the session"), "{said}");
+    request("POST", "/session/stop");
+    let (_, printed) = session.wait();
+    assert!(
+        printed.contains("the portal stopped the session"),
+        "{printed}"
+    );
 }
 
 #[test]
-fn an_application_of_the_library_streams_from_a_sandbox() {
+fn a_library_application_streams_from_a_sandbox() {
     let sandbox = Command::new("bwrap")
         .args(["--unshare-user", "--ro-bind", "/", "/", "true"])
         .output();
     if !sandbox.is_ok_and(|tried| tried.status.success()) {
-        skip("bubblewrap is not installed, or makes no sandbox here");
+        skip("bubblewrap is not installed, or cannot create a sandbox here");
         return;
     }
     if !has_xvfb() {
@@ -107,19 +110,19 @@ fn an_application_of_the_library_streams_from_a_sandbox() {
     }
     let (portal, folder) = (Portal::new(), Folder::new());
     let libraries = library().folder;
-    let words = ["--sandbox", "--readable"];
-    let words = [
-        &words[..],
+    let args = ["--sandbox", "--readable"];
+    let args = [
+        &args[..],
         &[libraries.to_str().expect("UTF-8"), "--readable"],
     ]
     .concat();
     let place = folder.path().to_str().expect("UTF-8").to_owned();
-    // What records is outside, and takes its pictures from the library inside, as a browser's gateway does.
+    // The recorder is outside and gets its pictures from the library inside, like a browser's gateway.
     let file = folder.path().join("recording.mp4");
     let record = format!("record={}", file.display());
-    let words = [&words[..], &[&*place, "--set", &record]].concat();
+    let args = [&args[..], &[&*place, "--set", &record]].concat();
     let script = "sleep 1000 | exec PLAIN";
-    let mut session = start(&portal, &folder, &words, script);
+    let mut session = start(&portal, &folder, &args, script);
     let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
     let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
     let native = at["native"].as_str().expect("an address");
@@ -132,17 +135,17 @@ fn an_application_of_the_library_streams_from_a_sandbox() {
         fragments.next().map(drop)
     });
     session.signal(rustix::process::Signal::TERM);
-    session.ended();
+    session.wait();
 }
 
 #[test]
-fn an_application_without_the_library_is_told_of() {
+fn an_application_without_the_library_is_reported() {
     if !has_xvfb() {
         return;
     }
     let (portal, folder) = (Portal::new(), Folder::new());
     let mut session = start(&portal, &folder, &[], "exit 3");
-    let (_, said) = session.ended();
-    assert!(said.contains("ended without a picture"), "{said}");
-    assert!(said.contains("not link libopenuvr"), "{said}");
+    let (_, printed) = session.wait();
+    assert!(printed.contains("ended without a picture"), "{printed}");
+    assert!(printed.contains("not link libopenuvr"), "{printed}");
 }

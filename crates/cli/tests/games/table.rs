@@ -1,4 +1,4 @@
-//! Two machines on one network, each with a display, a game on one of them, and who plays it at the other.
+//! Two machines on one network, each with a display: a game on one, and its player at the other.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,35 +15,35 @@ use crate::support::machines::{HOST, Machines, on};
 use crate::support::pairing::pair;
 use crate::support::pulse_server::PulseServer;
 use crate::support::sound::{Recorder, samples};
-use crate::support::{Display, Eye, Folder, Program, Shot, eventually, psnr, skip};
-use crate::{heard, look};
+use crate::support::{Display, Folder, Program, ScreenCapture, Shot, eventually, psnr, skip};
+use crate::{loudness, pictures};
 
-/// The host's display has this size by itself.
+/// The host's original display size.
 const OWN: &str = "1024x768";
 
-/// The person's.
+/// The user's display size.
 const THEIRS: &str = "1280x800";
 
-/// What is heard is what is played from here on: what the codec, the mixing of two sinks and a machine that has no
-/// turn for a player change is less.
+/// Minimum correlation of recorded and played sound: the codec, mixing of two sinks and delays of a busy
+/// machine reduce it.
 const ALIKE: f64 = 0.9;
 
-/// Parts of a fiftieth of a second in which something is to be heard: four seconds.
-const HEARD: usize = 200;
+/// Number of audible parts of 20 ms: four seconds.
+const MIN_LOUD_PARTS: usize = 200;
 
-/// Has every window fill the screen, without a frame.
+/// Rule that makes each window fill the screen, without a frame.
 const MANAGER: &str = r#"<openbox_config xmlns="http://openbox.org/3.4/rc"><applications>
 <application class="*"><decor>no</decor><maximized>yes</maximized></application>
 </applications></openbox_config>"#;
 
-/// All that is needed to play.
+/// All components for playing a game.
 pub(crate) struct Table {
     name: &'static str,
     window: Size,
     client: Option<Program>,
     run: Option<Program>,
     recorder: Option<Recorder>,
-    hands: Served,
+    pads: Served,
     _manager: Program,
     here: Display,
     there: Display,
@@ -53,23 +53,23 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `None`, said aloud, without what it takes. `program` is the game's.
-    pub(crate) fn lay(program: &'static str, window: Size) -> Option<Table> {
+    /// `None`, with a message, if a dependency is missing. `program` is the game's.
+    pub(crate) fn set_up(program: &'static str, window: Size) -> Option<Table> {
         if !Path::new("/usr/games").join(program).exists() {
             skip(&format!("{program} is not installed: ./dev test-games"));
             return None;
         }
         let (here, there) = (Display::start(OWN)?, Display::start(THEIRS)?);
         let folder = Folder::new();
-        let hands = Served::open(&folder.path().join("pads")).expect("a temporary folder");
-        hands.plug(0, xbox()).expect("a folder");
+        let pads = Served::open(&folder.path().join("pads")).expect("a temporary folder");
+        pads.plug(0, xbox()).expect("a folder");
         Some(Table {
             name: program,
             window,
             client: None,
             run: None,
             recorder: None,
-            hands,
+            pads,
             _manager: manager(&here, &folder)?,
             here,
             there,
@@ -79,7 +79,7 @@ impl Table {
         })
     }
 
-    /// The game's.
+    /// The game's home directory.
     pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
@@ -90,7 +90,7 @@ impl Table {
         std::fs::write(file, text).expect("a temporary folder");
     }
 
-    /// Starts the game. Nobody is there to play it yet.
+    /// Starts the game, without a player.
     pub(crate) fn start(&mut self, game: &[&str]) {
         std::fs::create_dir_all(self.home()).expect("a temporary folder");
         let (dir, hook) = (self.folder.join("host"), library("libopenuvr_hook.so"));
@@ -115,13 +115,13 @@ impl Table {
             "auto",
             "--",
         ];
-        let words = [&own[..], &how, game].concat();
+        let args = [&own[..], &how, game].concat();
         let mut command = on(
             &self.machines.host,
             &[],
             &self.home(),
             Some(&self.here),
-            &words,
+            &args,
         );
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/games";
         command
@@ -132,7 +132,7 @@ impl Table {
             .env("SDL_AUDIODRIVER", "pulseaudio");
         let run = Program::start("run", command);
         run.line("openuvr run: streaming");
-        // All that the game plays, as it plays it.
+        // Records all sound of the game as it plays it.
         let sinks = self.server.sinks().into_iter();
         let mut given = sinks.filter(|sink| sink.starts_with("openuvr_"));
         let sink = given.next().expect("a sink of the game's own");
@@ -141,9 +141,12 @@ impl Table {
         self.run = Some(run);
     }
 
-    /// Somebody at the other machine plays, without saying where the host is.
+    /// Starts a client at the other machine, which discovers the host.
     pub(crate) fn join(&mut self) {
-        let (dir, wav) = (self.folder.join("client"), self.folder.join("heard.wav"));
+        let (dir, wav) = (
+            self.folder.join("client"),
+            self.folder.join("recording.wav"),
+        );
         let (size, sound) = (self.window.to_string(), format!("wav:{wav}"));
         let own = [
             "client",
@@ -155,9 +158,9 @@ impl Table {
             "lap",
         ];
         let how = ["--realtime", "off", "--size", &size, "--sound", &sound];
-        let words = [&own[..], &how].concat();
+        let args = [&own[..], &how].concat();
         let home = self.folder.path().to_owned();
-        let mut command = on(&self.machines.client, &[], &home, Some(&self.there), &words);
+        let mut command = on(&self.machines.client, &[], &home, Some(&self.there), &args);
         command
             .env("LD_PRELOAD", library("libopenuvr_pads.so"))
             .env(FOLDER, self.folder.path().join("pads"));
@@ -170,64 +173,71 @@ impl Table {
     }
 
     fn run(&self) -> &Program {
-        self.run.as_ref().expect("it was started")
+        self.run.as_ref().expect("a started game")
     }
 
-    /// Waits for what the game says.
-    pub(crate) fn says(&self, line: &str) {
+    /// Waits for a line of the game.
+    pub(crate) fn wait_for_line(&self, line: &str) {
         self.run().line(line);
     }
 
-    /// How often it has said this.
-    pub(crate) fn times(&self, line: &str) -> usize {
+    /// Number of lines of the game with this text.
+    pub(crate) fn count(&self, line: &str) -> usize {
         self.run().count(line)
     }
 
-    /// Waits until the picture is as large as the person's window, because the game's own is, and the same.
+    /// Waits until the game's window and the picture have the size of the user's window, and both ends show
+    /// the same.
     pub(crate) fn fills_the_window(&self) {
-        let (here, there) = (Eye::open(&self.here), Eye::open(&self.there));
+        let (here, there) = (
+            ScreenCapture::open(&self.here),
+            ScreenCapture::open(&self.there),
+        );
         eventually("a display of the window's size", || {
             (here.geometry(here.root)? == self.window).then_some(())
         });
         eventually("the game's picture, as large as the window", || {
-            let (one, other) = (here.part(self.window), there.part(self.window));
+            let (one, other) = (here.region(self.window), there.region(self.window));
             let window = there.geometry(there.client_window()?)?;
-            let same = look::correlation(&one, &other) > 0.9;
+            let same = pictures::correlation(&one, &other) > 0.9;
             (window == self.window && self.is_painted() && same).then_some(())
         });
     }
 
-    /// Whether a quarter of what the person sees is not black.
+    /// Whether at least a quarter of the client's picture is not black.
     pub(crate) fn is_painted(&self) -> bool {
-        let seen = self.seen();
-        let painted = seen.colours().iter().filter(|c| **c != [0; 3]).count();
+        let picture = self.picture();
+        let painted = picture.colours().iter().filter(|c| **c != [0; 3]).count();
         painted > self.window.pixels() / 4
     }
 
-    /// What the person sees.
-    pub(crate) fn seen(&self) -> Shot {
-        Eye::open(&self.there).part(self.window)
+    /// The client's picture.
+    pub(crate) fn picture(&self) -> Shot {
+        ScreenCapture::open(&self.there).region(self.window)
     }
 
-    /// Waits until nothing moves that matters.
-    pub(crate) fn still(&self, alike: f64) -> Shot {
+    /// Waits until the picture stands still, except for minor motion.
+    pub(crate) fn wait_for_stillness(&self, alike: f64) -> Shot {
         eventually("a view that stands still", || {
-            let before = self.seen();
+            let before = self.picture();
             std::thread::sleep(std::time::Duration::from_millis(300));
-            let now = self.seen();
+            let now = self.picture();
             (psnr(&before, &now) > alike).then_some(now)
         })
     }
 
-    /// Waits until enough was heard, and that was what was played.
-    pub(crate) fn hears(&self) {
+    /// Waits until enough sound was recorded, and checks that it matches the played sound.
+    pub(crate) fn check_sound(&self) {
         let file = |name: &str| samples(&self.folder.path().join(name));
         eventually("four seconds of sound", || {
-            (heard::loud_parts(&file("heard.wav")) >= HEARD).then_some(())
+            (loudness::loud_parts(&file("recording.wav")) >= MIN_LOUD_PARTS).then_some(())
         });
         let mut best: f64 = 0.0;
-        eventually("what is played is what is heard", || {
-            best = best.max(heard::likeness(&file("played"), &file("heard.wav")));
+        eventually("the recording matches the played sound", || {
+            best = best.max(loudness::similarity(
+                &file("played"),
+                &file("recording.wav"),
+            ));
             (best > ALIKE).then_some(())
         });
         println!(
@@ -236,48 +246,48 @@ impl Table {
         );
     }
 
-    /// Does something on the pad, as one report.
-    pub(crate) fn hold(&self, events: &[(u16, u16, i32)]) {
+    /// Sends events of the pad as one report.
+    pub(crate) fn send_events(&self, events: &[(u16, u16, i32)]) {
         let events = [events, &[(EV_SYN, 0, 0)]].concat();
-        self.hands.write(0, &events).expect("it is served");
+        self.pads.write(0, &events).expect("it is served");
     }
 
-    /// Presses a button, long enough for a game that draws a few frames a second and asks only then.
+    /// Presses a button long enough for a game that polls it a few times a second.
     pub(crate) fn press(&self, button: u16) {
-        self.hold(&[(EV_KEY, button, 1)]);
+        self.send_events(&[(EV_KEY, button, 1)]);
         std::thread::sleep(std::time::Duration::from_millis(300));
-        self.hold(&[(EV_KEY, button, 0)]);
+        self.send_events(&[(EV_KEY, button, 0)]);
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
 
-    /// Keeps both pictures for a person.
-    pub(crate) fn keep(&self, what: &str) {
+    /// Stores both pictures for manual inspection.
+    pub(crate) fn save(&self, what: &str) {
         let name = format!("{}-{what}", self.name);
-        look::keep(
-            &Eye::open(&self.here).part(self.window),
+        pictures::save(
+            &ScreenCapture::open(&self.here).region(self.window),
             &format!("{name}-host"),
         );
-        look::keep(&self.seen(), &format!("{name}-client"));
+        pictures::save(&self.picture(), &format!("{name}-client"));
     }
 
-    /// Both ends are well, and the host's display gets its own size back.
+    /// Checks that both ends are running, and that the host's display gets its own size back.
     pub(crate) fn end(&mut self) {
-        self.run.as_mut().expect("it was started").assert_running();
-        let mut client = self.client.take().expect("it joined");
+        self.run.as_mut().expect("a started game").assert_running();
+        let mut client = self.client.take().expect("a client");
         client.assert_running();
         client.stop();
-        let here = Eye::open(&self.here);
+        let here = ScreenCapture::open(&self.here);
         eventually("the display's own size", || {
             let size = here.geometry(here.root)?;
             (size.to_string() == OWN).then_some(())
         });
         self.run().signal(Signal::TERM);
-        let mut run = self.run.take().expect("it was started");
-        run.ended();
+        let mut run = self.run.take().expect("a started game");
+        run.wait();
         println!(
             "{}: pictures are in {}",
             self.name,
-            look::folder().display()
+            pictures::folder().display()
         );
     }
 }
@@ -285,10 +295,10 @@ impl Table {
 /// A library that was built with these tests.
 fn library(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_openuvr")).parent();
-    folder.expect("it lies somewhere").join("deps").join(name)
+    folder.expect("a folder").join("deps").join(name)
 }
 
-/// A pad as xpad shows it.
+/// A pad as the xpad driver presents it.
 fn xbox() -> Description {
     let axis = |minimum, maximum| Axis {
         minimum,
@@ -310,7 +320,7 @@ fn xbox() -> Description {
         .with_axis(ABS_HAT0Y, axis(-1, 1))
 }
 
-/// A window manager, which has begun to work; `None`, said aloud, if there is none here.
+/// A running window manager; `None`, with a message, if it is not installed.
 fn manager(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed");
@@ -324,7 +334,7 @@ fn manager(display: &Display, folder: &Folder) -> Option<Program> {
         .env("DISPLAY", &display.name)
         .env("HOME", OsStr::new("/nonexistent"));
     let manager = Program::start("openbox", command);
-    let eye = Eye::open(display);
-    eventually("the window manager", || eye.is_managed().then_some(()));
+    let capture = ScreenCapture::open(display);
+    eventually("the window manager", || capture.is_managed().then_some(()));
     Some(manager)
 }

@@ -1,9 +1,9 @@
-/* A program that does with OpenGL what games do, and some things that few do. It is given acts by
- * name, plays them one after the other, and ends with the exit code 7.
+/* A program that uses OpenGL like games, including rare cases. It performs the acts named on its
+ * command line in order, and exits with the code 7.
  *
- * It opens libraries as SDL does (dlopen, dlsym, glXGetProcAddressARB), so that no header and no
- * library is needed to build it. Windows are painted with one colour above and one below, so that
- * who sees them knows which window it is and which end is up. */
+ * It opens libraries like SDL (dlopen, dlsym, glXGetProcAddressARB), so that building it needs no
+ * headers or libraries. Each window has one colour above and another below, which identify the window
+ * and its orientation. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ struct attributes {
     XID colormap, cursor;
 };
 
-/* Xlib.h, glx.h and gl.h: what of them is used here. */
+/* The used parts of Xlib.h, glx.h and gl.h. */
 enum { BACK_PIXEL = 1 << 1, BORDER_PIXEL = 1 << 3, OVERRIDE_REDIRECT = 1 << 9, COLORMAP = 1 << 13 };
 enum { ALLOC_NONE = 0, INPUT_OUTPUT = 1 };
 enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5, GLX_RGBA_TYPE = 0x8014 };
@@ -90,7 +90,7 @@ static void open_libraries(void)
     create_context = found(get_proc("glXCreateContext"), "glXCreateContext");
     make_current = found(get_proc("glXMakeCurrent"), "glXMakeCurrent");
     destroy_context = found(get_proc("glXDestroyContext"), "glXDestroyContext");
-    /* Both ways lead to the same function. */
+    /* Both lookups return the same function. */
     swap = found(dlsym(gl, "glXSwapBuffers"), "glXSwapBuffers");
     if (getenv("OPENUVR_RUN") && (void *)swap != get_proc("glXSwapBuffers"))
         exit(98);
@@ -129,17 +129,17 @@ static XID new_window(struct stage *s, int x, const char *name)
 
 static struct stage set_up(int x, int width, int height, const char *name)
 {
-    int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
+    int attributes[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
     struct stage s = { .width = width, .height = height };
     s.display = found(open_display(NULL), "display");
-    s.visual = found(choose_visual(s.display, 0, wanted), "visual");
+    s.visual = found(choose_visual(s.display, 0, attributes), "visual");
     s.window = new_window(&s, x, name);
     s.context = new_context(&s);
     make_current(s.display, s.window, s.context);
     return s;
 }
 
-/* One colour above, another below: each 0 or 1 for red, green, blue. */
+/* One colour above, another below: bits for red, green and blue. */
 static void paint(struct stage *s, int above, int below)
 {
     disable(SCISSOR_TEST);
@@ -184,7 +184,7 @@ static void wait_until(const char *seen)
         usleep(4000);
 }
 
-/* Plays until the audience has seen it and made a file of the act's name. */
+/* Shows pictures until the test has seen them and created a file with the act's name. */
 static void show_until(struct stage *s, int above, int below, const char *seen)
 {
     do
@@ -194,8 +194,8 @@ static void show_until(struct stage *s, int above, int below, const char *seen)
 
 enum { BLUE = 1, GREEN = 2, RED = 4, YELLOW = 6, WHITE = 7 };
 
-/* A child that gives up at once, and one that draws in a window of its own. They end without exit
- * handlers, as Mesa's wait there for threads that only the parent has. */
+/* A child that exits at once, and one that renders in its own window. They skip exit handlers: those of
+ * Mesa wait for threads that exist only in the parent. */
 static void forks(struct stage *s)
 {
     for (int draws = 0; draws < 2; draws++) {
@@ -242,7 +242,7 @@ static void contexts(struct stage *s)
     for (int i = 0; i < 20; i++) {
         void *next = new_context(s);
         if (i % 2) {
-            /* The old one while it is current. */
+            /* The old context while it is current. */
             destroy_context(s->display, s->context);
             make_current(s->display, s->window, next);
         } else {
@@ -262,7 +262,7 @@ static void resizes(struct stage *s)
     show_until(s, YELLOW, BLUE, "resized");
 }
 
-/* A larger window comes and goes. */
+/* Opens and closes a larger window. */
 static void hands_over(struct stage *s)
 {
     struct stage large = set_up(0, 480, 320, "large");
@@ -274,14 +274,14 @@ static void hands_over(struct stage *s)
 
 static void closes(struct stage *s)
 {
-    /* The context goes with the display. */
+    /* The context is destroyed with the display. */
     make_current(s->display, 0, NULL);
     close_display(s->display);
     *s = set_up(0, 320, 240, "again");
     show_until(s, BLUE, YELLOW, "again");
 }
 
-/* Draws nothing more until it has been seen: the last picture comes at once behind another. */
+/* Renders nothing until the last picture was seen, which immediately follows another one. */
 static void rests(struct stage *s)
 {
     paint(s, RED, RED);
@@ -301,8 +301,8 @@ struct button_event {
     long rest[19];
 };
 
-/* A window of X alone over the middle of the picture: white until it is clicked, then blue, and gone when
- * it was clicked again. What is drawn below stands still from the first click on. */
+/* A plain X window over the middle of the picture: white until it is clicked, then blue, and closed by a
+ * second click. From the first click on, the picture below stands still. */
 static void opens_a_dialog(struct stage *s)
 {
     void *x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
@@ -315,7 +315,7 @@ static void opens_a_dialog(struct stage *s)
     int (*pending)(void *) = found(dlsym(x, "XPending"), "XPending");
     int (*next)(void *, void *) = found(dlsym(x, "XNextEvent"), "XNextEvent");
     enum { BUTTON_PRESS = 4, BUTTON_PRESS_MASK = 1 << 2 };
-    /* A connection of its own, as a toolkit beside the engine may have one. */
+    /* Its own connection, as that of a toolkit beside the engine. */
     void *display = found(open_display(NULL), "display");
     XID dialog = create(display, root_window(display, 0), 40 + 80, 60, 160, 120, 0, 0, 0xffffff);
     select(display, dialog, BUTTON_PRESS_MASK);
@@ -343,7 +343,7 @@ static void opens_a_dialog(struct stage *s)
     show_until(s, YELLOW, RED, "closed");
 }
 
-/* A window of X alone, as launchers have them: white until it is clicked, and then gone. */
+/* A plain X window, as of a launcher: white, and closed by a click. */
 static void welcomes(void)
 {
     void *x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
@@ -364,15 +364,15 @@ static void welcomes(void)
     close_display(display);
 }
 
-/* Draws in a surface that was made of a window: their names differ. */
+/* Renders to a surface of a window, with a different id. */
 static void makes_a_surface(struct stage *s)
 {
     void **(*choose)(void *, int, const int *, int *) = found(get_proc("glXChooseFBConfig"), "config");
     void *(*create)(void *, void *, int, void *, int) = found(get_proc("glXCreateNewContext"), "new");
     XID (*make)(void *, void *, XID, const int *) = found(get_proc("glXCreateWindow"), "surface");
     void (*unmake)(void *, XID) = found(get_proc("glXDestroyWindow"), "surface");
-    int wanted[] = { GLX_DOUBLEBUFFER, 1, 0 }, count = 0;
-    void **configs = found(choose(s->display, 0, wanted, &count), "configuration");
+    int attributes[] = { GLX_DOUBLEBUFFER, 1, 0 }, count = 0;
+    void **configs = found(choose(s->display, 0, attributes, &count), "configuration");
     make_current(s->display, 0, NULL);
     destroy_context(s->display, s->context);
     XID window = s->window;
@@ -385,8 +385,8 @@ static void makes_a_surface(struct stage *s)
     s->window = window;
 }
 
-/* A blue window of this program covers the lower half, as a menu does: while the picture below rests, and
- * while it changes. It goes, and the picture is drawn once more, as programs do when they are uncovered. */
+/* A blue window of this program covers the lower half, like a menu: while the picture below stands still,
+ * and while it changes. After it closes, the picture is rendered once more, as after an expose event. */
 static void opens_a_menu(struct stage *s)
 {
     XID root = root_window(s->display, 0);
@@ -406,7 +406,7 @@ static void opens_a_menu(struct stage *s)
     wait_until("closed");
 }
 
-/* A child that goes on when this program has ended. */
+/* A child that outlives this program. */
 static void leaves_a_child(void)
 {
     pid_t child = fork();
@@ -432,7 +432,7 @@ int main(int count, char **acts)
         welcomes();
         acts++, count--;
     }
-    /* Not in the corner: the pointer has to find it. */
+    /* Not in the corner, to test the pointer's offset. */
     struct stage s = set_up(40, 320, 240, "actor");
     show_until(&s, RED, GREEN, "seen");
     for (int i = 1; i < count; i++) {
@@ -465,8 +465,7 @@ int main(int count, char **acts)
             show(&s, WHITE, BLUE, 1);
             paint(&s, WHITE, BLUE);
             pthread_create(&thread, NULL, ends, NULL);
-            /* Mesa takes itself apart at the end, and crashes now and then if somebody draws meanwhile,
-             * with and without us. */
+            /* Mesa's exit handlers sometimes crash if a thread renders meanwhile, with and without the hook. */
             for (;;)
                 pause();
         } else if (!strcmp(acts[i], "die")) {

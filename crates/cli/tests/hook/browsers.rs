@@ -1,4 +1,5 @@
-//! Browsers, video players and a recording of a game under `openuvr run`, whose gateways are outside the game.
+//! Browsers, video players and a recording of a game under `openuvr run`, with gateways outside the
+//! game.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -12,21 +13,18 @@ use crate::support::clipboard::{can_copy, copy_text, pasted};
 use crate::support::recording::ffprobe_reads;
 use crate::support::{Folder, PIN, eventually, skip};
 
-/// The browser in which the page is tried, unless there is none.
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever reads the tests' output is to know"
-)]
+/// The browser for the page, if installed.
+#[expect(clippy::print_stderr, reason = "visible in the tests' output")]
 fn program() -> Option<&'static str> {
     let found = browser::program();
     if found.is_none() {
-        // Also where nothing else may be skipped: it belongs to another tier.
+        // Also in CI, where other tests may not be skipped: another tier installs it.
         eprintln!("SKIPPED: chromium is not installed (./dev test-web installs it)");
     }
     found
 }
 
-/// The page of the gateway that has said where it is, logged in.
+/// The page of the gateway, logged in.
 fn log_in(run: &Run, browser: &mut Browser) -> Tab {
     let line = run.program.line("openuvr run: browsers: https://");
     let url = line.split(' ').find(|word| word.starts_with("https://"));
@@ -44,7 +42,7 @@ fn log_in(run: &Run, browser: &mut Browser) -> Tab {
     tab
 }
 
-/// A number for the picture that the page shows now.
+/// A checksum of the picture that the page shows.
 const PICTURE: &str = "(() => { \
     const video = document.querySelector('#video'); \
     const canvas = document.createElement('canvas'); \
@@ -59,11 +57,11 @@ const PICTURE: &str = "(() => { \
     } \
     return painted * 50 > canvas.width * canvas.height ? sum : 0; })()";
 
-/// The page says that it is over. Which end is seen first, the picture's or the program's, is not ours to say.
+/// The page reports the end, either of the application or of the program, whichever it detects first.
 const ENDED: &str =
     "/the application at the host has ended|the host has stopped/.test(document.body.innerText)";
 
-/// Waits until the page has shown so many different pictures that are not empty.
+/// Waits until the page has shown this many different non-empty pictures.
 fn shows_motion(browser: &mut Browser, tab: &Tab, pictures: usize) {
     let mut seen = std::collections::HashSet::new();
     eventually("moving pictures", || {
@@ -76,14 +74,14 @@ fn shows_motion(browser: &mut Browser, tab: &Tab, pictures: usize) {
 }
 
 #[test]
-fn a_browser_plays_a_game_that_knows_nothing_of_it() {
+fn a_browser_plays_an_unmodified_game() {
     let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
         return;
     };
     let folder = Folder::new();
     let file = folder.join("game.mp4");
-    let words = ["--web", "127.0.0.1:0", "--record", &file];
-    let mut run = Run::with(&here, &words, &[], &["glxgears"]);
+    let args = ["--web", "127.0.0.1:0", "--record", &file];
+    let mut run = Run::with(&here, &args, &[], &["glxgears"]);
     let mut browser = Browser::start(program, run.folder.path());
     let tab = log_in(&run, &mut browser);
     assert_eq!(
@@ -97,7 +95,7 @@ fn a_browser_plays_a_game_that_knows_nothing_of_it() {
     );
     // The key that ends glxgears, pressed in the page.
     browser.key(&tab, "Escape", "Escape", true);
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("recorded in"), "{text}");
     assert!(!text.contains("missing"), "{text}");
@@ -106,17 +104,17 @@ fn a_browser_plays_a_game_that_knows_nothing_of_it() {
 }
 
 #[test]
-fn what_is_copied_goes_both_ways_while_a_browser_plays() {
+fn the_clipboard_works_both_ways_with_a_browser() {
     let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
         return;
     };
     if !can_copy() {
         return;
     }
-    let words = ["--web", "127.0.0.1:0", "--clipboard", "both"];
-    let run = Run::with(&here, &words, &[], &["glxgears"]);
+    let args = ["--web", "127.0.0.1:0", "--clipboard", "both"];
+    let run = Run::with(&here, &args, &[], &["glxgears"]);
     let mut browser = Browser::start(program, run.folder.path());
-    // As a person who has said yes; and who looks at the page.
+    // With the permission granted, and the page focused.
     let permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"];
     browser.call(
         None,
@@ -127,12 +125,12 @@ fn what_is_copied_goes_both_ways_while_a_browser_plays() {
     let focused = json!({ "enabled": true });
     browser.call(Some(&tab), "Emulation.setFocusEmulationEnabled", &focused);
     browser.until(&tab, "!document.querySelector('#clipboard').hidden");
-    // In several pieces, that cut letters in two.
+    // In several pieces that split characters.
     let copy = "navigator.clipboard.writeText('Größe ✓ '.repeat(3000)).then(() => true)";
     browser.until(&tab, copy);
     browser.run(&tab, "document.querySelector('#clipboard').click()");
     pasted(&here, &"Größe ✓ ".repeat(3000));
-    // Without a click: the page looks when the person comes back to it.
+    // Without a click: the page reads the clipboard when it gets the focus.
     browser.until(
         &tab,
         "navigator.clipboard.writeText('again').then(() => true)",
@@ -148,17 +146,12 @@ fn what_is_copied_goes_both_ways_while_a_browser_plays() {
 }
 
 #[test]
-fn a_game_that_is_killed_is_told_to_the_page() {
+fn a_killed_game_is_reported_to_the_page() {
     let (Some(program), Some((here, _there))) = (program(), displays("640x480")) else {
         return;
     };
-    let words = ["--web", "127.0.0.1:0"];
-    let mut run = Run::with(
-        &here,
-        &words,
-        &[],
-        &["sh", "-c", "glxgears & echo $!; wait"],
-    );
+    let args = ["--web", "127.0.0.1:0"];
+    let mut run = Run::with(&here, &args, &[], &["sh", "-c", "glxgears & echo $!; wait"]);
     let mut browser = Browser::start(program, run.folder.path());
     let tab = log_in(&run, &mut browser);
     shows_motion(&mut browser, &tab, 3);
@@ -167,12 +160,12 @@ fn a_game_that_is_killed_is_told_to_the_page() {
     let id = id
         .and_then(rustix::process::Pid::from_raw)
         .expect("its number");
-    rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("it is ours");
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).expect("a child process");
     browser.until(&tab, ENDED);
-    run.ended();
+    run.wait();
 }
 
-/// A pad that the page's browser has, in place of one that is plugged in.
+/// A simulated pad of the page's browser.
 const PAD: &str = "(() => { \
     const buttons = Array.from({ length: 17 }, () => ({ pressed: false, value: 0 })); \
     const id = 'A Pad (STANDARD GAMEPAD Vendor: 045e Product: 028e)'; \
@@ -191,28 +184,28 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
     else {
         return;
     };
-    let words = [
+    let args = [
         "sh",
         "-c",
         "exec $PROGRAM \"$MARKS/notes\" \"$MARKS/rumble\"",
     ];
     let variables = [("PROGRAM", OsStr::new(&game))];
     let how = ["--pads", "0", "--web", "127.0.0.1:0"];
-    let run = Run::with(&here, &how, &variables, &words);
+    let run = Run::with(&here, &how, &variables, &args);
     let mut browser = Browser::start(program, run.folder.path());
     let tab = log_in(&run, &mut browser);
     browser.until(
         &tab,
         "document.querySelector('#state').textContent === 'you play'",
     );
-    // A page without the focus sends nothing of pads.
+    // A page without the focus sends no pad input.
     let focus = json!({ "enabled": true });
     browser.call(Some(&tab), "Emulation.setFocusEmulationEnabled", &focus);
     let notes = || std::fs::read_to_string(run.folder.path().join("notes")).unwrap_or_default();
-    let says = |line: &str| eventually(line, || notes().contains(line).then_some(()));
+    let wait_for_note = |line: &str| eventually(line, || notes().contains(line).then_some(()));
     browser.run(&tab, PAD);
-    says(" 045e:028e buttons 11 axes 6 hats 1 rumble 1");
-    for (done, said) in [
+    wait_for_note(" 045e:028e buttons 11 axes 6 hats 1 rumble 1");
+    for (done, expected) in [
         ("pad.buttons[0] = { pressed: true, value: 1 }", "0 a 1"),
         ("pad.axes = [0, 1, 0, 0]", "0 lefty 32767"),
         (
@@ -221,9 +214,9 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
         ),
     ] {
         browser.run(&tab, &format!("{done}; true"));
-        says(said);
+        wait_for_note(expected);
     }
-    // What the game plays is felt, more than once while it lasts, and ends.
+    // The game's rumble is sent repeatedly while it lasts, and ends.
     let folder = run.folder.path();
     std::fs::write(folder.join("new"), "30000 500 1000").expect("a temporary folder");
     std::fs::rename(folder.join("new"), folder.join("rumble")).expect("the same folder");
@@ -233,19 +226,19 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
             && e.strongMagnitude === 30000 / 65535 && e.weakMagnitude === 500 / 65535)",
     );
     browser.until(&tab, "felt.at(-1)[0] === 'reset'");
-    // Unplugged in mid-press: it comes up before it goes.
+    // Unplugged with a pressed button, which is released first.
     browser.run(&tab, "navigator.getGamepads = () => [null]; true");
-    says("0 a 0");
-    says("removed 0");
+    wait_for_note("0 a 0");
+    wait_for_note("removed 0");
 }
 
 #[test]
-fn a_video_player_watches_a_game_that_knows_nothing_of_it() {
+fn a_video_player_shows_an_unmodified_game() {
     let Some((here, _there)) = displays("640x480") else {
         return;
     };
-    let words = ["--rtsp", "127.0.0.1:0"];
-    let mut run = Run::with(&here, &words, &[], &["glxgears"]);
+    let args = ["--rtsp", "127.0.0.1:0"];
+    let mut run = Run::with(&here, &args, &[], &["glxgears"]);
     let line = run.program.line("openuvr run: video players: rtsp://");
     let url = line.split(' ').find(|word| word.starts_with("rtsp://"));
     run.program.line("openuvr run: streaming");

@@ -21,7 +21,7 @@ fn a_game_shares_the_clipboard_of_its_display() {
 }
 
 #[test]
-fn by_itself_a_game_shares_no_clipboard() {
+fn a_games_clipboard_is_off_by_default() {
     if !can_copy() {
         return;
     }
@@ -32,7 +32,7 @@ fn by_itself_a_game_shares_no_clipboard() {
     let client = run.client(&there, &[]);
     client.line("showing");
     copy_text(&there, "not for the game");
-    // Which ways text goes is said behind the role, long before the first picture.
+    // The clipboard directions are logged after the role, long before the first picture.
     assert!(!client.text().contains("copied here"), "{}", client.text());
     assert_eq!(paste(&here), b"");
 }

@@ -1,5 +1,5 @@
-/* Stands in front of functions as other overlays do: what is next is found with RTLD_NEXT, and that
- * has to be what is behind this library, not behind another that was asked on the way. */
+/* Interposes functions like other overlays. RTLD_NEXT must find the next definition after this library, not
+ * after another one that takes part in the lookup. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void glXSwapBuffers(void *display, unsigned long window)
 {
     void (*next)(void *, unsigned long) = dlsym(RTLD_NEXT, "glXSwapBuffers");
     if (!next) {
-        /* Not linked with the program: where it really is. */
+        /* The program is not linked with it: use the library itself. */
         void *gl = dlopen("libGL.so.1", RTLD_NOW);
         next = dlsym(gl, "glXSwapBuffers");
     }

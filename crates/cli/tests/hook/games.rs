@@ -1,4 +1,4 @@
-//! Programs that nobody wrote for this.
+//! Third-party programs.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -11,19 +11,19 @@ use std::path::Path;
 use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
-use crate::hand::Hand;
 use crate::rig::{Run, displays};
-use crate::support::{Display, Eye, eventually, psnr, skip};
+use crate::support::{Display, ScreenCapture, eventually, psnr, skip};
+use crate::xtest::XTest;
 
-/// Waits until the client has shown so many different pictures.
-fn sees_motion(there: &Display, size: Size, pictures: usize) {
-    let eye = Eye::open(there);
+/// Waits until the client has shown this many different pictures.
+fn wait_for_motion(there: &Display, size: Size, pictures: usize) {
+    let capture = ScreenCapture::open(there);
     let mut seen = HashSet::new();
     eventually("moving pictures", || {
-        eye.client_window()?;
-        let shot = eye.part(size);
+        capture.client_window()?;
+        let shot = capture.region(size);
         let painted = shot.colours().iter().filter(|c| **c != [0; 3]).count();
-        // A part that has more than a few colours in it is no empty window.
+        // A part with more than a few colours is not an empty window.
         if painted > size.pixels() / 50 {
             seen.insert(shot.pixels);
         }
@@ -50,7 +50,7 @@ fn gears_turn_at_the_client() {
         let mut run = Run::start(&here, &[], &[program]);
         let mut client = run.client(&there, &[]);
         client.line("showing 300x300");
-        sees_motion(&there, Size::new(300, 300), 10);
+        wait_for_motion(&there, Size::new(300, 300), 10);
         client.assert_running();
         run.program.assert_running();
     }
@@ -68,20 +68,20 @@ fn a_game_that_loads_gl_through_sdl_is_streamed() {
     let mut run = Run::start(&here, &[], &game);
     let client = run.client(&there, &[]);
     client.line("showing 800x600");
-    sees_motion(&there, Size::new(800, 600), 10);
+    wait_for_motion(&there, Size::new(800, 600), 10);
     run.program.signal(Signal::TERM);
-    let (code, text) = run.ended();
-    assert_eq!(code, Some(0), "it ends as it does without us: {text}");
+    let (code, text) = run.wait();
+    assert_eq!(code, Some(0), "it ends as without the hook: {text}");
 }
 
 #[test]
-fn a_key_typed_at_the_client_turns_the_view_of_openarena() {
+fn a_key_at_the_client_turns_the_view_of_openarena() {
     const PROGRAM: &str = "/usr/games/openarena";
-    /// KEY_RIGHT of Linux, and eight (X).
+    /// KEY_RIGHT of Linux plus eight (X).
     const RIGHT: u8 = 106 + 8;
     let size = Size::new(640, 480);
     if !Path::new(PROGRAM).exists() {
-        // Too large to be asked for: `./dev bench quality` brings it where it is wanted.
+        // Too large to be required: `./dev bench quality` installs it on demand.
         eprintln!("skipped: OpenArena is not installed");
         return;
     }
@@ -101,20 +101,20 @@ fn a_key_typed_at_the_client_turns_the_view_of_openarena() {
     let mut run = Run::start(&here, &[], &game);
     let _client = run.client(&there, &[]);
     run.program.line("entered the game");
-    sees_motion(&there, size, 5);
-    let eye = Eye::open(&there);
+    wait_for_motion(&there, size, 5);
+    let capture = ScreenCapture::open(&there);
     let quiet = || {
-        let before = eye.part(size);
+        let before = capture.region(size);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        let now = eye.part(size);
+        let now = capture.region(size);
         (psnr(&before, &now) > 24.0).then_some(now)
     };
     let before = eventually("a view that stands still", quiet);
-    let hand = Hand::at(&there);
-    hand.key(RIGHT, true);
+    let xtest = XTest::open(&there);
+    xtest.key(RIGHT, true);
     eventually("another view", || {
-        (psnr(&before, &eye.part(size)) < 18.0).then_some(())
+        (psnr(&before, &capture.region(size)) < 18.0).then_some(())
     });
-    hand.key(RIGHT, false);
+    xtest.key(RIGHT, false);
     run.program.assert_running();
 }

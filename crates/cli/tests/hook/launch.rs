@@ -1,14 +1,14 @@
-//! How programs are started: through scripts and launchers, with other libraries in front, or
-//! without a picture.
+//! Ways to start programs: through scripts and launchers, with other preloaded libraries, or without
+//! pictures.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use crate::hand::Hand;
-use crate::rig::{GREEN, RED, Run, WHITE, YELLOW, actor, build, displays, sees};
+use crate::rig::{GREEN, RED, Run, WHITE, YELLOW, actor, build, displays, wait_for_colours};
 use crate::support::machines::{HOST, Machines, on};
-use crate::support::{Eye, Program, eventually, openuvr, port_of, skip};
+use crate::support::{Program, ScreenCapture, eventually, openuvr, port_of, skip};
+use crate::xtest::XTest;
 
 #[test]
 fn a_game_behind_a_launcher_that_ends_is_streamed() {
@@ -18,10 +18,10 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     let script = format!("(sleep 0.3; {actor}) & exit 42");
     let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    run.seen("seen");
-    let (code, text) = run.ended();
-    assert_eq!(code, Some(42), "the launcher's: {text}");
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
+    assert_eq!(code, Some(42), "exit code of the launcher: {text}");
     client.line("goodbye");
 }
 
@@ -30,24 +30,26 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;
     };
-    // As daemons and the launchers of game stores do; and helpers that end.
+    // As daemons and launchers of game stores do, with short-lived helpers.
     let script = format!(
         "(sleep 0 &); (setsid sleep 0 &)
          setsid sh -c 'setsid sh -c \"sleep 0.5; exec {actor}\" & exit 0' & exit 42"
     );
     let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
     let zombies = || {
         let of_run = format!("Z {} ", run.program.id());
-        let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+        let all = std::fs::read_dir("/proc")
+            .expect("proc is mounted")
+            .flatten();
         let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
         stats.filter(|stat| stat.contains(&of_run)).count()
     };
     eventually("the helpers' end", || (zombies() == 0).then_some(()));
-    run.seen("seen");
-    let (code, text) = run.ended();
-    assert_eq!(code, Some(42), "the launcher's: {text}");
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
+    assert_eq!(code, Some(42), "exit code of the launcher: {text}");
     client.line("goodbye");
 }
 
@@ -58,20 +60,20 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
     };
     let mut run = Run::start(&here, &[], &[actor, "welcome"]);
     let client = run.client(&there, &[]);
-    let (eye, person) = (Eye::open(&there), Hand::at(&there));
-    sees(&eye, WHITE, WHITE);
+    let (capture, user) = (ScreenCapture::open(&there), XTest::open(&there));
+    wait_for_colours(&capture, WHITE, WHITE);
     let window_is_gone = || run.program.text().contains("the welcome was clicked");
     eventually("the click", || {
         // A client that has just become the player may miss the first one.
-        person.points(160, 120);
-        person.button(1, true);
-        person.button(1, false);
+        user.move_to(160, 120);
+        user.button(1, true);
+        user.button(1, false);
         window_is_gone().then_some(())
     });
-    // From inside the game, at the same address and for the same client.
-    sees(&eye, RED, GREEN);
-    run.seen("seen");
-    let (code, text) = run.ended();
+    // Streamed from inside the game, at the same address and to the same client.
+    wait_for_colours(&capture, RED, GREEN);
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     client.line("goodbye");
     let places = text
@@ -84,7 +86,7 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
 }
 
 #[test]
-fn a_launcher_that_clears_the_environment_is_told_of() {
+fn a_cleared_environment_is_reported() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -93,14 +95,14 @@ fn a_launcher_that_clears_the_environment_is_told_of() {
     let line = run.program.line("without LD_PRELOAD");
     assert!(line.contains("no picture yet. actor-"), "{line}");
     assert!(line.contains("env -i"), "{line}");
-    run.seen("seen");
-    let (code, text) = run.ended();
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     assert!(!text.contains("32-bit"), "{text}");
 }
 
 #[test]
-fn a_game_that_no_client_can_reach_is_not_said_to_stream() {
+fn an_unreachable_game_is_not_reported_as_streaming() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -110,22 +112,22 @@ fn a_game_that_no_client_can_reach_is_not_said_to_stream() {
         .arg("true")
         .output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        return skip("bubblewrap is not installed, or makes no sandbox here");
+        return skip("bubblewrap is not installed, or cannot create a sandbox here");
     }
     let mut run = Run::start(&here, &[], &[&sandbox[..], &[actor]].concat());
     run.program.line("no native client can reach the game");
-    run.seen("seen");
-    let (code, text) = run.ended();
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     assert!(!text.contains("streaming"), "{text}");
 }
 
 #[test]
-fn a_game_that_crashes_is_said_to_have_crashed() {
+fn a_crash_of_a_game_is_reported() {
     let Some((here, _)) = displays("640x480") else {
         return;
     };
-    for (script, code, words) in [
+    for (script, code, message) in [
         (
             "kill -SEGV $$",
             139,
@@ -139,15 +141,15 @@ fn a_game_that_crashes_is_said_to_have_crashed() {
         ("exit 3", 3, "without a picture: it failed (exit status: 3)"),
     ] {
         let mut run = Run::start(&here, &[], &["sh", "-c", script]);
-        let (status, text) = run.ended();
+        let (status, text) = run.wait();
         assert_eq!(status, Some(code), "{text}");
-        assert!(text.contains(words), "{text}");
-        assert_eq!(text.contains("32-bit"), code == 3, "guesses: {text}");
+        assert!(text.contains(message), "{text}");
+        assert_eq!(text.contains("32-bit"), code == 3, "hints: {text}");
     }
 }
 
 #[test]
-fn a_game_is_found_on_its_network_while_it_streams() {
+fn a_streamed_game_is_discoverable() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -166,32 +168,32 @@ fn a_game_is_found_on_its_network_while_it_streams() {
         "--name",
         "desk",
     ];
-    let words = [&own[..], &["--realtime", "off", "--", actor]].concat();
-    let mut command = on(&machines.host, &[], folder.path(), Some(&here), &words);
+    let args = [&own[..], &["--realtime", "off", "--", actor]].concat();
+    let mut command = on(&machines.host, &[], folder.path(), Some(&here), &args);
     command.env("MARKS", folder.path());
     let mut run = Program::start("run", command);
     run.line("openuvr run: streaming");
     let hosts = || {
-        let words = ["hosts", "--config-dir", &lap];
-        let out = on(&machines.client, &[], folder.path(), None, &words).output();
+        let args = ["hosts", "--config-dir", &lap];
+        let out = on(&machines.client, &[], folder.path(), None, &args).output();
         String::from_utf8(out.expect("it runs").stdout).expect("text")
     };
     let name = Path::new(actor)
         .file_name()
         .expect("a file")
         .to_string_lossy();
-    let wanted = [format!("desk: {name}"), format!("{HOST}:4710")];
+    let expected = [format!("desk: {name}"), format!("{HOST}:4710")];
     let text = eventually("it is found", || {
-        Some(hosts()).filter(|text| wanted.iter().all(|part| text.contains(part)))
+        Some(hosts()).filter(|text| expected.iter().all(|part| text.contains(part)))
     });
     assert!(text.contains("new; pairing is open"), "{text}");
     std::fs::write(folder.path().join("seen"), "").expect("a temporary folder");
-    assert_eq!(run.ended().0.code(), Some(7));
+    assert_eq!(run.wait().0.code(), Some(7));
     eventually("it is gone", || hosts().is_empty().then_some(()));
 }
 
 #[test]
-fn another_library_in_front_finds_what_is_next_behind_itself() {
+fn a_preloaded_library_finds_its_next_symbol() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;
     };
@@ -201,21 +203,21 @@ fn another_library_in_front_finds_what_is_next_behind_itself() {
     let preload = [("LD_PRELOAD", OsStr::new(&front))];
     let mut run = Run::start(&here, &preload, &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    run.seen("seen");
-    let (code, text) = run.ended();
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     assert!(text.contains("front: swaps came through"), "{text}");
 }
 
 #[test]
-fn a_program_without_pictures_is_left_alone_with_a_reason() {
+fn a_program_without_pictures_runs_with_a_reason() {
     let hook = crate::rig::hook();
     let hook = hook.to_str().expect("a path of text");
-    let words = ["run", "--hook", hook, "--input", "none", "--"];
+    let args = ["run", "--hook", hook, "--input", "none", "--"];
     let folder = crate::support::Folder::new();
     let start = |game: &[&str]| {
-        let mut command = openuvr(&[&words, game].concat());
+        let mut command = openuvr(&[&args, game].concat());
         let out = command
             .env("HOME", folder.path())
             .output()
@@ -231,30 +233,30 @@ fn a_program_without_pictures_is_left_alone_with_a_reason() {
     let (code, text) = start(&["/nonexistent/game"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("can't start /nonexistent/game"), "{text}");
-    let words = ["run", "--hook", "/nonexistent.so", "--", "true"];
-    let out = openuvr(&words).output().expect("it runs");
+    let args = ["run", "--hook", "/nonexistent.so", "--", "true"];
+    let out = openuvr(&args).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(text.contains("there is no libopenuvr_hook.so"), "{text}");
 }
 
 #[test]
-fn a_program_without_gl_is_told_so_as_by_the_c_library() {
+fn missing_gl_symbols_are_reported_like_libc_does() {
     let (Some(program), Some((here, _))) = (build("symbols.c", "symbols", &[]), displays("64x64"))
     else {
         return;
     };
     let mut run = Run::start(&here, &[], &[&program]);
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
 }
 
 #[test]
-fn a_name_that_no_window_has_is_told_with_those_there_are() {
+fn an_unknown_window_name_lists_the_existing_ones() {
     let (Some(actor), Some((here, _))) = (actor(), displays("640x480")) else {
         return;
     };
-    let run = Run::with(&here, &["--window", "Nobody"], &[], &[actor]);
-    let line = run.program.line("has 'Nobody'");
+    let run = Run::with(&here, &["--window", "Missing"], &[], &[actor]);
+    let line = run.program.line("has 'Missing'");
     assert!(line.contains("there are: 'actor'"), "{line}");
 }
 
@@ -265,19 +267,19 @@ fn only_the_window_of_a_name_is_streamed() {
     };
     let mut run = Run::with(&here, &["--window", "ACTOR"], &[], &[actor, "hand-over"]);
     let _client = run.client(&there, &[]);
-    let eye = Eye::open(&there);
-    sees(&eye, RED, GREEN);
-    run.seen("seen");
-    // The larger one comes and goes unseen: its pictures are other colours.
-    let large = Eye::open(&here);
+    let capture = ScreenCapture::open(&there);
+    wait_for_colours(&capture, RED, GREEN);
+    run.acknowledge("seen");
+    // The larger window is never streamed: its pictures have other colours.
+    let large = ScreenCapture::open(&here);
     eventually("the larger window", || {
         let shown = large.shot().colours().contains(&[255, 255, 255]);
         shown.then_some(())
     });
-    run.seen("large");
-    sees(&eye, YELLOW, GREEN);
-    run.seen("small");
-    let (code, text) = run.ended();
+    run.acknowledge("large");
+    wait_for_colours(&capture, YELLOW, GREEN);
+    run.acknowledge("small");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     assert_eq!(text.matches("the picture is").count(), 1, "{text}");
 }

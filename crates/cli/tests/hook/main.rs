@@ -1,5 +1,5 @@
-//! `openuvr run` with real programs: what they draw is what a client shows, and whatever they do,
-//! they live and end as they would without a hook.
+//! `openuvr run` with real programs: the client shows their pictures, and they run and end as without the
+//! hook.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -13,14 +13,14 @@ mod support;
 mod browser;
 mod browsers;
 mod clipboard;
+mod context_order;
 mod games;
-#[path = "../input/hand.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
-mod hand;
 mod launch;
-mod life;
-mod lives;
+mod lifecycle;
 mod messages;
 mod pads;
 mod rig;
 mod sound;
+#[path = "../input/xtest.rs"]
+#[allow(dead_code, reason = "the tests of input do more with it")]
+mod xtest;

@@ -1,4 +1,4 @@
-//! What the game and `openuvr run` say: neither cuts into the other, and nobody has to listen.
+//! Output of the game and of `openuvr run`: neither interrupts the other's lines, and no reader is required.
 
 use std::fs::{File, read_to_string};
 use std::process::Stdio;
@@ -7,15 +7,15 @@ use crate::rig::hook;
 use crate::support::screen::Screen;
 use crate::support::{Display, Folder, PIN, Program, client, eventually, openuvr, port_of};
 
-/// The command line of a run whose keys are in `folder`.
-fn words<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
+/// The command line of a run with keys in `folder`.
+fn args<'a>(folder: &'a str, hook: &'a str, more: &[&'a str], game: &[&'a str]) -> Vec<&'a str> {
     let own = ["run", "--hook", hook, "--config-dir", folder];
-    let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
-    [&own[..], &place, &PIN, more, &["--"], game].concat()
+    let network = ["--bind", "127.0.0.1:0", "--realtime", "off"];
+    [&own[..], &network, &PIN, more, &["--"], game].concat()
 }
 
 #[test]
-fn a_line_that_the_game_has_begun_is_not_cut() {
+fn a_partial_line_of_the_game_is_not_interrupted() {
     let (Some(here), Some(there)) = (Display::start("640x480"), Display::start("640x480")) else {
         return;
     };
@@ -24,7 +24,7 @@ fn a_line_that_the_game_has_begun_is_not_cut() {
     let hook = hook.to_str().expect("a path of text");
     let game = "printf 'Loading... '; glxgears >/dev/null & read line; kill $!; wait; echo; echo over; exit 7";
     let game = ["sh", "-c", game];
-    let mut command = openuvr(&words(&dir, hook, &[], &game));
+    let mut command = openuvr(&args(&dir, hook, &[], &game));
     command.env("DISPLAY", &here.name);
     command.env("XDG_RUNTIME_DIR", folder.path());
     let Some(screen) = Screen::start(120, 40, &command) else {
@@ -36,13 +36,13 @@ fn a_line_that_the_game_has_begun_is_not_cut() {
     desk.line("showing");
     screen.row("desk (player)");
     screen.eventually("the line by itself, below what we say", |rows| {
-        let place = |part: &str| rows.iter().position(|row| row.starts_with(part));
-        let joins = place("openuvr run: desk joins as player")?;
-        let begun = rows.iter().position(|row| row == "Loading...")?;
-        (joins < begun && begun < place("desk (player)")?).then_some(())
+        let index_of = |part: &str| rows.iter().position(|row| row.starts_with(part));
+        let joins = index_of("openuvr run: desk joins as player")?;
+        let loading = rows.iter().position(|row| row == "Loading...")?;
+        (joins < loading && loading < index_of("desk (player)")?).then_some(())
     });
-    screen.types(&["Enter"]);
-    assert_eq!(screen.ended(), 7);
+    screen.type_text(&["Enter"]);
+    assert_eq!(screen.wait(), 7);
     let rows = screen.rows();
     for line in ["Loading...", "over"] {
         assert!(rows.iter().any(|row| row == line), "{line}: {rows:#?}");
@@ -50,7 +50,7 @@ fn a_line_that_the_game_has_begun_is_not_cut() {
 }
 
 #[test]
-fn a_run_whose_messages_are_lost_streams_on() {
+fn a_run_with_lost_messages_keeps_streaming() {
     let Some(here) = Display::start("640x480") else {
         return;
     };
@@ -66,12 +66,12 @@ fn a_run_whose_messages_are_lost_streams_on() {
         let address = free.local_addr().expect("an address").to_string();
         drop(free);
         let more = ["--csv", &csv, "--bind", &address];
-        // Its own messages have somewhere to go.
+        // Its own messages go to a readable file.
         let game = ["sh", "-c", "exec glxgears 2>/dev/null"];
-        let mut command = openuvr(&words(&dir, hook, &more, &game));
+        let mut command = openuvr(&args(&dir, hook, &more, &game));
         command.env("DISPLAY", &here.name);
         command.env("XDG_RUNTIME_DIR", folder.path());
-        let mut run = Program::telling("run", command, error);
+        let mut run = Program::with_stderr("run", command, error);
         let blind = [&["--present", "null"], &PIN[..]].concat();
         let desk = client(&folder, "desk", &address, &blind);
         desk.line("player at");
@@ -79,38 +79,38 @@ fn a_run_whose_messages_are_lost_streams_on() {
         eventually("frames come", || (rows() > 60).then_some(()));
         run.assert_running();
         run.signal(rustix::process::Signal::TERM);
-        let (status, _) = run.ended();
-        // As a shell tells of SIGTERM: the game's end, not ours.
+        let (status, _) = run.wait();
+        // As a shell reports SIGTERM: the end of the game, not of openuvr.
         assert_eq!(status.code(), Some(128 + 15));
     }
 }
 
 #[test]
-fn a_game_that_does_not_end_is_told_of_and_goes_on() {
+fn a_game_that_ignores_signals_is_reported() {
     let hook = hook();
     let hook = hook.to_str().expect("a path of text");
     let folder = Folder::new();
-    let (dir, begun, done) = (
+    let (dir, started, done) = (
         folder.join("host"),
-        folder.join("begun"),
+        folder.join("started"),
         folder.join("done"),
     );
     let script = format!(
-        "trap '' INT TERM; touch {begun}; until test -e {done}; do sleep 0.1; done; exit 42"
+        "trap '' INT TERM; touch {started}; until test -e {done}; do sleep 0.1; done; exit 42"
     );
     let game = ["sh", "-c", &script];
-    let mut command = openuvr(&words(&dir, hook, &["--input", "none"], &game));
+    let mut command = openuvr(&args(&dir, hook, &["--input", "none"], &game));
     command.env("XDG_RUNTIME_DIR", folder.path());
     let mut run = Program::start("run", command);
     eventually("the game", || {
-        std::fs::exists(&begun).ok().filter(|there| *there)
+        std::fs::exists(&started).ok().filter(|there| *there)
     });
     run.signal(rustix::process::Signal::TERM);
     let line = run.line("the game has not ended 3 s after the signal");
     assert!(line.contains("kill -KILL "), "{line}");
     run.assert_running();
     std::fs::write(&done, "").expect("a temporary folder");
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert_eq!(status.code(), Some(42), "{text}");
     assert_eq!(text.matches("kill -KILL").count(), 1, "{text}");
 }

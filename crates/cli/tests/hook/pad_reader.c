@@ -1,6 +1,6 @@
-/* A plain reader of /dev/input: opens what is there and what comes, and writes down what each device is and
- * says. Has none of a pad's numbers but what the devices say of themselves. With the word "twice" it opens each
- * device a second time in another thread, and reads that. What is in the file given as rumble is played. */
+/* A plain reader of /dev/input: opens existing and new devices, and records their descriptions and events. It knows
+ * no pad's codes except those that the devices report. With the argument "twice" it also opens and reads each device
+ * in a second thread. It plays the rumble effect in the file given. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -81,7 +81,7 @@ static void *second_reader(void *name) {
   return NULL;
 }
 
-static void look(int twice) {
+static void scan(int twice) {
   DIR *folder = opendir("/dev/input");
   if (!folder) return;
   struct dirent *entry;
@@ -114,7 +114,7 @@ static void look(int twice) {
   closedir(folder);
 }
 
-/* How the device itself says that it is held. */
+/* The state that the device itself reports. */
 static void state(const struct device *device) {
   unsigned char keys[KEY_CNT / 8] = {0};
   struct input_absinfo x = {0};
@@ -147,14 +147,14 @@ static void hear(struct device *device) {
   }
 }
 
-/* Plays "strong weak milliseconds" on the first device; 0 milliseconds: until it is stopped, by zeros. */
+/* Plays "strong weak milliseconds" on the first device; with 0 milliseconds until zeros stop it. */
 static void rumble(const char *file) {
   static int last = -1;
-  FILE *wanted = fopen(file, "r");
-  if (!wanted) return;
+  FILE *request = fopen(file, "r");
+  if (!request) return;
   unsigned strong, weak, length;
-  int read = fscanf(wanted, "%u %u %u", &strong, &weak, &length);
-  fclose(wanted);
+  int read = fscanf(request, "%u %u %u", &strong, &weak, &length);
+  fclose(request);
   if (read != 3) return;
   unlink(file);
   for (int i = 0; i < MOST; i++) {
@@ -176,15 +176,15 @@ static void rumble(const char *file) {
   }
 }
 
-int main(int count, char **words) {
+int main(int count, char **arguments) {
   if (count < 3) return 2;
-  notes = fopen(words[1], "w");
-  int twice = count > 3 && !strcmp(words[3], "twice");
+  notes = fopen(arguments[1], "w");
+  int twice = count > 3 && !strcmp(arguments[3], "twice");
   for (int i = 0; i < MOST; i++) devices[i].fd = -1;
   int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (inotify_add_watch(watch, "/dev/input", IN_CREATE | IN_DELETE) < 0) NOTE("no watch: %s\n", strerror(errno));
   NOTE("ready\n");
-  look(twice);
+  scan(twice);
   for (;;) {
     struct pollfd wait[MOST + 1] = {{.fd = watch, .events = POLLIN}};
     for (int i = 0; i < MOST; i++) wait[i + 1] = (struct pollfd){.fd = devices[i].fd, .events = POLLIN};
@@ -198,7 +198,7 @@ int main(int count, char **words) {
       NOTE("folder %s %s\n", event->mask & IN_CREATE ? "+" : "-", event->name);
       at += sizeof *event + event->len;
     }
-    if (got > 0) look(twice);
-    rumble(words[2]);
+    if (got > 0) scan(twice);
+    rumble(arguments[2]);
   }
 }

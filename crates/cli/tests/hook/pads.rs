@@ -1,8 +1,8 @@
-//! Game pads: what is done on a client's pad, a game under `openuvr run` reads from its `/dev/input`, and what
-//! the game plays is felt.
+//! Game pads: a game under `openuvr run` reads the client's pad from its `/dev/input`, and its rumble is sent
+//! back.
 //!
-//! No machine of a test has a pad. The client gets its own as the game does: from a folder of devices that the
-//! test serves, through `libopenuvr_pads.so`. It reads them as it reads the kernel's.
+//! Test machines have no pad. The client reads one like the game does: from a device folder that the test
+//! serves, through `libopenuvr_pads.so`, as it would read the kernel's.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,18 +19,18 @@ use rustix::process::Signal;
 use crate::rig::{Run, build, hook};
 use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of};
 
-/// Pictures, by which the host begins, and a program that reads pads.
+/// Shows pictures, which start the host, and runs a program that reads pads.
 const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears";
 
-/// The same, but the pads are read first: it looks for them before there is any picture.
+/// As [`GAME`], but reads the pads first: it looks for them before the first picture.
 const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
     glxgears >/dev/null 2>&1 & gears=$!; wait $gears";
 
-/// A pad as xpad shows it, but for what else is asked.
+/// A pad as the xpad driver presents it, with a variable name.
 fn xbox(name: &str) -> Description {
     let stick = axis(-32_768, 32_767, 128);
     let mut pad = Description::new(name, [3, 0x045e, 0x02ea, 0x0408]);
@@ -58,42 +58,42 @@ fn axis(minimum: i32, maximum: i32, flat: i32) -> Axis {
     }
 }
 
-/// A game that reads pads, and a client whose pads the test has in its hands.
+/// A game that reads pads, and a client with pads that the test controls.
 struct Rig {
     run: Run,
     client: Program,
-    hands: Served,
+    pads: Served,
     files: Folder,
     _display: Display,
 }
 
 impl Rig {
-    /// `None`, said aloud, without what it takes.
-    fn start(how: &str, words: &[&str], plug: impl FnOnce(&Served)) -> Option<Rig> {
-        let reader = reader()?;
+    /// `None`, with a message, if a dependency is missing.
+    fn start(how: &str, args: &[&str], plug: impl FnOnce(&Served)) -> Option<Rig> {
+        let reader = build_reader()?;
         let files = Folder::new();
-        let hands = Served::open(files.path()).expect("a temporary folder");
-        plug(&hands);
+        let pads = Served::open(files.path()).expect("a temporary folder");
+        plug(&pads);
         let display = Display::start("320x240")?;
         let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(how))];
-        // Each pad comes and goes, with the name of the player's.
+        // Pads are plugged and unplugged, and have the names of the player's pads.
         let run = Run::with(&display, &["--pads", "0"], &variables, &["sh", "-c", GAME]);
-        let client = client(&run, &files, "client", words);
+        let client = client(&run, &files, "client", args);
         let rig = Rig {
             run,
             client,
-            hands,
+            pads,
             files,
             _display: display,
         };
-        rig.note("ready");
+        rig.wait_for_line("ready");
         Some(rig)
     }
 
     /// Waits until the game has opened a pad of this name.
-    fn described(&self, name: &str) {
-        let words = format!(" is {name} at ");
-        eventually(&words, || self.notes().contains(&words).then_some(()));
+    fn wait_for_pad(&self, name: &str) {
+        let line = format!(" is {name} at ");
+        eventually(&line, || self.notes().contains(&line).then_some(()));
     }
 
     fn notes(&self) -> String {
@@ -101,39 +101,39 @@ impl Rig {
         notes.unwrap_or_default()
     }
 
-    /// Waits for a line that the reader writes, without the time behind it.
-    fn note(&self, line: &str) {
-        self.notes_in_order(&[line]);
+    /// Waits for a line of the reader, without its timestamp.
+    fn wait_for_line(&self, line: &str) {
+        self.wait_for_lines(&[line]);
     }
 
-    /// Waits for lines one behind the other, whatever is between them.
-    fn notes_in_order(&self, lines: &[&str]) {
+    /// Waits for lines in this order, with any lines between them.
+    fn wait_for_lines(&self, lines: &[&str]) {
         eventually(&format!("{lines:?}"), || {
             let notes = self.notes();
-            let mut said = notes
+            let mut lines_left = notes
                 .lines()
                 .map(|line| line.split(" @").next().unwrap_or(line));
             lines
                 .iter()
-                .all(|line| said.any(|said| said == *line))
+                .all(|line| lines_left.any(|next| next == *line))
                 .then_some(())
         });
     }
 
-    /// Does something on the first pad, as one report.
-    fn hold(&self, events: &[(u16, u16, i32)]) {
-        self.hold_on(0, events);
+    /// Sends events of the first pad as one report.
+    fn send(&self, events: &[(u16, u16, i32)]) {
+        self.send_to(0, events);
     }
 
-    fn hold_on(&self, pad: u32, events: &[(u16, u16, i32)]) {
+    fn send_to(&self, pad: u32, events: &[(u16, u16, i32)]) {
         let events = [events, &[(EV_SYN, 0, 0)]].concat();
-        self.hands.write(pad, &events).expect("it is served");
+        self.pads.write(pad, &events).expect("it is served");
     }
 
-    /// Waits for what the client asks of its pad.
-    fn asked(&self) -> Request {
-        eventually("something is asked", || {
-            match self.hands.asked(Some(Duration::from_millis(100))) {
+    /// Waits for a request of the client to its pad.
+    fn next_request(&self) -> Request {
+        eventually("a request", || {
+            match self.pads.asked(Some(Duration::from_millis(100))) {
                 Some((_, _, Asked::Request(request))) => Some(request),
                 _ => None,
             }
@@ -141,13 +141,13 @@ impl Rig {
     }
 }
 
-/// A client without a window whose pads are in a folder.
-fn client(run: &Run, files: &Folder, name: &str, words: &[&str]) -> Program {
+/// A client without a window, with its pads in a folder.
+fn client(run: &Run, files: &Folder, name: &str, args: &[&str]) -> Program {
     let port = port_of(&run.program.line("openuvr run: streaming"));
     let (address, dir) = (format!("127.0.0.1:{port}"), run.folder.join(name));
     let own = ["client", &address, "--config-dir", &dir, "--name", name];
     let how = ["--realtime", "off", "--present", "null"];
-    let mut command = openuvr(&[&own[..], &how, &PIN, words].concat());
+    let mut command = openuvr(&[&own[..], &how, &PIN, args].concat());
     command
         .env("LD_PRELOAD", pads_library())
         .env(FOLDER, files.path());
@@ -159,49 +159,49 @@ fn pads_library() -> std::path::PathBuf {
 }
 
 #[test]
-fn a_game_reads_what_is_done_on_the_clients_pad() {
-    let Some(mut rig) = Rig::start("", &[], |hands| {
-        hands.plug(0, xbox("My Pad (1)")).expect("a folder");
+fn a_game_reads_the_clients_pad() {
+    let Some(mut rig) = Rig::start("", &[], |pads| {
+        pads.plug(0, xbox("My Pad (1)")).expect("a folder");
     }) else {
         return;
     };
     rig.client.line("game pad My Pad (1)");
-    rig.note(
+    rig.wait_for_line(
         "event240 is My Pad (1) at openuvr/pad0 0003:045e:028e:0110 keys 11 axes 8 x -32768..32767 flat 128 \
          rumble 1 effects 16 device 1 13",
     );
-    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
-    rig.notes_in_order(&[
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
+    rig.wait_for_lines(&[
         "event240 1 304 1",
         "event240 3 0 -12345",
         "event240 holds 1 keys x -12345",
     ]);
-    rig.hold(&[
+    rig.send(&[
         (EV_ABS, ABS_Z, 512),
         (EV_ABS, ABS_HAT0Y, -1),
         (EV_ABS, ABS_RY, 32_767),
     ]);
-    rig.notes_in_order(&["event240 3 4 32767", "event240 3 2 128", "event240 3 17 -1"]);
-    // Within the middle of the stick.
-    rig.hold(&[(EV_ABS, ABS_X, 100)]);
-    rig.note("event240 3 0 0");
-    // Unplugged with a button and the cross down: both come up before it goes.
-    rig.hands.unplug(0);
-    rig.notes_in_order(&[
+    rig.wait_for_lines(&["event240 3 4 32767", "event240 3 2 128", "event240 3 17 -1"]);
+    // Within the stick's dead zone.
+    rig.send(&[(EV_ABS, ABS_X, 100)]);
+    rig.wait_for_line("event240 3 0 0");
+    // Unplugged with the button and the d-pad pressed: both are released first.
+    rig.pads.unplug(0);
+    rig.wait_for_lines(&[
         "event240 1 304 0",
         "event240 3 17 0",
         "event240 gone No such device",
     ]);
-    rig.note("folder - event240");
+    rig.wait_for_line("folder - event240");
     rig.client.line("game pad My Pad (1) is unplugged");
-    // And in again.
-    rig.hands.plug(0, xbox("Another")).expect("a folder");
-    rig.described("Another");
-    rig.hold(&[(EV_KEY, BTN_MODE, 1)]);
-    rig.notes_in_order(&["folder - event240", "folder + event240", "event240 1 316 1"]);
-    // The client goes with a button down.
+    // Plugged in again.
+    rig.pads.plug(0, xbox("Another")).expect("a folder");
+    rig.wait_for_pad("Another");
+    rig.send(&[(EV_KEY, BTN_MODE, 1)]);
+    rig.wait_for_lines(&["folder - event240", "folder + event240", "event240 1 316 1"]);
+    // The client ends with a pressed button.
     rig.client.signal(Signal::INT);
-    rig.notes_in_order(&[
+    rig.wait_for_lines(&[
         "event240 1 316 1",
         "event240 1 316 0",
         "event240 gone No such device",
@@ -212,17 +212,17 @@ fn a_game_reads_what_is_done_on_the_clients_pad() {
         "{notes}"
     );
     rig.run.program.signal(Signal::TERM);
-    let (code, text) = rig.run.ended();
+    let (code, text) = rig.run.wait();
     assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
-fn a_pad_is_there_before_anybody_holds_it_and_stays() {
-    let Some(reader) = reader() else { return };
+fn a_permanent_pad_exists_without_a_player() {
+    let Some(reader) = build_reader() else { return };
     let files = Folder::new();
-    let hands = Served::open(files.path()).expect("a temporary folder");
-    hands.plug(0, xbox("My Pad")).expect("a folder");
-    hands.plug(1, xbox("Second")).expect("a folder");
+    let pads = Served::open(files.path()).expect("a temporary folder");
+    pads.plug(0, xbox("My Pad")).expect("a folder");
+    pads.plug(1, xbox("Second")).expect("a folder");
     let Some(display) = Display::start("320x240") else {
         return;
     };
@@ -232,94 +232,94 @@ fn a_pad_is_there_before_anybody_holds_it_and_stays() {
     let mut rig = Rig {
         run,
         client: player,
-        hands,
+        pads,
         files,
         _display: display,
     };
-    // As it was read before there was a host: the devices of the game's machine are listed in any order.
+    // As read before the host started: the order of the game machine's devices is undefined.
     let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
     assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
-    // The second comes as it always does, with its own name.
-    rig.described("Second");
-    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
-    rig.hold_on(1, &[(EV_KEY, BTN_EAST, 1)]);
-    rig.notes_in_order(&[
+    // The second pad appears as usual, with its own name.
+    rig.wait_for_pad("Second");
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_X, -12_345)]);
+    rig.send_to(1, &[(EV_KEY, BTN_EAST, 1)]);
+    rig.wait_for_lines(&[
         "event240 1 304 1",
         "event240 3 0 -12345",
         "event240 holds 1 keys x -12345",
     ]);
-    rig.note("event241 1 305 1");
-    // Unplugged, and the client gone, with a button down each time: it comes up, and the pad stays.
-    rig.hands.unplug(0);
-    rig.notes_in_order(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
-    rig.hands.plug(0, xbox("Another")).expect("a folder");
+    rig.wait_for_line("event241 1 305 1");
+    // Unplugged, and the client ended, with a pressed button each time: it is released, and the pad stays.
+    rig.pads.unplug(0);
+    rig.wait_for_lines(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
+    rig.pads.plug(0, xbox("Another")).expect("a folder");
     rig.client.line("game pad Another");
-    rig.hold(&[(EV_KEY, BTN_MODE, 1)]);
-    rig.note("event240 1 316 1");
+    rig.send(&[(EV_KEY, BTN_MODE, 1)]);
+    rig.wait_for_line("event240 1 316 1");
     rig.client.signal(Signal::INT);
-    rig.notes_in_order(&["event240 1 316 1", "event240 1 316 0"]);
-    rig.note("event241 gone No such device");
-    // Who comes then has it at once, and feels what the game plays.
+    rig.wait_for_lines(&["event240 1 316 1", "event240 1 316 0"]);
+    rig.wait_for_line("event241 gone No such device");
+    // A new client has it at once, and gets the game's rumble.
     rig.client = client(&rig.run, &rig.files, "client", &[]);
     rig.client.line("game pad Another");
-    rig.hold(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
-    rig.note("event240 1 315 1");
-    rig.plays("40000 7 0");
-    assert!(matches!(rig.asked(), Request::Upload(0, _)));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
+    rig.send(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
+    rig.wait_for_line("event240 1 315 1");
+    rig.play_rumble("40000 7 0");
+    assert!(matches!(rig.next_request(), Request::Upload(0, _)));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
     let notes = rig.notes();
     assert!(
         !notes.contains("event240 gone") && !notes.contains("odd"),
         "{notes}"
     );
     rig.run.program.signal(Signal::TERM);
-    let (code, text) = rig.run.ended();
+    let (code, text) = rig.run.wait();
     assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
-fn what_the_game_plays_is_felt_at_the_client() {
-    let Some(rig) = Rig::start("", &[], |hands| {
-        hands.plug(0, xbox("Pad")).expect("a folder");
+fn the_games_rumble_is_sent_to_the_client() {
+    let Some(rig) = Rig::start("", &[], |pads| {
+        pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
-    rig.described("Pad");
-    rig.plays("40000 7 0");
+    rig.wait_for_pad("Pad");
+    rig.play_rumble("40000 7 0");
     let effect = Effect {
         strong: 40_000,
         weak: 7,
         length: 0,
         delay: 0,
     };
-    assert_eq!(rig.asked(), Request::Upload(0, effect));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
-    // Stronger while it runs, in place of what was uploaded.
-    rig.plays("65535 65535 0");
+    assert_eq!(rig.next_request(), Request::Upload(0, effect));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    // Stronger while it runs, in place of the uploaded effect.
+    rig.play_rumble("65535 65535 0");
     let harder = Effect {
         strong: 65_535,
         weak: 65_535,
         ..effect
     };
-    assert_eq!(rig.asked(), Request::Upload(0, harder));
-    rig.plays("0 0 0");
-    assert_eq!(rig.asked(), Request::Play(0, 0));
-    // One that ends by itself.
-    rig.plays("500 0 60");
+    assert_eq!(rig.next_request(), Request::Upload(0, harder));
+    rig.play_rumble("0 0 0");
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
+    // An effect that ends by itself.
+    rig.play_rumble("500 0 60");
     let weaker = Effect {
         strong: 500,
         weak: 0,
         ..effect
     };
-    assert_eq!(rig.asked(), Request::Upload(0, weaker));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
-    assert_eq!(rig.asked(), Request::Play(0, 0));
-    // The game is ended while one runs: nobody says that it stops.
-    rig.plays("1 1 0");
-    assert!(matches!(rig.asked(), Request::Upload(0, _)));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
+    assert_eq!(rig.next_request(), Request::Upload(0, weaker));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
+    // The game ends during an effect, without stopping it.
+    rig.play_rumble("1 1 0");
+    assert!(matches!(rig.next_request(), Request::Upload(0, _)));
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
     rig.run.program.signal(Signal::TERM);
-    assert_eq!(rig.asked(), Request::Play(0, 0));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
     let notes = rig.notes();
     assert!(
         !notes.contains("no effect") && !notes.contains("no play"),
@@ -329,72 +329,72 @@ fn what_the_game_plays_is_felt_at_the_client() {
 
 #[test]
 fn two_pads_and_two_readers_of_each() {
-    let Some(rig) = Rig::start("twice", &[], |hands| {
-        hands.plug(0, xbox("First")).expect("a folder");
-        hands.plug(3, xbox("Second")).expect("a folder");
+    let Some(rig) = Rig::start("twice", &[], |pads| {
+        pads.plug(0, xbox("First")).expect("a folder");
+        pads.plug(3, xbox("Second")).expect("a folder");
     }) else {
         return;
     };
-    rig.described("First");
-    rig.described("Second");
-    // Until the second readers are there: they say nothing before something comes.
+    rig.wait_for_pad("First");
+    rig.wait_for_pad("Second");
+    // The second readers print nothing before the first event: wait for them.
     eventually("all read", || {
-        rig.hold_on(0, &[(EV_KEY, BTN_TL, 1)]);
-        rig.hold_on(3, &[(EV_KEY, BTN_TR, 1)]);
-        rig.hold_on(0, &[(EV_KEY, BTN_TL, 0)]);
-        rig.hold_on(3, &[(EV_KEY, BTN_TR, 0)]);
+        rig.send_to(0, &[(EV_KEY, BTN_TL, 1)]);
+        rig.send_to(3, &[(EV_KEY, BTN_TR, 1)]);
+        rig.send_to(0, &[(EV_KEY, BTN_TL, 0)]);
+        rig.send_to(3, &[(EV_KEY, BTN_TR, 0)]);
         let notes = rig.notes();
         let all = ["event240 again 1 310 1", "event241 again 1 311 1"];
         all.iter().all(|line| notes.contains(line)).then_some(())
     });
-    rig.hold_on(3, &[(EV_ABS, ABS_RX, -20_000), (EV_ABS, ABS_RZ, 1023)]);
-    rig.notes_in_order(&["event241 3 3 -20000", "event241 3 5 255"]);
-    rig.notes_in_order(&["event241 again 3 3 -20000", "event241 again 3 5 255"]);
-    rig.hands.unplug(0);
-    rig.note("event240 again gone No such device");
-    rig.note("folder - event240");
-    rig.hold_on(3, &[(EV_KEY, BTN_SOUTH, 1)]);
-    rig.note("event241 1 304 1");
+    rig.send_to(3, &[(EV_ABS, ABS_RX, -20_000), (EV_ABS, ABS_RZ, 1023)]);
+    rig.wait_for_lines(&["event241 3 3 -20000", "event241 3 5 255"]);
+    rig.wait_for_lines(&["event241 again 3 3 -20000", "event241 again 3 5 255"]);
+    rig.pads.unplug(0);
+    rig.wait_for_line("event240 again gone No such device");
+    rig.wait_for_line("folder - event240");
+    rig.send_to(3, &[(EV_KEY, BTN_SOUTH, 1)]);
+    rig.wait_for_line("event241 1 304 1");
     let notes = rig.notes();
     assert!(!notes.contains("event240 1 304 1"), "{notes}");
 }
 
 #[test]
-fn a_database_says_where_the_buttons_are() {
+fn a_database_maps_the_buttons() {
     let folder = Folder::new();
     let file = folder.join("pads.txt");
     let lines = "# mine\nnonsense here\n\
         030000005e040000ea02000008040000,Mine,a:b1,b:b0,leftx:a3,platform:Linux,\n";
     std::fs::write(&file, lines).expect("a temporary folder");
-    let Some(rig) = Rig::start("", &["--pad-db", &file], |hands| {
-        hands.plug(0, xbox("Pad")).expect("a folder");
+    let Some(rig) = Rig::start("", &["--pad-db", &file], |pads| {
+        pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
     let line = rig.client.line("pads.txt, line 2");
     assert!(line.contains("'nonsense here' is no device"), "{line}");
-    rig.described("Pad");
-    rig.hold(&[
+    rig.wait_for_pad("Pad");
+    rig.send(&[
         (EV_KEY, BTN_SOUTH, 1),
         (EV_ABS, ABS_RX, 4321),
         (EV_ABS, ABS_X, 999),
     ]);
-    // Its first button is B there, and its fourth axis the left stick.
-    rig.notes_in_order(&["event240 1 305 1", "event240 3 0 4321"]);
+    // Its first button is mapped to B, and its fourth axis to the left stick.
+    rig.wait_for_lines(&["event240 1 305 1", "event240 3 0 4321"]);
 }
 
 #[test]
-fn pads_that_are_not_wanted_are_not_there() {
-    let Some(rig) = Rig::start("", &["--pads=false"], |hands| {
-        hands.plug(0, xbox("Pad")).expect("a folder");
+fn disabled_pads_do_not_exist() {
+    let Some(rig) = Rig::start("", &["--pads=false"], |pads| {
+        pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
         return;
     };
     rig.client.line("openuvr client: player");
-    // The same device once more: its session replaces the first, and sends its pads.
+    // The same device again: its session replaces the first, and sends its pads.
     let other = client(&rig.run, &rig.files, "client", &[]);
     other.line("game pad Pad");
-    rig.described("Pad");
+    rig.wait_for_pad("Pad");
     assert_eq!(rig.client.count("game pad"), 0, "{}", rig.client.text());
 }
 
@@ -402,8 +402,8 @@ fn pads_that_are_not_wanted_are_not_there() {
 fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     let Some(program) = sdl() else { return };
     let files = Folder::new();
-    let hands = Served::open(files.path()).expect("a temporary folder");
-    hands.plug(0, xbox("My Pad")).expect("a folder");
+    let pads = Served::open(files.path()).expect("a temporary folder");
+    pads.plug(0, xbox("My Pad")).expect("a folder");
     let Some(display) = Display::start("320x240") else {
         return;
     };
@@ -418,46 +418,46 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     let mut rig = Rig {
         run,
         client,
-        hands,
+        pads,
         files,
         _display: display,
     };
-    // Its name is SDL's own for this maker and product.
-    rig.added(1);
-    rig.hold(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
-    rig.notes_in_order(&["0 a 1", "0 lefty 32767"]);
-    rig.hold(&[
+    // SDL's own name for this vendor and product.
+    rig.wait_for_pad_count(1);
+    rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
+    rig.wait_for_lines(&["0 a 1", "0 lefty 32767"]);
+    rig.send(&[
         (EV_KEY, BTN_NORTH, 1),
         (EV_ABS, ABS_HAT0X, -1),
         (EV_ABS, ABS_RZ, 1023),
     ]);
-    // SDL puts the triggers' 255 steps onto its own.
-    for said in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
-        rig.note(said);
+    // SDL scales the triggers' 255 steps.
+    for expected in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
+        rig.wait_for_line(expected);
     }
-    rig.plays("30000 500 1000");
-    let Request::Upload(0, effect) = rig.asked() else {
-        panic!("an effect is uploaded first");
+    rig.play_rumble("30000 500 1000");
+    let Request::Upload(0, effect) = rig.next_request() else {
+        panic!("expected an upload of an effect");
     };
     assert_eq!((effect.strong, effect.weak), (30_000, 500));
-    assert_eq!(rig.asked(), Request::Play(0, 1));
-    assert_eq!(rig.asked(), Request::Play(0, 0));
-    rig.hands.unplug(0);
-    rig.notes_in_order(&["0 a 0", "removed 0"]);
-    rig.hands.plug(0, xbox("Other")).expect("a folder");
-    rig.added(2);
+    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    assert_eq!(rig.next_request(), Request::Play(0, 0));
+    rig.pads.unplug(0);
+    rig.wait_for_lines(&["0 a 0", "removed 0"]);
+    rig.pads.plug(0, xbox("Other")).expect("a folder");
+    rig.wait_for_pad_count(2);
     rig.client.kill();
 }
 
-/// The plain reader, built; `None`, said aloud, without a C compiler.
-fn reader() -> Option<&'static str> {
+/// Builds the plain reader; `None`, with a message, without a C compiler.
+fn build_reader() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
         .get_or_init(|| build("pad_reader.c", "pad-reader", &["-pthread"]))
         .as_deref()
 }
 
-/// The program of SDL, built; `None`, said aloud, without SDL's headers.
+/// Builds the SDL program; `None`, with a message, without SDL's headers.
 pub(crate) fn sdl() -> Option<String> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
         crate::support::skip("there are no headers of SDL 2: libsdl2-dev");
@@ -468,16 +468,16 @@ pub(crate) fn sdl() -> Option<String> {
 
 impl Rig {
     /// Waits until SDL has found a pad for the `n`-th time.
-    fn added(&self, n: usize) {
-        let words = " 045e:028e buttons 11 axes 6 hats 1 rumble 1";
-        let enough = |notes: String| (notes.matches(words).count() == n).then_some(());
-        eventually(words, || enough(self.notes()));
+    fn wait_for_pad_count(&self, n: usize) {
+        let line = " 045e:028e buttons 11 axes 6 hats 1 rumble 1";
+        let enough = |notes: String| (notes.matches(line).count() == n).then_some(());
+        eventually(line, || enough(self.notes()));
     }
 
-    /// Has the game play "strong weak milliseconds".
-    fn plays(&self, words: &str) {
+    /// Makes the game play "strong weak milliseconds".
+    fn play_rumble(&self, strengths: &str) {
         let folder = self.run.folder.path();
-        std::fs::write(folder.join("new"), words).expect("a temporary folder");
+        std::fs::write(folder.join("new"), strengths).expect("a temporary folder");
         std::fs::rename(folder.join("new"), folder.join("rumble")).expect("the same folder");
     }
 }

@@ -1,4 +1,4 @@
-//! A game under `openuvr run` on a display of its own, and the display of who watches.
+//! A game under `openuvr run` on its own display, and the client's display.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,32 +6,32 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::{
-    Display, Eye, Folder, PIN, Program, client, eventually, openuvr, port_of, skip,
+    Display, Folder, PIN, Program, ScreenCapture, client, eventually, openuvr, port_of, skip,
 };
 
 /// The hook that was built with these tests.
 pub(crate) fn hook() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
-    let folder = program.parent().expect("it lies somewhere");
+    let folder = program.parent().expect("a folder");
     folder.join("deps/libopenuvr_hook.so")
 }
 
-/// A game that runs.
+/// A running game.
 pub(crate) struct Run {
     pub(crate) program: Program,
     pub(crate) folder: Folder,
 }
 
 impl Run {
-    /// Starts a game on a display, with more variables.
+    /// Starts a game on a display, with more environment variables.
     pub(crate) fn start(display: &Display, variables: &[(&str, &OsStr)], game: &[&str]) -> Run {
         Run::with(display, &[], variables, game)
     }
 
-    /// The same with more words for `openuvr run`.
+    /// As [`Run::start`], with more arguments for `openuvr run`.
     pub(crate) fn with(
         display: &Display,
-        words: &[&str],
+        args: &[&str],
         variables: &[(&str, &OsStr)],
         game: &[&str],
     ) -> Run {
@@ -39,13 +39,13 @@ impl Run {
         let (hook, dir) = (hook(), folder.join("host"));
         let hook = hook.to_str().expect("a path of text");
         let own = ["run", "--hook", hook, "--config-dir", &dir];
-        let place = ["--bind", "127.0.0.1:0", "--realtime", "off"];
-        let words = [&own[..], &place, &PIN, words, &["--"], game].concat();
-        let mut command = openuvr(&words);
+        let network = ["--bind", "127.0.0.1:0", "--realtime", "off"];
+        let args = [&own[..], &network, &PIN, args, &["--"], game].concat();
+        let mut command = openuvr(&args);
         command
             .env("DISPLAY", &display.name)
             .env("HOME", folder.path())
-            // Where one that is killed leaves its socket.
+            // Keeps sockets of a killed process in the test's folder.
             .env("XDG_RUNTIME_DIR", folder.path())
             .env("MARKS", folder.path())
             .envs(variables.iter().copied());
@@ -53,32 +53,32 @@ impl Run {
         Run { program, folder }
     }
 
-    /// A client that watches on a display.
-    pub(crate) fn client(&self, display: &Display, words: &[&str]) -> Program {
-        self.client_called("client", display, words)
+    /// A client on a display.
+    pub(crate) fn client(&self, display: &Display, args: &[&str]) -> Program {
+        self.client_named("client", display, args)
     }
 
-    /// The same with a name of its own: another device.
-    pub(crate) fn client_called(&self, name: &str, display: &Display, words: &[&str]) -> Program {
+    /// As [`Run::client`], with another name and key.
+    pub(crate) fn client_named(&self, name: &str, display: &Display, args: &[&str]) -> Program {
         let port = port_of(&self.program.line("openuvr run: streaming"));
         let address = format!("127.0.0.1:{port}");
-        let words = [&["--display", &display.name], &PIN[..], words].concat();
-        client(&self.folder, name, &address, &words)
+        let args = [&["--display", &display.name], &PIN[..], args].concat();
+        client(&self.folder, name, &address, &args)
     }
 
-    /// Says to the actor that something was seen.
-    pub(crate) fn seen(&self, act: &str) {
+    /// Acknowledges an act to the actor.
+    pub(crate) fn acknowledge(&self, act: &str) {
         std::fs::write(self.folder.path().join(act), "").expect("a temporary folder");
     }
 
-    /// Waits for the end of the game: its exit code, and all that was said.
-    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
-        let (status, text) = self.program.ended();
+    /// Waits for the end of the game; returns its exit code and all output.
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
+        let (status, text) = self.program.wait();
         (status.code(), text)
     }
 }
 
-/// The actor, built; `None`, said aloud, without a C compiler.
+/// Builds the actor; `None`, with a message, without a C compiler.
 pub(crate) fn actor() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
@@ -86,8 +86,8 @@ pub(crate) fn actor() -> Option<&'static str> {
         .as_deref()
 }
 
-/// Builds a program or library of `tests/hook`; its path.
-pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> {
+/// Builds a program or library of `tests/hook`; returns its path.
+pub(crate) fn build(source: &str, name: &str, args: &[&str]) -> Option<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let made = folder.join(format!("{name}-{}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -95,7 +95,7 @@ pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> 
         .join(source);
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-Wall", "-Werror", "-O1", "-o"]);
-    command.arg(&made).arg(source).args(words).args(["-ldl"]);
+    command.arg(&made).arg(source).args(args).args(["-ldl"]);
     match command.status() {
         Ok(status) => assert!(status.success(), "{name} is built"),
         Err(e) => {
@@ -106,24 +106,24 @@ pub(crate) fn build(source: &str, name: &str, words: &[&str]) -> Option<String> 
     Some(made.to_str().expect("a path of text").to_owned())
 }
 
-/// Two displays: where the game is and where the client is.
+/// Two displays: the game's and the client's.
 pub(crate) fn displays(size: &str) -> Option<(Display, Display)> {
     Some((Display::start(size)?, Display::start(size)?))
 }
 
-/// Colours as the actor paints them: each 0 or 1 for red, green, blue.
+/// Colours of the actor: each 0 or 1 for red, green, blue.
 pub(crate) const BLUE: u8 = 1;
 pub(crate) const GREEN: u8 = 2;
 pub(crate) const RED: u8 = 4;
 pub(crate) const YELLOW: u8 = 6;
 pub(crate) const WHITE: u8 = 7;
 
-/// Waits until the picture in the client's window has these colours above and below its middle. The
-/// window keeps its first size, and shows pictures of others as large as fits.
-pub(crate) fn sees(eye: &Eye, above: u8, below: u8) {
+/// Waits until the picture in the client's window has these colours above and below its middle. The window
+/// keeps its first size and scales other pictures to fit.
+pub(crate) fn wait_for_colours(capture: &ScreenCapture, above: u8, below: u8) {
     eventually(&format!("{above} above {below}"), || {
-        let size = eye.geometry(eye.client_window()?)?;
-        let shot = eye.part(size);
+        let size = capture.geometry(capture.client_window()?)?;
+        let shot = capture.region(size);
         let at = |eighth: usize| {
             let (x, y) = (size.width as usize / 2, size.height as usize * eighth / 8);
             let at = (y * size.width as usize + x) * 4;

@@ -1,11 +1,11 @@
-/* Reads game pads with SDL 2, and writes down what it says of them. What is in the file given second is played. */
+/* Reads game pads with SDL 2 and records SDL's events. Plays the rumble effect in the file given second. */
 #include <SDL2/SDL.h>
 #include <stdio.h>
 #include <unistd.h>
 
-int main(int count, char **words) {
+int main(int count, char **arguments) {
   if (count < 3) return 2;
-  FILE *notes = fopen(words[1], "w");
+  FILE *notes = fopen(arguments[1], "w");
   setvbuf(notes, NULL, _IOLBF, 0);
   SDL_SetHint(SDL_HINT_JOYSTICK_ALLOW_BACKGROUND_EVENTS, "1");
   if (SDL_Init(SDL_INIT_VIDEO | SDL_INIT_GAMECONTROLLER) != 0) {
@@ -51,13 +51,13 @@ int main(int count, char **words) {
           break;
       }
     }
-    FILE *wanted = fopen(words[2], "r");
+    FILE *request = fopen(arguments[2], "r");
     unsigned strong, weak, length;
-    if (wanted) {
-      int read = fscanf(wanted, "%u %u %u", &strong, &weak, &length);
-      fclose(wanted);
+    if (request) {
+      int read = fscanf(request, "%u %u %u", &strong, &weak, &length);
+      fclose(request);
       if (read == 3 && first) {
-        unlink(words[2]);
+        unlink(arguments[2]);
         if (SDL_GameControllerRumble(first, strong, weak, length)) fprintf(notes, "no rumble: %s\n", SDL_GetError());
       }
     }

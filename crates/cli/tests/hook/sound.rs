@@ -1,4 +1,4 @@
-//! What a game under `openuvr run` plays is heard at the client, and on no other sink.
+//! Sound of a game under `openuvr run` is heard at the client, and on no other sink.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,12 +15,12 @@ use crate::support::{Display, Folder, eventually};
 
 const PITCH: f64 = 500.0;
 
-/// Shows pictures and plays what is in `$TONE`; ends both when it is ended.
+/// Shows pictures and plays `$TONE`; ends both when it is ended.
 const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!; \
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";
 
-/// Seconds of the tone: twice what is waited for.
+/// Length of the tone in seconds: twice the test's timeout.
 const LENGTH: usize = 60;
 
 struct Rig {
@@ -38,7 +38,7 @@ impl Rig {
         let mut tone = std::fs::File::create(files.join("tone")).expect("a file");
         let second = bytes(&mut Sine::new(PITCH, LEVEL));
         for _ in 0..LENGTH {
-            // It turns a whole number of times in a second.
+            // A whole number of periods per second.
             tone.write_all(&second).expect("there is room");
         }
         Some(Rig {
@@ -63,16 +63,16 @@ impl Rig {
         )
     }
 
-    /// The sinks that games were given.
-    fn given(&self) -> Vec<String> {
+    /// The sinks created for games.
+    fn game_sinks(&self) -> Vec<String> {
         let mut sinks = self.server.sinks();
         sinks.retain(|sink| sink.starts_with("openuvr_"));
         sinks
     }
 }
 
-/// Whether a second of the machine's own sink is silence.
-fn usual_is_silent(server: &PulseServer) -> bool {
+/// Whether the default sink is silent for a second.
+fn default_sink_is_silent(server: &PulseServer) -> bool {
     let device = Some("usual.monitor".to_owned());
     let settings = Settings {
         device,
@@ -91,43 +91,47 @@ fn a_game_is_heard_at_the_client_alone() {
         return;
     };
     let mut run = rig.game();
-    let heard = rig.files.join("heard.wav");
-    let sound = format!("wav:{heard}");
+    let recording = rig.files.join("recording.wav");
+    let sound = format!("wav:{recording}");
     let _client = run.client(&rig.there, &["--sound", &sound]);
     eventually("two seconds of what the game plays", || {
-        let found = tenths_at(&samples(heard.as_ref()), PITCH, LEVEL);
+        let found = tenths_at(&samples(recording.as_ref()), PITCH, LEVEL);
         (found >= 20).then_some(())
     });
-    assert_eq!(rig.given().len(), 1);
-    assert!(usual_is_silent(&rig.server));
+    assert_eq!(rig.game_sinks().len(), 1);
+    assert!(default_sink_is_silent(&rig.server));
     run.program.signal(Signal::TERM);
-    let (_, text) = run.ended();
-    assert!(rig.given().is_empty(), "{:?}: {text}", rig.given());
+    let (_, text) = run.wait();
+    assert!(
+        rig.game_sinks().is_empty(),
+        "{:?}: {text}",
+        rig.game_sinks()
+    );
 }
 
 #[test]
-fn the_sink_of_one_that_was_killed_is_removed_by_the_next() {
+fn the_next_run_removes_a_killed_runs_sink() {
     let Some(rig) = Rig::start() else {
         return;
     };
     let mut first = rig.game();
-    let before = eventually("a first sink", || rig.given().pop());
+    let before = eventually("a first sink", || rig.game_sinks().pop());
     let id = first.folder.join("id");
     let id = eventually("the game's number", || {
         let text = std::fs::read_to_string(&id).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     });
     first.program.kill();
-    // The game itself goes on without it.
-    kill_process(id, Signal::TERM).expect("it is ours");
-    let left = rig.given().contains(&before);
-    assert!(left, "nobody was there to remove it");
+    // The game itself continues.
+    kill_process(id, Signal::TERM).expect("a child process");
+    let left = rig.game_sinks().contains(&before);
+    assert!(left, "no process removed it");
     let mut second = rig.game();
     eventually("the second's sink alone", || {
-        let sinks = rig.given();
+        let sinks = rig.game_sinks();
         (sinks.len() == 1 && sinks[0] != before).then_some(())
     });
     second.program.signal(Signal::TERM);
-    second.ended();
-    assert!(rig.given().is_empty(), "{:?}", rig.given());
+    second.wait();
+    assert!(rig.game_sinks().is_empty(), "{:?}", rig.game_sinks());
 }

@@ -1,4 +1,4 @@
-/* A program that has no GL asks whether there is some: what the linker answers, and what it says of it. */
+/* A program without GL looks for its functions: prints the dynamic linker's results and messages. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-//! An application at the host's display that writes down what reaches it.
+//! An application on the host's display that records its input.
 
 use x11rb::connection::Connection as _;
 use x11rb::properties::{WmSizeHints, WmSizeHintsSpecification};
@@ -10,9 +10,9 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{Display, eventually};
 
-/// What the application saw. Keys are X key codes, as they are on the host's keyboard.
+/// An input event of the application. Keys are X key codes of the host's keyboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Saw {
+pub(crate) enum Received {
     Down(u8),
     Up(u8),
     ButtonDown(u8),
@@ -24,14 +24,14 @@ pub(crate) struct App {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
     pub(crate) window: Window,
-    /// What was seen and not asked for yet.
-    seen: Vec<Saw>,
-    /// How far the mouse moved in all, by raw events.
+    /// Received events that no call has returned yet.
+    events: Vec<Received>,
+    /// Total motion of the mouse, from raw events.
     pub(crate) moved: (i64, i64),
 }
 
 impl App {
-    /// Opens a window with this title at a place of the display.
+    /// Opens a window with this title at this position.
     pub(crate) fn open(
         side: &Display,
         title: &str,
@@ -70,13 +70,13 @@ impl App {
             title.as_bytes(),
         )
         .expect("sent");
-        // A window manager would choose another place.
+        // Without this hint, a window manager chooses the position.
         let mut hints = WmSizeHints::new();
         let given = WmSizeHintsSpecification::UserSpecified;
         hints.position = Some((given, x.into(), y.into()));
         hints.set_normal_hints(&conn, window).expect("sent");
         conn.map_window(window).expect("sent");
-        conn.sync().expect("the server lives");
+        conn.sync().expect("a running X server");
         let parent = xproto::InputFocus::PARENT;
         conn.set_input_focus(parent, window, x11rb::CURRENT_TIME)
             .expect("sent");
@@ -90,24 +90,24 @@ impl App {
         };
         conn.xinput_xi_select_events(screen.root, &[raw])
             .expect("sent");
-        conn.sync().expect("the server lives");
+        conn.sync().expect("a running X server");
         App {
             conn,
             root: screen.root,
             window,
-            seen: Vec::new(),
+            events: Vec::new(),
             moved: (0, 0),
         }
     }
 
-    /// Reads what has arrived.
-    pub(crate) fn look(&mut self) {
-        while let Some(event) = self.conn.poll_for_event().expect("the server lives") {
-            let saw = match event {
-                Event::KeyPress(event) => Saw::Down(event.detail),
-                Event::KeyRelease(event) => Saw::Up(event.detail),
-                Event::ButtonPress(event) => Saw::ButtonDown(event.detail),
-                Event::ButtonRelease(event) => Saw::ButtonUp(event.detail),
+    /// Reads the events that have arrived.
+    pub(crate) fn poll(&mut self) {
+        while let Some(event) = self.conn.poll_for_event().expect("a running X server") {
+            let event = match event {
+                Event::KeyPress(event) => Received::Down(event.detail),
+                Event::KeyRelease(event) => Received::Up(event.detail),
+                Event::ButtonPress(event) => Received::ButtonDown(event.detail),
+                Event::ButtonRelease(event) => Received::ButtonUp(event.detail),
                 Event::XinputRawMotion(event) => {
                     let mask = event.valuator_mask.first().copied().unwrap_or(0);
                     let mut values = event.axisvalues_raw.iter().map(|v| i64::from(v.integral));
@@ -121,33 +121,36 @@ impl App {
                 }
                 _ => continue,
             };
-            self.seen.push(saw);
+            self.events.push(event);
         }
     }
 
-    /// Waits until it saw `last`; everything that it saw up to then.
-    pub(crate) fn saw(&mut self, last: Saw) -> Vec<Saw> {
-        let end = eventually(&format!("the application sees {last:?}"), || {
-            self.look();
-            self.seen.iter().position(|saw| *saw == last)
+    /// Waits for `last` and returns all events up to it.
+    pub(crate) fn wait_for(&mut self, last: Received) -> Vec<Received> {
+        let end = eventually(&format!("the application receives {last:?}"), || {
+            self.poll();
+            self.events.iter().position(|event| *event == last)
         });
-        self.seen.drain(..=end).collect()
+        self.events.drain(..=end).collect()
     }
 
-    /// How often this was seen and not asked for yet.
-    pub(crate) fn seen_so_far(&self, wanted: Saw) -> usize {
-        self.seen.iter().filter(|saw| **saw == wanted).count()
+    /// Number of pending events equal to `expected`.
+    pub(crate) fn pending(&self, expected: Received) -> usize {
+        self.events
+            .iter()
+            .filter(|event| **event == expected)
+            .count()
     }
 
-    /// What it saw and nobody asked for yet.
-    pub(crate) fn take(&mut self) -> Vec<Saw> {
-        std::mem::take(&mut self.seen)
+    /// Takes all pending events.
+    pub(crate) fn take(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.events)
     }
 
-    /// Whether nothing arrived that was not asked for, after a round trip.
-    pub(crate) fn saw_nothing_more(&mut self) -> bool {
-        self.conn.sync().expect("the server lives");
-        self.look();
-        self.seen.is_empty()
+    /// Whether no event is pending after a round trip to the server.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.conn.sync().expect("a running X server");
+        self.poll();
+        self.events.is_empty()
     }
 }

@@ -1,14 +1,13 @@
-//! The clipboard between the displays of a host and its clients, with the programs that people copy and
-//! paste with.
+//! The clipboard between the displays of a host and its clients, with real copy and paste programs.
 
 use crate::rig::Rig;
 use crate::support::clipboard::{can_copy, copy, copy_text, paste, pasted, xclip};
 use crate::support::{Display, Program};
 
-/// What is never pasted anywhere else.
+/// Text that must not reach the other side.
 const SECRET: &str = "not for the other side";
 
-/// Two displays, if there is a program that copies.
+/// Two displays; `None` without a copy program.
 fn rig() -> Option<Rig> {
     match can_copy() {
         true => Rig::new("320x240", "640x480"),
@@ -32,8 +31,7 @@ fn text_goes_both_ways_and_long_text_too() {
         copy_text(there, &back);
         pasted(here, &back);
     }
-    // The newest wins, wherever it was copied, and what came from the peer is not sent back: it would
-    // replace this.
+    // The newest text wins on either side. Text from the peer is not echoed: that would replace this one.
     copy_text(here, "newer");
     pasted(there, "newer");
     assert_eq!(paste(here), b"newer");
@@ -44,13 +42,16 @@ fn text_goes_both_ways_and_long_text_too() {
         (&host.program, "what the player copies can be pasted here"),
     ] {
         program.line(words);
-        assert_eq!(program.text().matches(words).count(), 1, "told once");
-        assert!(!program.text().contains("plain"), "nothing copied is told");
+        assert_eq!(program.text().matches(words).count(), 1, "reported once");
+        assert!(
+            !program.text().contains("plain"),
+            "the log contains no clipboard text"
+        );
     }
 }
 
 #[test]
-fn what_is_no_text_or_too_long_stays_and_is_told() {
+fn non_text_and_long_text_stay_and_are_reported() {
     let Some(rig) = rig() else { return };
     let host = rig.host(&["--clipboard", "to-host"]);
     let client = rig.client(&host, "client", &[]);
@@ -62,32 +63,32 @@ fn what_is_no_text_or_too_long_stays_and_is_told() {
     copy(here, "UTF8_STRING", &vec![b'x'; 100_000_000]);
     client.line("what was copied does not go to the host: it is too long");
     assert_eq!(paste(there), b"first");
-    // Nothing of it is in the way of what comes next.
+    // The rejected content does not block later text.
     copy_text(here, "next");
     pasted(there, "next");
 }
 
 #[test]
-fn an_owner_that_is_killed_keeps_nothing_up() {
+fn a_killed_owner_blocks_nothing() {
     let Some(rig) = rig() else { return };
     let host = rig.host(&["--clipboard", "to-client"]);
     let (here, there) = (&rig.client_side, &rig.host_side);
     let _client = rig.client(&host, "client", &[]);
-    // In the foreground it is ours to end.
+    // In the foreground it stays a child of the test.
     let held = rig.folder.path().join("held");
-    std::fs::write(&held, "held").expect("a folder of ours");
+    std::fs::write(&held, "held").expect("a temporary folder");
     let name = held.to_string_lossy().into_owned();
     let owner = Program::start("xclip", xclip(there, &["-quiet", "-in", &name]));
     pasted(here, "held");
     drop(owner);
-    // What was passed on outlives it.
+    // Transferred text outlives its owner.
     assert_eq!(paste(here), b"held");
     copy_text(there, "after");
     pasted(here, "after");
 }
 
 #[test]
-fn by_itself_a_host_shares_nothing() {
+fn the_clipboard_is_off_by_default() {
     let Some(rig) = rig() else { return };
     let (here, there) = (&rig.client_side, &rig.host_side);
     let off = rig.host(&[]);
@@ -100,7 +101,7 @@ fn by_itself_a_host_shares_nothing() {
     );
     silent.stop();
     drop(off);
-    // The same, and it is one that shares: what passed before it would have passed by now.
+    // The same with a sharing host. The marker shows that earlier text would have arrived by now.
     let host = rig.host(&["--clipboard", "to-client"]);
     let client = rig.client(&host, "client", &[]);
     copy_text(here, SECRET);
@@ -111,7 +112,7 @@ fn by_itself_a_host_shares_nothing() {
 }
 
 #[test]
-fn a_client_that_wants_none_and_an_observer_get_none() {
+fn observers_and_opted_out_clients_get_no_clipboard() {
     let Some(rig) = rig() else { return };
     let host = rig.host(&["--clipboard", "both"]);
     let (here, there) = (&rig.client_side, &rig.host_side);
@@ -130,7 +131,7 @@ fn a_client_that_wants_none_and_an_observer_get_none() {
     copy_text(&watching, SECRET);
     copy_text(here, "again");
     pasted(there, "again");
-    // One that turned it off plays, and keeps its own.
+    // A player with the clipboard off keeps its own.
     let taking = rig.host(&["--clipboard", "both", "--bind", "127.0.0.1:0"]);
     let deaf = taking.client("client", &watching, &["--clipboard=false"]);
     deaf.line("openuvr client: showing");

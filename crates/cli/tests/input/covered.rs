@@ -1,5 +1,4 @@
-//! A client that was given one window types and clicks into that one alone, whatever lies in front
-//! of it.
+//! A client of a single window types and clicks into that window only, even if another window covers it.
 
 use x11rb::protocol::xproto::{
     AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, PropMode,
@@ -7,10 +6,10 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::app::{App, Saw};
-use crate::hand::Hand;
+use crate::app::{App, Received};
 use crate::rig::{Rig, manager};
 use crate::support::{Display, Host, Program, eventually};
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 const PLACE: (i16, i16, u16, u16) = (40, 40, 320, 240);
@@ -18,10 +17,10 @@ const PLACE: (i16, i16, u16, u16) = (40, 40, 320, 240);
 const A: u8 = 30 + 8;
 const B: u8 = 48 + 8;
 
-const KEPT_BACK: &str = "openuvr host: keys and clicks are kept back";
-const ARRIVES: &str = "openuvr host: keys and clicks reach the window again";
+const INPUT_BLOCKED: &str = "openuvr host: keys and clicks are kept back";
+const INPUT_RESUMED: &str = "openuvr host: keys and clicks reach the window again";
 
-/// A streamed window that another one covers, the host, and a client of it.
+/// A streamed window, one that covers it, the host, and a client.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {
     let streamed = App::open(&rig.host_side, "streamed", PLACE);
     let cover = App::open(&rig.host_side, "cover", PLACE);
@@ -30,50 +29,50 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
     (streamed, cover, host, client)
 }
 
-/// Waits until the window manager shows windows: what asks for it while it starts is never shown. The
-/// program whose window was shown stays, without it: the next one would get the window's number, which the
-/// window manager may still ask about.
+/// Waits until the window manager maps windows: it ignores requests during its start. The first program stays
+/// connected with its window unmapped. Otherwise the next window would get the same id, which the window
+/// manager may still use.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
-    let hand = Hand::at(side);
+    let xtest = XTest::open(side);
     let parent = || {
-        let tree = hand.conn.query_tree(first.window).expect("sent");
+        let tree = xtest.conn.query_tree(first.window).expect("sent");
         tree.reply().expect("the window is there").parent
     };
     eventually("the window manager shows a window in a frame", || {
         first.conn.map_window(first.window).expect("sent");
-        first.conn.sync().expect("the server lives");
-        (parent() != hand.root && hand.is_shown(first.window)).then_some(())
+        first.conn.sync().expect("a running X server");
+        (parent() != xtest.root && xtest.is_shown(first.window)).then_some(())
     });
     first.conn.unmap_window(first.window).expect("sent");
-    first.conn.sync().expect("the server lives");
+    first.conn.sync().expect("a running X server");
     eventually("the window is gone", || {
-        (parent() == hand.root).then_some(())
+        (parent() == xtest.root).then_some(())
     });
     first
 }
 
-/// Sends the window manager a message about a window of ours (Extended Window Manager Hints, 1.5).
-fn ask_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
+/// Sends the window manager a message about a window (Extended Window Manager Hints, 1.5).
+fn send_to_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
     let atom = app.conn.intern_atom(false, kind).expect("sent");
     let atom = atom.reply().expect("a name").atom;
     let message = ClientMessageEvent::new(32, app.window, atom, data);
     let to = EventMask::SUBSTRUCTURE_NOTIFY | EventMask::SUBSTRUCTURE_REDIRECT;
     let sent = app.conn.send_event(false, app.root, to, message);
     sent.expect("sent");
-    app.conn.sync().expect("the server lives");
+    app.conn.sync().expect("a running X server");
 }
 
-/// Has the cover in front again, and with the keyboard, as a person at the host does.
-fn cover_again(rig: &Rig, cover: &App) {
-    // By itself where there is no window manager, else as a taskbar asks for it.
+/// Raises the cover and gives it the keyboard, as a user at the host would.
+fn raise_cover(rig: &Rig, cover: &App) {
+    // Directly without a window manager, otherwise with a taskbar's request.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     let conn = &cover.conn;
     conn.configure_window(cover.window, &above).expect("sent");
     const TASKBAR: u32 = 2;
-    ask_window_manager(cover, b"_NET_ACTIVE_WINDOW", [TASKBAR, 0, 0, 0, 0]);
-    conn.sync().expect("the server lives");
-    let host = Hand::at(&rig.host_side);
+    send_to_window_manager(cover, b"_NET_ACTIVE_WINDOW", [TASKBAR, 0, 0, 0, 0]);
+    conn.sync().expect("a running X server");
+    let host = XTest::open(&rig.host_side);
     host.focus(cover.window);
     eventually("the cover lies in front", || {
         let top = host.conn.query_tree(cover.window).expect("sent");
@@ -83,7 +82,7 @@ fn cover_again(rig: &Rig, cover: &App) {
         } else {
             frame
         };
-        // In the middle of both.
+        // In the middle of both windows.
         let at = host
             .conn
             .translate_coordinates(host.root, host.root, 200, 160);
@@ -95,17 +94,20 @@ fn cover_again(rig: &Rig, cover: &App) {
 /// Types and clicks while the window is covered.
 fn types_and_clicks(rig: &Rig) {
     let (mut streamed, mut cover, _host, client) = covered(rig);
-    let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
-    hand.chord(&[A]);
-    assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
+    xtest.chord(&[A]);
+    assert_eq!(
+        streamed.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 
-    cover_again(rig, &cover);
-    hand.button(1, true);
-    hand.button(1, false);
-    let saw = streamed.saw(Saw::ButtonUp(1));
-    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
-    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
+    raise_cover(rig, &cover);
+    xtest.button(1, true);
+    xtest.button(1, false);
+    let received = streamed.wait_for(Received::ButtonUp(1));
+    assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
+    assert!(cover.is_idle(), "{:?}", cover.take());
     drop(client);
 }
 
@@ -130,7 +132,7 @@ fn a_covered_window_gets_its_keys_under_a_window_manager() {
 }
 
 #[test]
-fn what_can_not_reach_the_window_is_kept_back_and_told_once() {
+fn blocked_input_is_dropped_and_reported_once() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
@@ -147,69 +149,85 @@ fn what_can_not_reach_the_window_is_kept_back_and_told_once() {
     const ADD: u32 = 1;
     let state = name(b"_NET_WM_STATE");
     let data = [ADD, name(b"_NET_WM_STATE_ABOVE"), 0, 1, 0];
-    ask_window_manager(&cover, b"_NET_WM_STATE", data);
+    send_to_window_manager(&cover, b"_NET_WM_STATE", data);
     eventually("the cover stays above", || {
         let any = AtomEnum::ANY;
-        let told = cover
+        let property = cover
             .conn
             .get_property(false, cover.window, state, any, 0, 8);
-        let told = told.expect("sent").reply().expect("the cover is there");
-        (told.value_len > 0).then_some(())
+        let property = property.expect("sent").reply().expect("the cover is there");
+        (property.value_len > 0).then_some(())
     });
 
-    let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
     for _ in 0..3 {
-        hand.button(1, true);
-        hand.button(1, false);
+        xtest.button(1, true);
+        xtest.button(1, false);
     }
-    host.program.line(KEPT_BACK);
-    // Keys reach it: a window need not be in front to have the keyboard.
-    hand.chord(&[A]);
-    assert_eq!(streamed.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
-    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
-    host.program.line(ARRIVES);
-    assert_eq!(host.program.count(KEPT_BACK), 1, "{}", host.program.text());
+    host.program.line(INPUT_BLOCKED);
+    // Keys arrive: a window can have the keyboard without being in front.
+    xtest.chord(&[A]);
+    assert_eq!(
+        streamed.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
+    assert!(cover.is_idle(), "{:?}", cover.take());
+    host.program.line(INPUT_RESUMED);
+    assert_eq!(
+        host.program.count(INPUT_BLOCKED),
+        1,
+        "{}",
+        host.program.text()
+    );
 
     cover.conn.unmap_window(cover.window).expect("sent");
-    cover.conn.sync().expect("the server lives");
-    hand.button(1, true);
-    hand.button(1, false);
-    let saw = streamed.saw(Saw::ButtonUp(1));
-    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    cover.conn.sync().expect("a running X server");
+    xtest.button(1, true);
+    xtest.button(1, false);
+    let received = streamed.wait_for(Received::ButtonUp(1));
+    assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
 }
 
 #[test]
-fn a_hidden_window_gets_no_keys_and_nobody_else_does() {
+fn input_for_a_hidden_window_goes_nowhere() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
     let (mut streamed, mut cover, host, _client) = covered(&rig);
     streamed.conn.unmap_window(streamed.window).expect("sent");
-    streamed.conn.sync().expect("the server lives");
-    let hand = Hand::at(&rig.client_side);
-    let at_host = Hand::at(&rig.host_side);
+    streamed.conn.sync().expect("a running X server");
+    let xtest = XTest::open(&rig.client_side);
+    let at_host = XTest::open(&rig.host_side);
     let points = |x, y| {
         let before = at_host.pointer();
-        hand.points(x, y);
+        xtest.move_to(x, y);
         eventually("the host's pointer moves", || {
             (at_host.pointer() != before).then_some(())
         });
     };
     points(100, 100);
-    hand.chord(&[A]);
-    hand.button(1, true);
-    hand.button(1, false);
-    host.program.line(KEPT_BACK);
-    // Motion is never kept back: when it is there, so was the click, which must not meet the window again.
+    xtest.chord(&[A]);
+    xtest.button(1, true);
+    xtest.button(1, false);
+    host.program.line(INPUT_BLOCKED);
+    // Motion is never blocked: once it has arrived, so has the click, which must not reach the window later.
     points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
-    streamed.conn.sync().expect("the server lives");
-    hand.chord(&[B]);
-    assert_eq!(streamed.saw(Saw::Up(B)), [Saw::Down(B), Saw::Up(B)]);
-    assert!(cover.saw_nothing_more(), "{:?}", cover.take());
-    host.program.line(ARRIVES);
-    assert_eq!(host.program.count(KEPT_BACK), 1, "{}", host.program.text());
+    streamed.conn.sync().expect("a running X server");
+    xtest.chord(&[B]);
+    assert_eq!(
+        streamed.wait_for(Received::Up(B)),
+        [Received::Down(B), Received::Up(B)]
+    );
+    assert!(cover.is_idle(), "{:?}", cover.take());
+    host.program.line(INPUT_RESUMED);
+    assert_eq!(
+        host.program.count(INPUT_BLOCKED),
+        1,
+        "{}",
+        host.program.text()
+    );
 }
 
 #[test]
@@ -228,16 +246,19 @@ fn a_menu_of_the_streamed_application_gets_clicks_and_keys() {
             &[streamed.window],
         )
         .expect("sent");
-    menu.conn.sync().expect("the server lives");
+    menu.conn.sync().expect("a running X server");
     let host = rig.host(&["--window", "streamed"]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    hand.points(40, 40);
-    hand.button(1, true);
-    hand.button(1, false);
-    let saw = menu.saw(Saw::ButtonUp(1));
-    assert_eq!(saw, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
-    hand.chord(&[A]);
-    assert_eq!(menu.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
-    assert!(streamed.saw_nothing_more(), "{:?}", streamed.take());
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(40, 40);
+    xtest.button(1, true);
+    xtest.button(1, false);
+    let received = menu.wait_for(Received::ButtonUp(1));
+    assert_eq!(received, [Received::ButtonDown(1), Received::ButtonUp(1)]);
+    xtest.chord(&[A]);
+    assert_eq!(
+        menu.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
+    assert!(streamed.is_idle(), "{:?}", streamed.take());
 }

@@ -1,15 +1,15 @@
-//! Devices of the client's machine in place of its window: `--input evdev:`.
+//! Input devices of the client's machine in place of its window: `--input evdev:`.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::Command;
 
-use crate::app::{App, Saw};
-use crate::hand::Hand;
+use crate::app::{App, Received};
 use crate::rig::Rig;
 use crate::support::eventually;
+use crate::xtest::XTest;
 
-/// Key codes of X, which are eight above those of Linux.
+/// X key codes: those of Linux plus eight.
 const A: u8 = 38;
 const K: u8 = 45;
 
@@ -26,47 +26,47 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let pointer = Hand::at(&rig.host_side);
-    pointer.points(100, 100);
+    let pointer = XTest::open(&rig.host_side);
+    pointer.move_to(100, 100);
     let host = rig.host(&[]);
     let devices = ["keyboard", "mouse"].map(|name| {
         let path = rig.folder.join(name);
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo is there").success());
-        // Both ends: the client may open it at any time.
+        // Opened for reading and writing: the client may open it at any time.
         let end = OpenOptions::new().read(true).write(true).open(&path);
-        (path, end.expect("ours"))
+        (path, end.expect("the test's FIFO"))
     });
     let [(keyboard, mut keys), (mouse, mut moves)] = devices;
     let input = format!("evdev:{keyboard},9={mouse}");
     let client = rig.client(&host, "client", &["--input", &input]);
-    // Nothing that happens in the window is said twice.
-    let hand = Hand::at(&rig.client_side);
-    hand.points(10, 10);
-    hand.chord(&[K]);
-    let said = [
+    // Input from the window is not sent in addition.
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(10, 10);
+    xtest.chord(&[K]);
+    let events = [
         event(1, 30, 1),
         event(0, 0, 0),
         event(1, 30, 2),
         event(0, 0, 1),
     ];
-    keys.write_all(&said.concat()).expect("room");
-    assert_eq!(app.saw(Saw::Down(A)), [Saw::Down(A)]);
-    let said = [event(2, 0, 30), event(2, 1, -20), event(0, 0, 0)];
-    moves.write_all(&said.concat()).expect("room");
-    let said = [
+    keys.write_all(&events.concat()).expect("room");
+    assert_eq!(app.wait_for(Received::Down(A)), [Received::Down(A)]);
+    let events = [event(2, 0, 30), event(2, 1, -20), event(0, 0, 0)];
+    moves.write_all(&events.concat()).expect("room");
+    let events = [
         event(1, 0x110, 1),
         event(0, 0, 0),
         event(1, 0x110, 0),
         event(0, 0, 0),
     ];
-    moves.write_all(&said.concat()).expect("room");
+    moves.write_all(&events.concat()).expect("room");
     // The host's X server repeats the key meanwhile.
-    let mut clicked = app.saw(Saw::ButtonUp(1));
-    clicked.retain(|saw| !matches!(saw, Saw::Down(A) | Saw::Up(A)));
-    assert_eq!(clicked, [Saw::ButtonDown(1), Saw::ButtonUp(1)]);
+    let mut clicked = app.wait_for(Received::ButtonUp(1));
+    clicked.retain(|received| !matches!(received, Received::Down(A) | Received::Up(A)));
+    assert_eq!(clicked, [Received::ButtonDown(1), Received::ButtonUp(1)]);
     assert_eq!(pointer.pointer(), (130, 80));
-    // The client is gone, and with it what its keyboard holds.
+    // The client has ended, and its keys are released.
     drop(client);
     eventually("the key is up", || {
         pointer.pressed().0.is_empty().then_some(())

@@ -1,5 +1,4 @@
-//! The keyboard: what is typed arrives once, in order, as the same letters, and nothing stays
-//! pressed.
+//! The keyboard: typed text arrives once, in order, as the same letters, and no key stays pressed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,10 +8,10 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, EventMask, MapState};
 
-use crate::app::{App, Saw};
-use crate::hand::{CONTROL, Hand, SHIFT};
-use crate::rig::{Rig, in_time, layout};
+use crate::app::{App, Received};
+use crate::rig::{Rig, layout, poll_until};
 use crate::support::{Hop, Host, Program, eventually, skip};
+use crate::xtest::{CONTROL, SHIFT, XTest};
 
 const SMALL: &str = "640x480";
 /// X key codes that are the same on every PC keyboard: the letter row from A to L.
@@ -20,7 +19,7 @@ const A: u8 = 30 + 8;
 const K: u8 = 37 + 8;
 const L: u8 = 38 + 8;
 
-/// A terminal on the host's display whose program writes what is typed to a file, as it comes.
+/// A terminal on the host's display that writes each typed byte to a file.
 fn terminal(rig: &Rig) -> Option<Program> {
     let mut command = Command::new("xterm");
     let (typed, ready) = (
@@ -48,7 +47,7 @@ fn terminal(rig: &Rig) -> Option<Program> {
     }
     let xterm = Program::start("xterm", command);
     eventually("the terminal is ready", || ready.exists().then_some(()));
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     let window = eventually("the terminal's window", || host.windows("XTerm").pop());
     host.focus(window);
     Some(xterm)
@@ -59,14 +58,14 @@ fn typed(rig: &Rig) -> String {
         .into_owned()
 }
 
-/// Waits for as many bytes, and compares them.
+/// Waits for this many bytes, and compares them.
 fn wait_for(rig: &Rig, text: &str) {
-    in_time(|| typed(rig).len() >= text.len());
+    poll_until(|| typed(rig).len() >= text.len());
     assert_eq!(typed(rig), text);
 }
 
 #[test]
-fn letters_arrive_as_typed_whatever_the_layouts() {
+fn letters_arrive_as_typed_under_any_layout() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -78,30 +77,30 @@ fn letters_arrive_as_typed_whatever_the_layouts() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
 
     let german = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich: \
                   ÄÖÜ ß § 3 € 0123456789 !\"$%&/()=?{[]}\\+*#'-_.,;:<>|@µ yz YZ";
-    hand.types(german);
+    xtest.type_text(german);
     wait_for(&rig, german);
 
-    // The person changes the layouts while the program runs.
+    // The layouts change while the program runs.
     assert!(layout(&rig.client_side, "us") && layout(&rig.host_side, "de"));
     let american = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ yz YZ";
-    hand.types(american);
+    xtest.type_text(american);
     wait_for(&rig, &format!("{german}{american}"));
 
     assert!(layout(&rig.client_side, "fr") && layout(&rig.host_side, "us"));
     let french = "azerty AZERTY 0123456789 éèçà ù €";
-    hand.types(french);
+    xtest.type_text(french);
     wait_for(&rig, &format!("{german}{american}{french}"));
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
 }
 
-/// What is typed under each layout, so that every letter of its language is.
+/// Text for each layout with all letters of its language.
 pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     (
         "us",
@@ -121,9 +120,9 @@ pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A program that prints what the X library makes of each key, by its input method.
+/// A program that prints the X library's result for each key, by its input method.
 fn printer(rig: &Rig) -> Option<Program> {
-    // It would keep its lines to itself for long where nobody reads them at a terminal.
+    // Without a terminal it would buffer its output.
     let mut command = Command::new("stdbuf");
     command
         .args([
@@ -142,14 +141,14 @@ fn printer(rig: &Rig) -> Option<Program> {
     }
     let xev = Program::start("xev", command);
     xev.line("Outer window is");
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     let all = || host.conn.query_tree(host.root).expect("sent").reply();
     let window = eventually("its window", || {
-        let windows = all().expect("the server lives").children;
+        let windows = all().expect("a running X server").children;
         let shown = |window: &&u32| host.text(**window, AtomEnum::WM_NAME.into()) == "Event Tester";
         windows.iter().find(shown).copied()
     });
-    eventually("it is seen", || {
+    eventually("the window is viewable", || {
         let is = host
             .conn
             .get_window_attributes(window)
@@ -161,7 +160,7 @@ fn printer(rig: &Rig) -> Option<Program> {
     Some(xev)
 }
 
-/// The text in what such a program printed.
+/// The text that such a program printed.
 fn printed(text: &str) -> String {
     let bytes = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once("XmbLookupString gives ")?;
@@ -188,14 +187,14 @@ fn an_input_method_gets_the_letters_of_four_layouts() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let mut all = String::new();
     for (name, text) in LAYOUTS {
         assert!(layout(&rig.client_side, name));
         for word in text.split_inclusive(' ') {
-            hand.types(word);
+            xtest.type_text(word);
             all += word;
-            in_time(|| printed(&xev.text()).len() >= all.len());
+            poll_until(|| printed(&xev.text()).len() >= all.len());
             assert_eq!(printed(&xev.text()), all, "{name}");
         }
     }
@@ -214,13 +213,13 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let (_, russian) = LAYOUTS[3];
     let mut all = String::new();
-    // Word by word: a key code that stands for a character is given another one when there are no
-    // more, and the terminal must have looked at its keys by then, as it has when a person types.
+    // Word by word: if no key code is free, one is remapped, and the terminal must have handled its keys by
+    // then, as with human typing.
     for word in russian.split_inclusive(' ') {
-        hand.types(word);
+        xtest.type_text(word);
         all += word;
         wait_for(&rig, &all);
     }
@@ -233,9 +232,9 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     for keycode in [
         circumflex, a, acute, e, circumflex, space, acute, space, circumflex,
     ] {
-        hand.chord(&[keycode]);
+        xtest.chord(&[keycode]);
     }
-    hand.chord(&[SHIFT, a]);
+    xtest.chord(&[SHIFT, a]);
     wait_for(&rig, &format!("{russian}âé^'Â"));
 }
 
@@ -248,26 +247,26 @@ fn zqsd_of_a_french_keyboard_is_wasd_for_a_game() {
         return;
     }
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let (w, a, s, d, z, q) = (25, 38, 39, 40, 52, 24);
     let (places, letters) = ([w, a, s, d], [z, q, s, d]);
-    let mut plays = |host: &Host, words: &[&str], keys: [u8; 4]| {
-        let mut client = rig.client(host, "client", words);
+    let mut plays = |host: &Host, args: &[&str], keys: [u8; 4]| {
+        let mut client = rig.client(host, "client", args);
         for place in places {
-            hand.chord(&[place]);
+            xtest.chord(&[place]);
         }
         let expected: Vec<_> = keys
             .iter()
-            .flat_map(|k| [Saw::Down(*k), Saw::Up(*k)])
+            .flat_map(|k| [Received::Down(*k), Received::Up(*k)])
             .collect();
-        assert_eq!(app.saw(Saw::Up(d)), expected, "{words:?}");
+        assert_eq!(app.wait_for(Received::Up(d)), expected, "{args:?}");
         client.kill();
     };
     let host = rig.host(&[]);
     plays(&host, &[], letters);
     plays(&host, &["--keys", "position"], places);
     drop(host);
-    // The host's word holds where the client's user said nothing.
+    // The host's setting applies if the client has none.
     let host = rig.host(&["--keys", "position"]);
     plays(&host, &[], places);
     plays(&host, &["--keys", "symbol"], letters);
@@ -280,12 +279,15 @@ fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
-    let hand = Hand::at(&rig.client_side);
-    // Before there is a window of the client's.
-    hand.chord(&[66]);
+    let xtest = XTest::open(&rig.client_side);
+    // Before the client has a window.
+    xtest.chord(&[66]);
     let _client = rig.client(&host, "client", &["--keys", "position"]);
-    hand.chord(&[A]);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    xtest.chord(&[A]);
+    assert_eq!(
+        app.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 }
 
 #[test]
@@ -299,59 +301,63 @@ fn keys_arrive_once_and_in_order_over_a_link_that_loses_a_fifth() {
     let host = rig.host(&["--fps", "10"]);
     let link = ["--loss", "20%", "--delay", "3ms", "--jitter", "3ms"];
     let hop = Hop::start(&host, 0, &link);
-    let _client = rig.client_behind(&hop, &host);
-    let hand = Hand::at(&rig.client_side);
+    let _client = rig.client_through(&hop, &host);
+    let xtest = XTest::open(&rig.client_side);
     let text: String = (0..20).map(|i| format!("{i:02} aabbcc Loss; ")).collect();
-    hand.types(&text);
+    xtest.type_text(&text);
     wait_for(&rig, &text);
-    let host = Hand::at(&rig.host_side);
+    let host = XTest::open(&rig.host_side);
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
     });
 }
 
 #[test]
-fn the_program_that_repeats_a_held_key_is_the_host() {
+fn the_host_repeats_held_keys() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    Hand::at(&rig.client_side).repeats(true);
-    Hand::at(&rig.host_side).repeats(false);
-    // The client's window repeats; the host's window system was told not to.
-    let window = hand.windows("openuvr").pop().expect("the client's window");
+    let xtest = XTest::open(&rig.client_side);
+    XTest::open(&rig.client_side).set_repeat(true);
+    XTest::open(&rig.host_side).set_repeat(false);
+    // The client's window gets repeats; the host's window system must not.
+    let window = xtest.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
     let aux = aux.event_mask(EventMask::KEY_PRESS);
-    hand.conn
+    xtest
+        .conn
         .change_window_attributes(window, &aux)
         .expect("sent");
-    hand.key(A, true);
+    xtest.key(A, true);
     let mut presses = 0;
     eventually("the client's display repeats", || {
-        while let Some(event) = hand.conn.poll_for_event().expect("the server lives") {
+        while let Some(event) = xtest.conn.poll_for_event().expect("a running X server") {
             presses += usize::from(matches!(event, Event::KeyPress(_)));
         }
         (presses > 8).then_some(())
     });
-    hand.key(A, false);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    xtest.key(A, false);
+    assert_eq!(
+        app.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 
-    // Now the host repeats, by itself, until the key is up.
-    Hand::at(&rig.host_side).repeats(true);
-    hand.key(K, true);
+    // Now the host repeats until the key is released.
+    XTest::open(&rig.host_side).set_repeat(true);
+    xtest.key(K, true);
     for _ in 0..4 {
-        app.saw(Saw::Down(K));
+        app.wait_for(Received::Down(K));
     }
-    hand.key(K, false);
-    hand.chord(&[L]);
-    let tail = app.saw(Saw::Down(L));
-    assert_eq!(tail[tail.len() - 2..], [Saw::Up(K), Saw::Down(L)]);
+    xtest.key(K, false);
+    xtest.chord(&[L]);
+    let tail = app.wait_for(Received::Down(L));
+    assert_eq!(tail[tail.len() - 2..], [Received::Up(K), Received::Down(L)]);
 }
 
-/// A client holds two keys and a button; `end` takes it away; everything is released.
+/// A client holds two keys and a button; `end` disconnects it; all are released.
 fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
@@ -360,16 +366,16 @@ fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>
     let host = rig.host(&[]);
     let hop = hop.then(|| Hop::start(&host, 0, &[]));
     let mut client = match &hop {
-        Some(hop) => rig.client_behind(hop, &host),
+        Some(hop) => rig.client_through(hop, &host),
         None => rig.client(&host, "client", &[]),
     };
-    let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
-    hand.key(SHIFT, true);
-    hand.key(A, true);
-    hand.button(1, true);
-    app.saw(Saw::ButtonDown(1));
-    let host = Hand::at(&rig.host_side);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
+    xtest.key(SHIFT, true);
+    xtest.key(A, true);
+    xtest.button(1, true);
+    app.wait_for(Received::ButtonDown(1));
+    let host = XTest::open(&rig.host_side);
     assert_eq!(host.pressed(), (vec![A, SHIFT], 0x100));
     end(&rig, &mut client, hop);
     eventually("everything is released", || {
@@ -386,10 +392,10 @@ fn nothing_stays_pressed_when_the_client_is_killed() {
 fn nothing_stays_pressed_when_the_client_is_closed() {
     everything_is_released_after(
         |rig, client, _| {
-            let hand = Hand::at(&rig.client_side);
-            let window = hand.windows("openuvr").pop().expect("its window");
-            crate::window::close(&hand, window);
-            assert!(client.ended().0.success());
+            let xtest = XTest::open(&rig.client_side);
+            let window = xtest.windows("openuvr").pop().expect("its window");
+            crate::window::close(&xtest, window);
+            assert!(client.wait().0.success());
         },
         false,
     );
@@ -398,8 +404,8 @@ fn nothing_stays_pressed_when_the_client_is_closed() {
 #[test]
 fn nothing_stays_pressed_when_the_link_is_cut() {
     everything_is_released_after(
-        // The client lives on, and nobody hears it.
-        |_, _, hop| hop.expect("there is one").program.kill(),
+        // The client continues, without a connection.
+        |_, _, hop| hop.expect("a hop").program.kill(),
         true,
     );
 }
@@ -412,26 +418,29 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    let host = Hand::at(&rig.host_side);
-    hand.key(SHIFT, true);
-    hand.key(A, true);
-    app.saw(Saw::Down(A));
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    let host = XTest::open(&rig.host_side);
+    xtest.key(SHIFT, true);
+    xtest.key(A, true);
+    app.wait_for(Received::Down(A));
     let other = App::open(&rig.client_side, "other", (500, 0, 100, 100));
     eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
     });
-    // What goes on elsewhere is no business of the host's; what comes after is.
-    hand.chord(&[K]);
-    hand.key(A, false);
-    hand.key(SHIFT, false);
+    // Input in other windows is not sent; later input in this one is.
+    xtest.chord(&[K]);
+    xtest.key(A, false);
+    xtest.key(SHIFT, false);
     drop(other);
-    hand.focus(window);
-    hand.chord(&[L]);
-    let saw = app.saw(Saw::Up(L));
-    assert_eq!(saw[saw.len() - 2..], [Saw::Down(L), Saw::Up(L)]);
-    assert!(!saw.contains(&Saw::Down(K)), "{saw:?}");
+    xtest.focus(window);
+    xtest.chord(&[L]);
+    let received = app.wait_for(Received::Up(L));
+    assert_eq!(
+        received[received.len() - 2..],
+        [Received::Down(L), Received::Up(L)]
+    );
+    assert!(!received.contains(&Received::Down(K)), "{received:?}");
 }
 
 #[test]
@@ -442,71 +451,71 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let hop = Hop::start(&host, 0, &[]);
-    let _client = rig.client_behind(&hop, &host);
-    let hand = Hand::at(&rig.client_side);
-    let host_hand = Hand::at(&rig.host_side);
-    host_hand.repeats(true);
-    // A repeat is a release and a press to this application: all is over when nothing is down.
+    let _client = rig.client_through(&hop, &host);
+    let xtest = XTest::open(&rig.client_side);
+    let at_host = XTest::open(&rig.host_side);
+    at_host.set_repeat(true);
+    // A repeat is a release and a press for this application: all is over when nothing is pressed.
     let all = |app: &mut App| {
         eventually("all keys are up", || {
-            host_hand.pressed().0.is_empty().then_some(())
+            at_host.pressed().0.is_empty().then_some(())
         });
-        app.saw_nothing_more();
+        app.is_idle();
         app.take()
     };
-    // Late enough for a busy machine to see that nothing comes, and before everything is released.
+    // Late enough to show on a busy machine that nothing arrives, and before everything is released.
     let rate = ["-display", &rig.host_side.name, "r", "rate", "900", "40"];
     let set = Command::new("xset").args(rate).status();
     if !set.is_ok_and(|status| status.success()) {
         return skip("xset is not installed");
     }
-    // A key that is held repeats although nothing is drawn.
-    hand.key(A, true);
-    let repeated = in_time(|| {
-        app.look();
-        app.seen_so_far(Saw::Down(A)) >= 10
+    // A held key repeats although the picture does not change.
+    xtest.key(A, true);
+    let repeated = poll_until(|| {
+        app.poll();
+        app.pending(Received::Down(A)) >= 10
     });
     assert!(repeated);
-    hand.key(A, false);
+    xtest.key(A, false);
     all(&mut app);
     for _ in 0..2 {
-        hand.key(K, true);
-        assert_eq!(app.saw(Saw::Down(K)), [Saw::Down(K)]);
+        xtest.key(K, true);
+        assert_eq!(app.wait_for(Received::Down(K)), [Received::Down(K)]);
         hop.program.signal(Signal::STOP);
-        hand.key(K, false);
+        xtest.key(K, false);
         std::thread::sleep(Duration::from_millis(1300));
         hop.program.signal(Signal::CONT);
-        assert_eq!(all(&mut app), [Saw::Up(K)]);
+        assert_eq!(all(&mut app), [Received::Up(K)]);
     }
 }
 
 #[test]
-fn a_modifier_that_was_down_before_the_focus_came_counts() {
+fn modifiers_held_before_focus_count() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let window = eventually("the client's window", || hand.windows("openuvr").pop());
+    let xtest = XTest::open(&rig.client_side);
+    let window = eventually("the client's window", || xtest.windows("openuvr").pop());
     let other = App::open(&rig.client_side, "other", (0, 0, 64, 48));
-    hand.key(CONTROL, true);
-    hand.focus(window);
-    hand.chord(&[K]);
-    hand.key(CONTROL, false);
+    xtest.key(CONTROL, true);
+    xtest.focus(window);
+    xtest.chord(&[K]);
+    xtest.key(CONTROL, false);
     let expected = [
-        Saw::Down(CONTROL),
-        Saw::Down(K),
-        Saw::Up(K),
-        Saw::Up(CONTROL),
+        Received::Down(CONTROL),
+        Received::Down(K),
+        Received::Up(K),
+        Received::Up(CONTROL),
     ];
-    assert_eq!(app.saw(Saw::Up(CONTROL)), expected);
+    assert_eq!(app.wait_for(Received::Up(CONTROL)), expected);
     drop(other);
 }
 
 #[test]
-fn what_a_program_types_without_keys_arrives() {
+fn text_typed_by_a_program_arrives() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -522,7 +531,7 @@ fn what_a_program_types_without_keys_arrives() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
     let text = "Grüße €";
-    // It gives one key code a character after the other: each has to be seen in time.
+    // xdotool remaps one key code for each character: each has to be handled in time.
     let mut typed = String::new();
     for ch in text.chars() {
         let status = Command::new("xdotool")
@@ -536,7 +545,7 @@ fn what_a_program_types_without_keys_arrives() {
 }
 
 #[test]
-fn arrows_of_the_keypad_stay_arrows_where_num_lock_is_on() {
+fn keypad_arrows_stay_arrows_with_num_lock() {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
     };
@@ -550,13 +559,13 @@ fn arrows_of_the_keypad_stay_arrows_where_num_lock_is_on() {
     };
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    Hand::at(&rig.host_side).chord(&[NUM_LOCK]);
-    let hand = Hand::at(&rig.client_side);
+    XTest::open(&rig.host_side).chord(&[NUM_LOCK]);
+    let xtest = XTest::open(&rig.client_side);
     for keycode in KEYPAD {
-        hand.chord(&[keycode]);
+        xtest.chord(&[keycode]);
     }
-    hand.chord(&[A]);
-    in_time(|| printed(&xev.text()).ends_with('a'));
+    xtest.chord(&[A]);
+    poll_until(|| printed(&xev.text()).ends_with('a'));
     assert_eq!(printed(&xev.text()), "a", "no digit");
     for symbol in ["Up", "Left", "Right", "Down"] {
         assert_eq!(

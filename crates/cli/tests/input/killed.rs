@@ -1,9 +1,9 @@
-//! A host that is killed: what the player held down at that moment does not stay down.
+//! A killed host: keys and buttons that the player holds are released.
 
-use crate::app::{App, Saw};
-use crate::hand::Hand;
+use crate::app::{App, Received};
 use crate::rig::Rig;
 use crate::support::eventually;
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 /// The X key code of the letter A on every PC keyboard.
@@ -17,35 +17,35 @@ fn a_killed_host_leaves_no_key_and_no_button_pressed() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let mut host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    hand.points(100, 100);
-    hand.key(A, true);
-    hand.button(1, true);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(100, 100);
+    xtest.key(A, true);
+    xtest.button(1, true);
     assert_eq!(
-        app.saw(Saw::ButtonDown(1)),
-        [Saw::Down(A), Saw::ButtonDown(1)]
+        app.wait_for(Received::ButtonDown(1)),
+        [Received::Down(A), Received::ButtonDown(1)]
     );
     host.program.kill();
-    let there = Hand::at(&rig.host_side);
+    let there = XTest::open(&rig.host_side);
     eventually("nothing is pressed any more", || {
         let (keys, buttons) = there.pressed();
         (keys.is_empty() && buttons == 0).then_some(())
     });
-    app.look();
-    let saw = app.take();
-    assert!(saw.contains(&Saw::Up(A)), "{saw:?}");
-    assert!(saw.contains(&Saw::ButtonUp(1)), "{saw:?}");
+    app.poll();
+    let received = app.take();
+    assert!(received.contains(&Received::Up(A)), "{received:?}");
+    assert!(received.contains(&Received::ButtonUp(1)), "{received:?}");
     client.kill();
 }
 
 #[test]
-fn a_host_releases_what_an_earlier_one_left_pressed() {
+fn a_host_releases_keys_of_an_earlier_one() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
-    // As a host leaves it that was killed together with all its processes.
-    let there = Hand::at(&rig.host_side);
+    // The state after a host was killed together with all its processes.
+    let there = XTest::open(&rig.host_side);
     there.key(A, true);
     there.button(1, true);
     assert_eq!(there.pressed(), (vec![A], 1 << 8));

@@ -1,14 +1,13 @@
-//! Input through the whole program: a hand at the client's display, an application at the
-//! host's, and between them the program as a user starts it.
+//! Input through the whole program: simulated input at the client's display, an application on the host's,
+//! and the program between them as a user starts it.
 
 mod app;
-mod away;
 mod clipboard;
 mod covered;
 mod devices;
-mod hand;
 mod keys;
 mod killed;
+mod minimised;
 mod mouse;
 mod rig;
 mod roles;
@@ -16,3 +15,4 @@ mod roles;
 mod support;
 mod toolkits;
 mod window;
+mod xtest;

@@ -1,24 +1,24 @@
-//! The mouse: places, distances, buttons and the wheel.
+//! The mouse: positions, distances, buttons and the wheel.
 
 use x11rb::protocol::xproto::ConnectionExt as _;
 
-use crate::app::{App, Saw};
-use crate::hand::Hand;
-use crate::rig::{Rig, in_time};
+use crate::app::{App, Received};
+use crate::rig::{Rig, poll_until};
 use crate::support::eventually;
+use crate::xtest::XTest;
 
-/// Points at places of the client's display, and waits for the pointer of the host's display to
-/// be at the places that follow from them. `at` of a client's place: where it shall be.
-fn lands(
+/// Moves the pointer to positions of the client's display, and waits until the host's pointer is within the
+/// range that `at` returns for each.
+fn check_pointer(
     rig: &Rig,
     places: &[(i16, i16)],
     at: impl Fn(i16, i16) -> (std::ops::RangeInclusive<i16>, std::ops::RangeInclusive<i16>),
 ) {
-    let (hand, host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
+    let (xtest, host) = (XTest::open(&rig.client_side), XTest::open(&rig.host_side));
     for &(x, y) in places {
-        hand.points(x, y);
+        xtest.move_to(x, y);
         let (across, down) = at(x, y);
-        let there = in_time(|| {
+        let there = poll_until(|| {
             let (x, y) = host.pointer();
             across.contains(&x) && down.contains(&y)
         });
@@ -45,7 +45,7 @@ fn the_pointer_lands_on_the_same_pixel() {
         (1277, 3),
         (123, 456),
     ];
-    lands(&rig, &places, |x, y| (x..=x, y..=y));
+    check_pointer(&rig, &places, |x, y| (x..=x, y..=y));
 }
 
 #[test]
@@ -58,25 +58,25 @@ fn the_pointer_lands_on_the_right_pixel_of_a_scaled_picture() {
     let places = [(0, 0), (319, 239), (160, 77), (1, 238)];
     {
         let mut client = rig.client(&host, "client", &["--size", "320x240"]);
-        // A pixel of the window shows four of the picture.
-        lands(&rig, &places, |x, y| (2 * x..=2 * x + 1, 2 * y..=2 * y + 1));
-        // Wider than the picture: there are bars at the sides.
-        let hand = Hand::at(&rig.client_side);
-        let window = hand.windows("openuvr").pop().expect("its window");
-        hand.place(window, (0, 0, 1280, 480));
+        // One pixel of the window is a 2x2 block of the picture.
+        check_pointer(&rig, &places, |x, y| (2 * x..=2 * x + 1, 2 * y..=2 * y + 1));
+        // A window wider than the picture has bars at the sides.
+        let xtest = XTest::open(&rig.client_side);
+        let window = xtest.windows("openuvr").pop().expect("its window");
+        xtest.move_resize(window, (0, 0, 1280, 480));
         let places = [(320, 0), (959, 479), (640, 240)];
-        lands(&rig, &places, |x, y| (x - 320..=x - 320, y..=y));
+        check_pointer(&rig, &places, |x, y| (x - 320..=x - 320, y..=y));
         // On a bar, the pointer is at the picture's edge.
-        lands(&rig, &[(10, 100), (1200, 200)], |x, y| {
+        check_pointer(&rig, &[(10, 100), (1200, 200)], |x, y| {
             let edge = if x < 320 { 0 } else { 639 };
             (edge..=edge, y..=y)
         });
         client.kill();
     }
     let _client = rig.client(&host, "client", &["--size", "1280x960"]);
-    // Four pixels of the window show one of the picture.
+    // A 2x2 block of the window is one pixel of the picture.
     let places = [(0, 0), (1279, 959), (1, 1), (2, 2), (641, 479)];
-    lands(&rig, &places, |x, y| (x / 2..=x / 2, y / 2..=y / 2));
+    check_pointer(&rig, &places, |x, y| (x / 2..=x / 2, y / 2..=y / 2));
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn the_pointer_lands_inside_a_captured_region() {
     let host = rig.host(&["--region", "320x240+100+50"]);
     let _client = rig.client(&host, "client", &[]);
     let places = [(0, 0), (319, 239), (17, 200)];
-    lands(&rig, &places, |x, y| (x + 100..=x + 100, y + 50..=y + 50));
+    check_pointer(&rig, &places, |x, y| (x + 100..=x + 100, y + 50..=y + 50));
 }
 
 #[test]
-fn the_pointer_lands_inside_a_captured_window_wherever_it_goes() {
+fn the_pointer_follows_a_moved_window() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
@@ -100,17 +100,17 @@ fn the_pointer_lands_inside_a_captured_window_wherever_it_goes() {
     let host = rig.host(&["--window", "the captured one"]);
     let _client = rig.client(&host, "client", &[]);
     let places = [(0, 0), (319, 239), (17, 200)];
-    lands(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
-    Hand::at(&rig.host_side).place(app.window, (200, 100, 320, 240));
-    // The host hears of the move by an event of its own: the places before are forgiven.
-    let hand = Hand::at(&rig.client_side);
-    let host = Hand::at(&rig.host_side);
+    check_pointer(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
+    XTest::open(&rig.host_side).move_resize(app.window, (200, 100, 320, 240));
+    // A separate event tells the host of the move: earlier positions may be off.
+    let xtest = XTest::open(&rig.client_side);
+    let host = XTest::open(&rig.host_side);
     eventually("the host follows the window", || {
-        hand.points(50, 50);
-        hand.points(51, 51);
+        xtest.move_to(50, 50);
+        xtest.move_to(51, 51);
         (host.pointer() == (251, 151)).then_some(())
     });
-    lands(&rig, &places, |x, y| (x + 200..=x + 200, y + 100..=y + 100));
+    check_pointer(&rig, &places, |x, y| (x + 200..=x + 200, y + 100..=y + 100));
 }
 
 #[test]
@@ -121,66 +121,73 @@ fn buttons_and_the_wheel_arrive_in_order() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    hand.points(320, 240);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(320, 240);
     // Left, middle, right, wheel up and down and to both sides, back, forward.
     let numbers = [1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 1];
     for number in numbers {
-        hand.button(number, true);
-        hand.button(number, false);
+        xtest.button(number, true);
+        xtest.button(number, false);
     }
-    // A drag: two buttons at once.
-    hand.button(1, true);
-    hand.button(3, true);
-    hand.button(1, false);
-    hand.button(3, false);
+    // A drag with two buttons.
+    xtest.button(1, true);
+    xtest.button(3, true);
+    xtest.button(1, false);
+    xtest.button(3, false);
     // The end of the sequence.
-    hand.chord(&[38]);
-    let mut expected: Vec<Saw> = numbers
+    xtest.chord(&[38]);
+    let mut expected: Vec<Received> = numbers
         .iter()
-        .flat_map(|&number| [Saw::ButtonDown(number), Saw::ButtonUp(number)])
+        .flat_map(|&number| [Received::ButtonDown(number), Received::ButtonUp(number)])
         .collect();
-    let (down, up) = (Saw::ButtonDown, Saw::ButtonUp);
-    expected.extend([down(1), down(3), up(1), up(3), Saw::Down(38), Saw::Up(38)]);
-    assert_eq!(app.saw(Saw::Up(38)), expected);
-    assert!(app.saw_nothing_more());
+    let (down, up) = (Received::ButtonDown, Received::ButtonUp);
+    expected.extend([
+        down(1),
+        down(3),
+        up(1),
+        up(3),
+        Received::Down(38),
+        Received::Up(38),
+    ]);
+    assert_eq!(app.wait_for(Received::Up(38)), expected);
+    assert!(app.is_idle());
 }
 
 #[test]
-fn a_grabbed_mouse_sends_how_far_it_moves() {
+fn a_grabbed_mouse_sends_relative_motion() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &["--grab"]);
-    let hand = Hand::at(&rig.client_side);
-    // The window grabs when it is seen; what moves before that is a place.
+    let xtest = XTest::open(&rig.client_side);
+    // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
-        hand.moves(1, 0);
-        app.look();
+        xtest.move_by(1, 0);
+        app.poll();
         (app.moved.0 > 0).then_some(())
     });
-    hand.button(2, true);
-    hand.button(2, false);
-    app.saw(Saw::ButtonUp(2));
+    xtest.button(2, true);
+    xtest.button(2, false);
+    app.wait_for(Received::ButtonUp(2));
     let before = app.moved;
-    // Far beyond the edges of both displays: a game turns round and round.
+    // Far beyond the edges of both displays, as a game's view that keeps turning.
     for _ in 0..100 {
-        hand.moves(31, -7);
+        xtest.move_by(31, -7);
     }
-    hand.button(1, true);
-    hand.button(1, false);
-    app.saw(Saw::ButtonUp(1));
+    xtest.button(1, true);
+    xtest.button(1, false);
+    app.wait_for(Received::ButtonUp(1));
     let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
     assert_eq!(moved, (3100, -700));
-    // A game that holds its pointer in the middle is not disturbed by places.
+    // Absolute positions do not disturb a game that keeps its pointer centred.
     app.conn
         .warp_pointer(x11rb::NONE, app.root, 0, 0, 0, 0, 320, 240)
         .expect("sent");
-    x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("the server lives");
-    hand.moves(10, 5);
-    let host = Hand::at(&rig.host_side);
+    x11rb::wrapper::ConnectionExt::sync(&app.conn).expect("a running X server");
+    xtest.move_by(10, 5);
+    let host = XTest::open(&rig.host_side);
     eventually("it moved from there", || {
         (host.pointer() == (330, 245)).then_some(())
     });
@@ -194,13 +201,13 @@ fn raw_motion_is_the_distance_between_two_places() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    lands(&rig, &[(200, 100)], |x, y| (x..=x, y..=y));
-    app.look();
+    check_pointer(&rig, &[(200, 100)], |x, y| (x..=x, y..=y));
+    app.poll();
     let before = app.moved;
-    lands(&rig, &[(210, 130), (630, 10), (250, 90)], |x, y| {
+    check_pointer(&rig, &[(210, 130), (630, 10), (250, 90)], |x, y| {
         (x..=x, y..=y)
     });
-    app.look();
+    app.poll();
     let moved = (app.moved.0 - before.0, app.moved.1 - before.1);
     assert_eq!(moved, (50, -10));
 }

@@ -1,17 +1,17 @@
-//! Two displays: an application's, which a host streams, and a person's, with its clients.
+//! Two displays: the application's, which a host streams, and the user's, with the clients.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use x11rb::protocol::xproto::ConnectionExt as _;
 
-use crate::hand::Hand;
 use crate::support::{self, Display, Folder, Hop, Host, Program, TIMEOUT, eventually, skip};
+use crate::xtest::XTest;
 
-/// The clients that a host of these tests knows.
+/// The clients that the host is paired with.
 const KNOWN: [&str; 4] = ["client", "observer", "old", "new"];
 
-/// Where a host and its clients run.
+/// The displays and keys of a host and its clients.
 pub(crate) struct Rig {
     pub(crate) host_side: Display,
     pub(crate) client_side: Display,
@@ -26,9 +26,9 @@ impl Rig {
             client_side: Display::start(client)?,
             folder: Folder::new(),
         };
-        // How often a key repeats that is held says how busy the machine is.
+        // The number of repeats of a held key depends on the machine's load.
         for side in [&rig.host_side, &rig.client_side] {
-            Hand::at(side).repeats(false);
+            XTest::open(side).set_repeat(false);
         }
         Some(rig)
     }
@@ -36,7 +36,7 @@ impl Rig {
     /// Starts the host, and waits until it listens.
     pub(crate) fn host(&self, more: &[&str]) -> Host {
         let own = ["--display", &self.host_side.name, "--name", "desk"];
-        Host::knowing(&KNOWN, &[&own, more].concat())
+        Host::paired_with(&KNOWN, &[&own, more].concat())
     }
 
     /// Starts a client, and waits until it shows a picture.
@@ -46,17 +46,17 @@ impl Rig {
         client
     }
 
-    /// The same behind a hop.
-    pub(crate) fn client_behind(&self, hop: &Hop, host: &Host) -> Program {
-        host.also_at("client", &hop.address());
-        let words = ["--display", &self.client_side.name];
-        let client = support::client(&host.folder, "client", &hop.address(), &words);
+    /// As [`Rig::client`], through a hop.
+    pub(crate) fn client_through(&self, hop: &Hop, host: &Host) -> Program {
+        host.add_address("client", &hop.address());
+        let args = ["--display", &self.client_side.name];
+        let client = support::client(&host.folder, "client", &hop.address(), &args);
         client.line("openuvr client: showing");
         client
     }
 }
 
-/// Sets a display's keyboard layout; `false`, said aloud, where there is no setxkbmap.
+/// Sets a display's keyboard layout; `false`, with a message, without setxkbmap.
 pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     let status = Command::new("setxkbmap")
         .args(["-display", &display.name, layout])
@@ -73,11 +73,11 @@ pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     }
 }
 
-/// Waits for something as long as patience lasts; whether it came.
-pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while !is_there() {
-        if begun.elapsed() > TIMEOUT {
+/// Polls a condition until the timeout; whether it became true.
+pub(crate) fn poll_until(mut condition: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !condition() {
+        if start.elapsed() > TIMEOUT {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -85,7 +85,7 @@ pub(crate) fn in_time(mut is_there: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// A window manager at a display; `None`, said aloud, if it is not installed.
+/// Starts a window manager on a display; `None`, with a message, if it is not installed.
 pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed");
@@ -93,16 +93,16 @@ pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     }
     let mut command = Command::new("openbox");
     command.arg("--sm-disable").env("DISPLAY", &side.name);
-    // It makes folders and files there.
+    // The home directory for its files.
     for home in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
         command.env(home, rig.folder.path());
     }
     let manager = Program::start("openbox", command);
-    let hand = Hand::at(side);
-    let atom = hand.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
+    let xtest = XTest::open(side);
+    let atom = xtest.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
     let check = atom.expect("sent").reply().expect("an atom").atom;
     eventually("it manages", || {
-        (!hand.text(hand.root, check).is_empty()).then_some(())
+        (!xtest.text(xtest.root, check).is_empty()).then_some(())
     });
     Some(manager)
 }

@@ -1,12 +1,12 @@
-//! Who may act: one player, whoever that is; and what an observer sees of the pointer.
+//! Roles: one player at a time, and the pointer that observers see.
 
 use openuvr_proto::control::negotiate::WatchReason;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, ImageFormat};
 
-use crate::app::{App, Saw};
-use crate::hand::Hand;
+use crate::app::{App, Received};
 use crate::rig::Rig;
 use crate::support::eventually;
+use crate::xtest::XTest;
 
 const A: u8 = 38;
 const K: u8 = 45;
@@ -20,67 +20,76 @@ fn an_observer_only_watches() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&[]);
     let _observer = rig.client(&host, "observer", &["--observe"]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    let title = hand.text(window, xproto::AtomEnum::WM_NAME.into());
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    let title = xtest.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title.contains("desk (watching only, as asked)"), "{title}");
-    let before = Hand::at(&rig.host_side).pointer();
-    hand.points(10, 10);
-    hand.chord(&[A, K]);
-    hand.button(1, true);
-    hand.button(1, false);
+    let before = XTest::open(&rig.host_side).pointer();
+    xtest.move_to(10, 10);
+    xtest.chord(&[A, K]);
+    xtest.button(1, true);
+    xtest.button(1, false);
 
-    // A player beside it, with a window of its own; the pointer is in neither.
-    hand.points(600, 450);
+    // A player beside it, with its own window; the pointer is in neither.
+    xtest.move_to(600, 450);
     let _player = rig.client(&host, "client", &[]);
-    let mine = hand.windows("openuvr");
+    let mine = xtest.windows("openuvr");
     let player = *mine.iter().find(|w| **w != window).expect("two windows");
-    hand.place(player, (320, 0, 320, 240));
-    hand.focus(player);
-    hand.chord(&[L]);
-    assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
-    assert_eq!(Hand::at(&rig.host_side).pointer(), before);
-    hand.focus(window);
-    hand.chord(&[A]);
-    hand.focus(player);
-    hand.chord(&[K]);
-    assert_eq!(app.saw(Saw::Up(K)), [Saw::Down(K), Saw::Up(K)]);
-    assert!(app.saw_nothing_more());
+    xtest.move_resize(player, (320, 0, 320, 240));
+    xtest.focus(player);
+    xtest.chord(&[L]);
+    assert_eq!(
+        app.wait_for(Received::Up(L)),
+        [Received::Down(L), Received::Up(L)]
+    );
+    assert_eq!(XTest::open(&rig.host_side).pointer(), before);
+    xtest.focus(window);
+    xtest.chord(&[A]);
+    xtest.focus(player);
+    xtest.chord(&[K]);
+    assert_eq!(
+        app.wait_for(Received::Up(K)),
+        [Received::Down(K), Received::Up(K)]
+    );
+    assert!(app.is_idle());
 }
 
 #[test]
-fn a_take_over_releases_keys_and_the_role_comes_back() {
+fn a_takeover_releases_keys_and_the_role_returns() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&["--second-player", "take-over"]);
     let _old = rig.client(&host, "old", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let old = hand.windows("openuvr").pop().expect("its window");
-    hand.key(A, true);
-    app.saw(Saw::Down(A));
+    let xtest = XTest::open(&rig.client_side);
+    let old = xtest.windows("openuvr").pop().expect("its window");
+    xtest.key(A, true);
+    app.wait_for(Received::Down(A));
 
     let new = rig.client(&host, "new", &["--take-over"]);
     host.program.line("old is now observer");
-    let side = Hand::at(&rig.host_side);
+    let side = XTest::open(&rig.host_side);
     eventually("the old player's key is up", || {
         side.pressed().0.is_empty().then_some(())
     });
-    app.saw(Saw::Up(A));
-    let windows = hand.windows("openuvr");
+    app.wait_for(Received::Up(A));
+    let windows = xtest.windows("openuvr");
     let theirs = *windows.iter().find(|w| **w != old).expect("two windows");
-    hand.place(theirs, (320, 0, 320, 240));
-    hand.key(A, false);
-    hand.focus(old);
-    hand.chord(&[K]);
-    hand.focus(theirs);
-    hand.chord(&[L]);
-    assert_eq!(app.saw(Saw::Up(L)), [Saw::Down(L), Saw::Up(L)]);
-    assert!(app.saw_nothing_more());
+    xtest.move_resize(theirs, (320, 0, 320, 240));
+    xtest.key(A, false);
+    xtest.focus(old);
+    xtest.chord(&[K]);
+    xtest.focus(theirs);
+    xtest.chord(&[L]);
+    assert_eq!(
+        app.wait_for(Received::Up(L)),
+        [Received::Down(L), Received::Up(L)]
+    );
+    assert!(app.is_idle());
 
-    // The title says who plays, and the role comes back when the other leaves.
-    let title = |window| hand.text(window, xproto::AtomEnum::WM_NAME.into());
+    // The title shows the role, which returns when the other client leaves.
+    let title = |window| xtest.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title(old).ends_with(&format!("({})", WatchReason::TakenOver)));
     let player = title(theirs);
     assert!(player.ends_with("desk"), "{player}");
@@ -89,14 +98,17 @@ fn a_take_over_releases_keys_and_the_role_comes_back() {
     eventually("the title of a player", || {
         (title(old) == player).then_some(())
     });
-    hand.focus(old);
-    hand.chord(&[K]);
-    assert_eq!(app.saw(Saw::Up(K)), [Saw::Down(K), Saw::Up(K)]);
-    assert!(app.saw_nothing_more());
+    xtest.focus(old);
+    xtest.chord(&[K]);
+    assert_eq!(
+        app.wait_for(Received::Up(K)),
+        [Received::Down(K), Received::Up(K)]
+    );
+    assert!(app.is_idle());
 }
 
 #[test]
-fn a_script_plays() {
+fn a_script_provides_input() {
     let Some(rig) = Rig::new("320x240", "320x240") else {
         return;
     };
@@ -117,12 +129,12 @@ fn a_script_plays() {
         key KEY_L\n";
     std::fs::write(rig.folder.join("script"), script).expect("a temporary file");
     let file = rig.folder.join("script");
-    // It may be over before the first picture is shown.
-    let words = ["--input-script", &file];
-    let mut client = host.client("client", &rig.client_side, &words);
-    let (down, up) = (Saw::Down, Saw::Up);
-    let (press, release) = (Saw::ButtonDown, Saw::ButtonUp);
-    let shift = crate::hand::SHIFT;
+    // The script may end before the first picture is shown.
+    let args = ["--input-script", &file];
+    let mut client = host.client("client", &rig.client_side, &args);
+    let (down, up) = (Received::Down, Received::Up);
+    let (press, release) = (Received::ButtonDown, Received::ButtonUp);
+    let shift = crate::xtest::SHIFT;
     let expected = [
         down(shift),
         down(A),
@@ -139,10 +151,10 @@ fn a_script_plays() {
         down(L),
         up(L),
     ];
-    assert_eq!(app.saw(up(L)), expected);
-    assert_eq!(Hand::at(&rig.host_side).pointer(), (170, 116));
-    // The script's end is the end of its input, and of the client.
-    assert!(client.ended().0.success(), "{}", client.text());
+    assert_eq!(app.wait_for(up(L)), expected);
+    assert_eq!(XTest::open(&rig.host_side).pointer(), (170, 116));
+    // The end of the script ends the client.
+    assert!(client.wait().0.success(), "{}", client.text());
 }
 
 #[test]
@@ -151,27 +163,27 @@ fn an_observer_sees_the_players_pointer_where_it_is() {
         return;
     };
     let app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
-    let pointer = Hand::at(&rig.host_side);
+    let pointer = XTest::open(&rig.host_side);
     pointer.red_square_over(app.window);
-    pointer.points(50, 60);
+    pointer.move_to(50, 60);
     let host = rig.host(&[]);
     let _observer = rig.client(&host, "observer", &["--observe"]);
-    let eye = Hand::at(&rig.client_side);
-    eye.points(319, 239);
-    sees_red_at(&eye, (50, 60));
-    pointer.points(200, 120);
-    sees_red_at(&eye, (200, 120));
+    let xtest = XTest::open(&rig.client_side);
+    xtest.move_to(319, 239);
+    wait_for_red_at(&xtest, (50, 60));
+    pointer.move_to(200, 120);
+    wait_for_red_at(&xtest, (200, 120));
 }
 
-/// Waits until there is a red square with its upper left at this place of the client's display.
-fn sees_red_at(eye: &Hand, (x, y): (i16, i16)) {
+/// Waits for a red square with its upper left at this position of the client's display.
+fn wait_for_red_at(xtest: &XTest, (x, y): (i16, i16)) {
     let red = |x: i16, y: i16| {
-        let image = eye
+        let image = xtest
             .conn
-            .get_image(ImageFormat::Z_PIXMAP, eye.root, x, y, 1, 1, !0)
+            .get_image(ImageFormat::Z_PIXMAP, xtest.root, x, y, 1, 1, !0)
             .expect("sent")
             .reply()
-            .expect("on the screen")
+            .expect("a pixel of the screen")
             .data;
         image[2] > 200 && image[0] < 60 && image[1] < 60
     };

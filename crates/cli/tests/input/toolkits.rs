@@ -1,5 +1,5 @@
-//! Text of up to four layouts typed into programs of other toolkits, letter for letter. They take minutes
-//! and packages that nothing else needs: `./dev test-apps` runs them.
+//! Text of up to four layouts typed into programs of other toolkits, character by character. `./dev
+//! test-apps` runs these tests, which take minutes and need extra packages.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -7,27 +7,26 @@ use std::process::Command;
 
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
-use crate::hand::{CONTROL, Hand};
 use crate::keys::LAYOUTS;
-use crate::rig::{Rig, in_time, layout, manager};
+use crate::rig::{Rig, layout, manager, poll_until};
 use crate::support::{Program, eventually, skip};
+use crate::xtest::{CONTROL, XTest};
 
 const ALL: &[&str] = &["us", "de", "fr", "ru"];
 
-/// A program with a field for text, which it writes to the file `$1` when it changes or `saves`
-/// is pressed.
+/// A program with a text field, which it writes to the file `$1` on each change, or when `saves` is pressed.
 struct Toolkit {
-    /// What succeeds where all is installed that it needs, for `sh`.
+    /// Shell command that succeeds if all dependencies are installed.
     needs: &'static str,
-    /// For `sh`.
+    /// Shell command.
     start: &'static str,
     saves: &'static [u8],
-    /// Whether the field has the keyboard when the window has.
+    /// Whether the text field has the focus when the window has.
     is_ready: fn(&Path) -> bool,
-    /// The host has the layout of the client, and not an American one.
+    /// The host uses the client's layout, not the American one.
     same_layout: bool,
     layouts: &'static [&'static str],
-    /// Characters that it does not take from a hand this fast.
+    /// Characters that the program drops at this typing speed.
     without: &'static [char],
 }
 
@@ -84,12 +83,12 @@ const SWING: Toolkit = Toolkit {
 import java.nio.file.*;
 import javax.swing.*;
 public class Line {
-    public static void main(String[] words) {
+    public static void main(String[] args) {
         SwingUtilities.invokeLater(() -> {
             JTextField line = new JTextField(40);
             line.addCaretListener(event -> {
                 try {
-                    Files.writeString(Path.of(words[0]), line.getText());
+                    Files.writeString(Path.of(args[0]), line.getText());
                 } catch (java.io.IOException e) {
                     throw new java.io.UncheckedIOException(e);
                 }
@@ -126,28 +125,28 @@ line.focus_force()
 window.mainloop()
 ' "$1""#,
     saves: &[],
-    // The window has the keyboard before the field has.
+    // The window gets the focus before the text field.
     is_ready: |file| file.exists(),
     same_layout: false,
     layouts: ALL,
     without: &[],
 };
 
-/// A mark at the beginning of a file says that it is UTF-8. Of the letters that the host's layout lacks,
-/// wine took seven here, and not the eighth.
+/// A byte order mark at the start of the file marks it as UTF-8. Of the letters that the host's layout lacks,
+/// wine accepted seven here.
 const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,
     saves: &[CONTROL, S],
     is_ready: |_| true,
     same_layout: true,
-    // Under a Russian layout alone, Ctrl+S was not seen to save.
+    // Under a Russian layout alone, Ctrl+S did not save.
     layouts: &["us", "de", "fr"],
-    // AltGr is up again before it looks.
+    // AltGr is released again before the program handles it.
     without: &['@', '€'],
 };
 
-/// `sh` with a program in it, on the display of the host, with `folder` as its home.
+/// A shell command on the host's display, with `folder` as its home.
 fn shell(rig: &Rig, line: &str) -> Command {
     let mut command = Command::new("sh");
     command
@@ -156,7 +155,7 @@ fn shell(rig: &Rig, line: &str) -> Command {
         .env("HOME", rig.folder.path())
         .env("LC_ALL", "C.UTF-8")
         .env("WINEDEBUG", "-all")
-        // Else a new home of wine begins with questions.
+        // Otherwise wine asks questions in a new home.
         .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
         .env("SDL_AUDIODRIVER", "dummy")
         .env_remove("WAYLAND_DISPLAY")
@@ -164,37 +163,37 @@ fn shell(rig: &Rig, line: &str) -> Command {
     command
 }
 
-fn is_there(needs: &str) -> bool {
+fn is_installed(needs: &str) -> bool {
     let found = Command::new("sh").args(["-c", needs]).output();
     let found = found.is_ok_and(|found| found.status.success());
     if !found {
-        skip(&format!("this fails: {needs}"));
+        skip(&format!("missing dependency: {needs}"));
     }
     found
 }
 
-/// The windows that the window manager knows.
-fn managed(hand: &Hand) -> Vec<u32> {
-    let atom = hand.conn.intern_atom(false, b"_NET_CLIENT_LIST");
+/// The windows that the window manager manages.
+fn managed_windows(xtest: &XTest) -> Vec<u32> {
+    let atom = xtest.conn.intern_atom(false, b"_NET_CLIENT_LIST");
     let atom = atom.expect("sent");
     let atom = atom.reply().expect("an atom").atom;
-    let (root, kind) = (hand.root, AtomEnum::WINDOW);
-    let list = hand.conn.get_property(false, root, atom, kind, 0, 64);
+    let (root, kind) = (xtest.root, AtomEnum::WINDOW);
+    let list = xtest.conn.get_property(false, root, atom, kind, 0, 64);
     let list = list.expect("sent").reply().expect("the root is there");
     list.value32().into_iter().flatten().collect()
 }
 
-/// Whether one of them has the keyboard. That a window is the active one is not enough: some programs take
-/// the keyboard themselves, later.
-fn has_keyboard(hand: &Hand) -> bool {
-    let focus = hand.conn.get_input_focus().expect("sent").reply();
-    let mut window = focus.expect("the server lives").focus;
-    let managed = managed(hand);
+/// Whether one of them has the keyboard focus. The active window is not enough: some programs set the focus
+/// later themselves.
+fn has_keyboard(xtest: &XTest) -> bool {
+    let focus = xtest.conn.get_input_focus().expect("sent").reply();
+    let mut window = focus.expect("a running X server").focus;
+    let managed = managed_windows(xtest);
     while !managed.contains(&window) {
-        let tree = hand.conn.query_tree(window).expect("sent").reply();
+        let tree = xtest.conn.query_tree(window).expect("sent").reply();
         match tree.map(|tree| tree.parent) {
             Ok(parent) if parent != x11rb::NONE => window = parent,
-            // Up to the root, or no window at all.
+            // The root, or no window at all.
             _ => return false,
         }
     }
@@ -205,7 +204,7 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
     let Some(rig) = Rig::new("800x600", "800x600") else {
         return;
     };
-    if !is_there(toolkit.needs) || !layout(&rig.host_side, "us") {
+    if !is_installed(toolkit.needs) || !layout(&rig.host_side, "us") {
         return;
     }
     let Some(_manager) = manager(&rig, &rig.host_side) else {
@@ -213,7 +212,7 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
     };
     let host = rig.host(&["--fps", "5"]);
     let _client = rig.client(&host, "client", &[]);
-    let (hand, at_host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
+    let (xtest, at_host) = (XTest::open(&rig.client_side), XTest::open(&rig.host_side));
     let tried = LAYOUTS
         .iter()
         .filter(|(name, _)| toolkit.layouts.contains(name));
@@ -233,26 +232,26 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
             all.trim_start_matches('\u{feff}').to_owned()
         };
         let x = if *name == "ru" { "ч" } else { "x" };
-        // Wine sets its keyboard up after its window has it, and takes no new letter meanwhile.
+        // Wine sets up its keyboard after its window has the focus, and drops new letters meanwhile.
         for (key, left) in [(X, x), (BACK_SPACE, "")] {
-            hand.chord(&[key]);
-            hand.chord(toolkit.saves);
-            in_time(|| typed() == left);
+            xtest.chord(&[key]);
+            xtest.chord(toolkit.saves);
+            poll_until(|| typed() == left);
             assert_eq!(typed(), left, "{} under {name}", toolkit.needs);
         }
         let mut all = String::new();
-        // One by one: a key code that stands for a character is given another one when there are no more,
-        // and the program must have looked at its keys by then, as it has when a person types.
+        // One at a time: if no key code is free, one is remapped, and the program must have handled its keys
+        // by then, as with human typing.
         for letter in text.chars().filter(|ch| !toolkit.without.contains(ch)) {
-            hand.types(letter.encode_utf8(&mut [0; 4]));
-            hand.chord(toolkit.saves);
+            xtest.type_text(letter.encode_utf8(&mut [0; 4]));
+            xtest.chord(toolkit.saves);
             all.push(letter);
-            in_time(|| typed() == all);
+            poll_until(|| typed() == all);
             assert_eq!(typed(), all, "{} under {name}", toolkit.needs);
         }
         program.kill_group();
         eventually("its window is gone", || {
-            managed(&at_host).is_empty().then_some(())
+            managed_windows(&at_host).is_empty().then_some(())
         });
     }
 }
@@ -287,8 +286,7 @@ fn notepad_in_wine_gets_the_letters_of_three_layouts() {
     types_letter_for_letter(&WINE);
 }
 
-/// A program of DOS that appends each character that is typed to the file TYPED, which it closes
-/// again each time.
+/// A DOS program that appends each typed character to the file TYPED, which it closes each time.
 const TYPED_COM: &[u8] = &[
     0xb4, 0x08, 0xcd, 0x21, // AH=8: a key without echo, into AL
     0xa2, 0x30, 0x01, // to where the last byte is
@@ -306,13 +304,13 @@ const TYPED_COM: &[u8] = &[
 #[test]
 #[ignore = "./dev test-apps"]
 fn dosbox_gets_the_letters_of_three_layouts() {
-    /// Characters that an American keyboard of DOS has.
+    /// Characters of an American DOS keyboard.
     const TEXT: &str =
         "the quick brown fox jumps over lazy dogs AZERTY QWERTZ 0123456789 {[(;:!?)]}";
     let Some(rig) = Rig::new("800x600", "800x600") else {
         return;
     };
-    if !is_there("command -v dosbox") || !layout(&rig.host_side, "us") {
+    if !is_installed("command -v dosbox") || !layout(&rig.host_side, "us") {
         return;
     }
     let Some(_manager) = manager(&rig, &rig.host_side) else {
@@ -320,7 +318,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     };
     let host = rig.host(&["--fps", "5"]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let folder = rig.folder.path().join("dos");
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::write(folder.join("TYPED.COM"), TYPED_COM).expect("a program");
@@ -332,7 +330,7 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     eventually("DOS is there", || {
         folder.join("READY").exists().then_some(())
     });
-    let at_host = Hand::at(&rig.host_side);
+    let at_host = XTest::open(&rig.host_side);
     eventually("its window has the keyboard", || {
         has_keyboard(&at_host).then_some(())
     });
@@ -340,11 +338,11 @@ fn dosbox_gets_the_letters_of_three_layouts() {
     let mut all = String::new();
     for name in ["us", "de", "fr"] {
         assert!(layout(&rig.client_side, name));
-        // One by one: the keyboard of dosbox has little memory.
+        // One at a time: the keyboard buffer of dosbox is small.
         for letter in TEXT.chars() {
-            hand.types(letter.encode_utf8(&mut [0; 4]));
+            xtest.type_text(letter.encode_utf8(&mut [0; 4]));
             all.push(letter);
-            in_time(|| typed().len() >= all.len());
+            poll_until(|| typed().len() >= all.len());
             assert_eq!(typed(), all, "{name}");
         }
     }

@@ -1,71 +1,75 @@
-//! The client's window, as a person expects it to behave.
+//! The client's window.
 
 use openuvr_proto::units::Size;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, AtomEnum, ConnectionExt as _, EventMask, Window};
 
-use crate::app::{App, Saw};
-use crate::hand::{ALT, CONTROL, Hand, SHIFT};
+use crate::app::{App, Received};
 use crate::rig::{Rig, manager};
-use crate::support::{Eye, Painter, eventually};
+use crate::support::{Painter, ScreenCapture, eventually};
+use crate::xtest::{ALT, CONTROL, SHIFT, XTest};
 
-/// Presses the close button that a window manager would have drawn.
-pub(crate) fn close(hand: &Hand, window: Window) {
+/// Presses the close button, as a window manager would.
+pub(crate) fn close(xtest: &XTest, window: Window) {
     let atom = |name: &str| {
-        let atom = hand.conn.intern_atom(false, name.as_bytes()).expect("sent");
+        let atom = xtest
+            .conn
+            .intern_atom(false, name.as_bytes())
+            .expect("sent");
         atom.reply().expect("an atom").atom
     };
     let data = [atom("WM_DELETE_WINDOW"), 0, 0, 0, 0];
     let message = xproto::ClientMessageEvent::new(32, window, atom("WM_PROTOCOLS"), data);
-    hand.conn
+    xtest
+        .conn
         .send_event(false, window, EventMask::NO_EVENT, message)
         .expect("sent");
-    hand.conn.flush().expect("the server lives");
+    xtest.conn.flush().expect("a running X server");
 }
 
 #[test]
-fn the_window_has_a_name_a_size_a_full_screen_and_an_end() {
+fn title_size_full_screen_and_close_of_the_window() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &["--size", "400x300"]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    let title = hand.text(window, AtomEnum::WM_NAME.into());
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    let title = xtest.text(window, AtomEnum::WM_NAME.into());
     assert!(
         title.starts_with("OpenUVR") && title.contains("desk"),
         "{title}"
     );
-    assert_eq!(hand.geometry(window), (0, 0, 400, 300));
+    assert_eq!(xtest.geometry(window), (0, 0, 400, 300));
 
     let (q, f) = (16 + 8, 33 + 8);
-    hand.chord(&[CONTROL, ALT, SHIFT, f]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, f]);
     eventually("it covers the screen", || {
-        (hand.geometry(window) == (0, 0, 640, 480)).then_some(())
+        (xtest.geometry(window) == (0, 0, 640, 480)).then_some(())
     });
-    hand.chord(&[CONTROL, ALT, SHIFT, f]);
+    xtest.chord(&[CONTROL, ALT, SHIFT, f]);
     eventually("it is as before", || {
-        (hand.geometry(window) == (0, 0, 400, 300)).then_some(())
+        (xtest.geometry(window) == (0, 0, 400, 300)).then_some(())
     });
-    hand.chord(&[CONTROL, ALT, SHIFT, q]);
-    assert!(client.ended().0.success(), "{}", client.text());
-    // The host never saw the combinations' letters, and keeps nothing pressed.
-    let host = Hand::at(&rig.host_side);
+    xtest.chord(&[CONTROL, ALT, SHIFT, q]);
+    assert!(client.wait().0.success(), "{}", client.text());
+    // The host did not get the letters of the combinations, and no key stays pressed.
+    let host = XTest::open(&rig.host_side);
     eventually("nothing is pressed", || {
         host.pressed().0.is_empty().then_some(())
     });
-    app.look();
+    app.poll();
     let seen = app.take();
     assert!(
-        !seen.contains(&Saw::Down(q)) && !seen.contains(&Saw::Down(f)),
+        !seen.contains(&Received::Down(q)) && !seen.contains(&Received::Down(f)),
         "{seen:?}"
     );
 }
 
 #[test]
-fn a_window_managers_keys_are_the_hosts_while_grabbed() {
+fn window_manager_keys_go_to_the_host_while_grabbed() {
     let Some(rig) = Rig::new("320x240", "640x480") else {
         return;
     };
@@ -75,44 +79,44 @@ fn a_window_managers_keys_are_the_hosts_while_grabbed() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 320, 240));
     let host = rig.host(&[]);
     let mut client = rig.client(&host, "client", &["--full-screen", "--grab"]);
-    let hand = Hand::at(&rig.client_side);
+    let xtest = XTest::open(&rig.client_side);
     let (tab, f4, g) = (15 + 8, 62 + 8, 34 + 8);
-    // The window grabs when it is seen; what moves before that is a place.
+    // The window grabs when it is viewable; earlier motion is absolute.
     eventually("the grab works", || {
-        hand.moves(3, 0);
-        app.look();
+        xtest.move_by(3, 0);
+        app.poll();
         (app.moved.0 > 0).then_some(())
     });
     eventually("it has the focus", || {
-        hand.chord(&[g]);
-        app.look();
-        app.take().contains(&Saw::Down(g)).then_some(())
+        xtest.chord(&[g]);
+        app.poll();
+        app.take().contains(&Received::Down(g)).then_some(())
     });
-    // It has the focus a moment before it has all keys.
+    // The focus arrives a moment before the keyboard grab.
     eventually("it has the window manager's keys", || {
-        hand.chord(&[ALT, tab]);
-        app.saw(Saw::Up(ALT))
-            .contains(&Saw::Down(tab))
+        xtest.chord(&[ALT, tab]);
+        app.wait_for(Received::Up(ALT))
+            .contains(&Received::Down(tab))
             .then_some(())
     });
-    hand.chord(&[ALT, f4]);
-    let saw = app.saw(Saw::Up(ALT));
-    assert!(saw.contains(&Saw::Down(f4)), "{saw:?}");
+    xtest.chord(&[ALT, f4]);
+    let received = app.wait_for(Received::Up(ALT));
+    assert!(received.contains(&Received::Down(f4)), "{received:?}");
     client.assert_running();
-    // The one way out, and the window manager has its keys again.
-    hand.chord(&[CONTROL, ALT, SHIFT, g]);
+    // The release combination, after which the window manager has its keys again.
+    xtest.chord(&[CONTROL, ALT, SHIFT, g]);
     eventually("the keyboard is let go", || {
-        hand.keyboard_is_free().then_some(())
+        xtest.keyboard_is_free().then_some(())
     });
-    // It takes them for the window that has the focus, which comes back a moment later.
+    // It applies them to the focused window, which gets the focus back a moment later.
     eventually("the window is closed", || {
-        hand.chord(&[ALT, f4]);
+        xtest.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        client.is_over().then_some(())
+        client.has_ended().then_some(())
     });
-    assert!(client.ended().0.success(), "{}", client.text());
-    app.look();
-    assert!(!app.take().contains(&Saw::Down(f4)));
+    assert!(client.wait().0.success(), "{}", client.text());
+    app.poll();
+    assert!(!app.take().contains(&Received::Down(f4)));
 }
 
 #[test]
@@ -124,41 +128,41 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
     painter.paint();
     let host = rig.host(&["--window", "painted"]);
     let _client = rig.client(&host, "client", &[]);
-    let hand = Hand::at(&rig.client_side);
-    let window = hand.windows("openuvr").pop().expect("its window");
-    assert_eq!(hand.geometry(window), (0, 0, 320, 240));
+    let xtest = XTest::open(&rig.client_side);
+    let window = xtest.windows("openuvr").pop().expect("its window");
+    assert_eq!(xtest.geometry(window), (0, 0, 320, 240));
     let mut resized = |width, height, expected: (u16, u16)| {
         painter.resize(Size::new(width, height));
         eventually(&format!("{expected:?}"), || {
-            let (_, _, w, h) = hand.geometry(window);
+            let (_, _, w, h) = xtest.geometry(window);
             ((w, h) == expected).then_some(())
         });
     };
     resized(320, 160, (320, 160));
     resized(800, 600, (400, 300));
-    // From now on it is the person's.
-    hand.place(window, (0, 0, 250, 250));
+    // From now on the user controls its size.
+    xtest.move_resize(window, (0, 0, 250, 250));
     for height in [200, 210] {
         painter.resize(Size::new(330, height));
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
-    // The window would have followed the first of them before the host saw the second.
-    assert_eq!(hand.geometry(window), (0, 0, 250, 250));
+    // Otherwise the window would follow the first size before the host received the second.
+    assert_eq!(xtest.geometry(window), (0, 0, 250, 250));
 }
 
 #[test]
-fn a_player_points_right_in_a_smaller_picture() {
+fn the_pointer_is_right_in_a_smaller_picture() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
     let _app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
-    let words = ["--max-size", "320x320", "--bitrate", "2M"];
-    let client = rig.client(&host, "client", &words);
+    let args = ["--max-size", "320x320", "--bitrate", "2M"];
+    let client = rig.client(&host, "client", &args);
     client.line("showing 320x240");
-    let (hand, at_host) = (Hand::at(&rig.client_side), Hand::at(&rig.host_side));
-    hand.points(160, 120);
+    let (xtest, at_host) = (XTest::open(&rig.client_side), XTest::open(&rig.host_side));
+    xtest.move_to(160, 120);
     eventually("the pointer is in the middle", || {
         let (x, y) = at_host.pointer();
         ((320..=321).contains(&x) && (240..=241).contains(&y)).then_some(())
@@ -174,36 +178,39 @@ fn the_close_button_ends_the_client_and_not_the_host() {
     let host = rig.host(&[]);
     for _ in 0..2 {
         let mut client = rig.client(&host, "client", &[]);
-        let hand = Hand::at(&rig.client_side);
-        let window = hand.windows("openuvr").pop().expect("its window");
-        close(&hand, window);
-        assert!(client.ended().0.success(), "{}", client.text());
+        let xtest = XTest::open(&rig.client_side);
+        let window = xtest.windows("openuvr").pop().expect("its window");
+        close(&xtest, window);
+        assert!(client.wait().0.success(), "{}", client.text());
     }
     host.program.line("it said goodbye");
 }
 
 #[test]
-fn a_key_shows_and_hides_figures_over_a_still_picture() {
+fn a_key_toggles_the_statistics_overlay() {
     let Some(rig) = Rig::new("640x480", "640x480") else {
         return;
     };
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
-    let (hand, eye) = (Hand::at(&rig.client_side), Eye::open(&rig.client_side));
+    let (xtest, capture) = (
+        XTest::open(&rig.client_side),
+        ScreenCapture::open(&rig.client_side),
+    );
     let flat = |shot: &[u8]| {
         let mut pixels = shot.chunks(4).map(|pixel| &pixel[..3]);
         let first = pixels.next().expect("a screen");
         pixels.all(|pixel| pixel.iter().zip(first).all(|(a, b)| a.abs_diff(*b) < 8))
     };
     eventually("the application's one colour", || {
-        flat(&eye.shot().pixels).then_some(())
+        flat(&capture.shot().pixels).then_some(())
     });
     let l = 38 + 8;
-    hand.chord(&[CONTROL, ALT, SHIFT, l]);
-    // Its text is white on a darker ground, near the picture's corner and nowhere else.
+    xtest.chord(&[CONTROL, ALT, SHIFT, l]);
+    // The overlay is white text on a darker ground near the picture's corner only.
     let shot = eventually("letters", || {
-        let shot = eye.shot().pixels;
+        let shot = capture.shot().pixels;
         let white = shot.chunks(4).filter(|pixel| pixel[..3] == [255; 3]);
         (white.count() > 500).then_some(shot)
     });
@@ -214,15 +221,18 @@ fn a_key_shows_and_hides_figures_over_a_still_picture() {
             .zip(at(1, 1))
             .all(|(box_, picture)| box_ < picture)
     );
-    assert!(flat(&shot[640 * 4 * 300..]), "it is only at the top");
-    assert!(flat(&shot[..640 * 4 * 8]), "and not at the edge");
-    hand.chord(&[CONTROL, ALT, SHIFT, l]);
+    assert!(flat(&shot[640 * 4 * 300..]), "only at the top");
+    assert!(flat(&shot[..640 * 4 * 8]), "not at the edge");
+    xtest.chord(&[CONTROL, ALT, SHIFT, l]);
     eventually("the picture alone", || {
-        flat(&eye.shot().pixels).then_some(())
+        flat(&capture.shot().pixels).then_some(())
     });
-    // The same key without the others is the application's.
-    hand.chord(&[l]);
-    let seen = app.saw(Saw::Up(l));
-    let downs = seen.iter().filter(|saw| **saw == Saw::Down(l)).count();
+    // The same key without modifiers goes to the application.
+    xtest.chord(&[l]);
+    let seen = app.wait_for(Received::Up(l));
+    let downs = seen
+        .iter()
+        .filter(|received| **received == Received::Down(l))
+        .count();
     assert_eq!(downs, 1, "{seen:?}");
 }

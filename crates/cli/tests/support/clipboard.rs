@@ -1,11 +1,11 @@
-//! The clipboard of a display, with the program that people copy and paste with.
+//! The clipboard of a display, with a real copy and paste program.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use super::{Display, eventually, skip};
 
-/// Whether there is a program that copies; says so if not.
+/// Whether xclip is installed; prints a message if not.
 pub(crate) fn can_copy() -> bool {
     let there = Command::new("xclip").arg("-version").output().is_ok();
     if !there {
@@ -14,15 +14,14 @@ pub(crate) fn can_copy() -> bool {
     there
 }
 
-pub(crate) fn xclip(at: &Display, words: &[&str]) -> Command {
+pub(crate) fn xclip(at: &Display, args: &[&str]) -> Command {
     let mut command = Command::new("xclip");
     command.args(["-display", &at.name, "-selection", "clipboard"]);
-    command.args(words).stderr(Stdio::null());
+    command.args(args).stderr(Stdio::null());
     command
 }
 
-/// Somebody copies `content`; xclip goes on in the background as its owner, until it is replaced or its
-/// display ends.
+/// Copies `content`; xclip stays in the background as the owner until it is replaced or its display ends.
 pub(crate) fn copy(at: &Display, kind: &str, content: &[u8]) {
     let mut child = xclip(at, &["-in", "-t", kind])
         .stdin(Stdio::piped())
@@ -32,17 +31,18 @@ pub(crate) fn copy(at: &Display, kind: &str, content: &[u8]) {
     let mut input = child.stdin.take().expect("piped");
     input.write_all(content).expect("it reads");
     drop(input);
-    assert!(child.wait().expect("ours").success());
+    assert!(child.wait().expect("a child process").success());
 }
 
-/// The same with text. It is there when this returns: xclip's own child takes the selection, after xclip has ended.
+/// As [`copy`], with text, and waits for the ownership: xclip's child takes the selection after xclip has
+/// exited.
 pub(crate) fn copy_text(at: &Display, text: &str) {
     copy(at, "UTF8_STRING", text.as_bytes());
     pasted(at, text);
 }
 
-/// What somebody pastes; empty if there is nothing. An xclip whose text is replaced while it hands over much of it ends
-/// without a word, and who pastes would wait for ever.
+/// Pastes; empty if there is no content. If its text is replaced during a long transfer, xclip exits
+/// without notice, and the paste would wait forever.
 pub(crate) fn paste(at: &Display) -> Vec<u8> {
     let pastes = xclip(at, &["-out", "-t", "UTF8_STRING"]);
     let mut bounded = Command::new("timeout");
@@ -51,7 +51,7 @@ pub(crate) fn paste(at: &Display) -> Vec<u8> {
     output.expect("it is installed").stdout
 }
 
-/// Waits until `text` is what is pasted; what was pasted before it.
+/// Waits until `text` is pasted.
 pub(crate) fn pasted(at: &Display, text: &str) {
     eventually("it can be pasted", || {
         (paste(at) == text.as_bytes()).then_some(())

@@ -1,4 +1,4 @@
-//! Two machines, as near as one machine can come: network namespaces with a cable between them.
+//! Two machines, emulated with network namespaces and a cable between them.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,33 +6,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Display, skip};
 
-/// Two network namespaces and the cable between them; gone when dropped.
+/// Two network namespaces and the cable between them, removed when dropped.
 pub(crate) struct Machines {
     pub(crate) host: String,
     pub(crate) client: String,
-    /// Where there is one between them.
+    /// The middle machine, if there is one.
     pub(crate) between: Option<String>,
-    /// Where there is a third one on the same network.
+    /// The third machine on the same network, if there is one.
     pub(crate) third: Option<String>,
 }
 
-/// Where the host is, from the client's side of the cable. Nobody else is in its namespace, so
-/// that tests can run side by side.
+/// Address of the host on the cable. Its namespace is private, so that tests can run in parallel.
 pub(crate) const HOST: &str = "10.77.0.1";
 const CLIENT: &str = "10.77.0.2";
-/// Where the third machine is.
+/// Address of the third machine.
 pub(crate) const THIRD: &str = "10.77.0.3";
 
 impl Machines {
-    /// With an IP address each; `None`, said aloud, without the privilege or the tools.
+    /// With an IP address each; `None`, with a message, without the privilege or the tools.
     pub(crate) fn with_ip() -> Option<Machines> {
         Machines::without_ip()?.with_addresses()
     }
 
-    /// The same with a third machine between them, where the cables end as `to-client` and
-    /// `to-host`.
+    /// With a third machine between them, where the cables end as `to-client` and `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
-        let machines = Machines::alone(true, false)?;
+        let machines = Machines::unconnected(true, false)?;
         let b = machines.between.as_deref()?;
         for (end, machine) in [("to-client", &machines.client), ("to-host", &machines.host)] {
             ip(&format!(
@@ -40,24 +38,24 @@ impl Machines {
             ))?;
             ip(&format!("-n {b} link set dev {end} up"))?;
         }
-        machines.with_cables_up()?.with_addresses()
+        machines.with_links_up()?.with_addresses()
     }
 
-    /// Three of them, whose cables end in one bridge.
+    /// Three machines on one bridge.
     pub(crate) fn on_a_bridge() -> Option<Machines> {
-        Machines::bridged()?.with_cables_up()?.with_addresses()
+        Machines::bridged()?.with_links_up()?.with_addresses()
     }
 
-    /// The same with link-local IPv6 addresses alone.
+    /// As [`Machines::on_a_bridge`], with link-local IPv6 addresses only.
     pub(crate) fn on_a_bridge_with_link_local() -> Option<Machines> {
         let machines = Machines::bridged()?;
         for machine in machines.ends() {
-            // No address that is made up, which would have to be waited for.
+            // No generated address, which would need a waiting time.
             ip(&format!("-n {machine} link set cable addrgenmode none"))?;
             let on = "echo 0 > /proc/sys/net/ipv6/conf/cable/disable_ipv6";
             run("ip", &["netns", "exec", machine, "sh", "-c", on])?;
         }
-        let machines = machines.with_cables_up()?;
+        let machines = machines.with_links_up()?;
         for (n, machine) in (1..).zip(machines.ends()) {
             ip(&format!(
                 "-n {machine} address add fe80::{n}/64 dev cable nodad"
@@ -67,9 +65,9 @@ impl Machines {
     }
 
     fn bridged() -> Option<Machines> {
-        let machines = Machines::alone(true, true)?;
+        let machines = Machines::unconnected(true, true)?;
         let b = machines.between.as_deref()?;
-        // Without snooping: nobody asks there who wants a group's datagrams.
+        // Without snooping: there is no multicast querier.
         ip(&format!(
             "-n {b} link add bridge type bridge mcast_snooping 0"
         ))?;
@@ -90,35 +88,35 @@ impl Machines {
         Some(self)
     }
 
-    fn with_cables_up(self) -> Option<Machines> {
+    fn with_links_up(self) -> Option<Machines> {
         for machine in self.ends() {
             ip(&format!("-n {machine} link set cable up"))?;
         }
         Some(self)
     }
 
-    /// Those where programs run.
+    /// The machines that run programs.
     fn ends(&self) -> impl Iterator<Item = &String> {
         [&self.host, &self.client].into_iter().chain(&self.third)
     }
 
-    /// With a cable and nothing else; IPv6 is off, or the system would make addresses up.
+    /// With a cable only; IPv6 is off, or the system would generate addresses.
     pub(crate) fn without_ip() -> Option<Machines> {
-        let machines = Machines::alone(false, false)?;
+        let machines = Machines::unconnected(false, false)?;
         let (h, c) = (&machines.host, &machines.client);
         ip(&format!(
             "-n {h} link add cable type veth peer name cable netns {c}"
         ))?;
-        machines.with_cables_up()
+        machines.with_links_up()
     }
 
     /// Without any network.
-    pub(crate) fn without_cables() -> Option<Machines> {
-        Machines::alone(false, false)
+    pub(crate) fn without_links() -> Option<Machines> {
+        Machines::unconnected(false, false)
     }
 
-    /// Namespaces without anything.
-    fn alone(one_between: bool, third: bool) -> Option<Machines> {
+    /// Creates empty namespaces.
+    fn unconnected(one_between: bool, third: bool) -> Option<Machines> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             skip("network namespaces need root");
@@ -146,17 +144,17 @@ impl Machines {
 
     /// The host's Ethernet address.
     pub(crate) fn host_mac(&self) -> String {
-        let words = ["-n", &self.host, "-br", "link", "show", "cable"];
-        let out = Command::new("ip").args(words).output().expect("ip runs");
+        let args = ["-n", &self.host, "-br", "link", "show", "cable"];
+        let out = Command::new("ip").args(args).output().expect("ip runs");
         let line = String::from_utf8(out.stdout).expect("text");
         let mac = line.split_whitespace().nth(2).expect("an address");
         mac.to_owned()
     }
 
-    /// Drops what arrives at one end and matches one of the classic BPF programs, which return 2
-    /// for what is to be dropped (`TC_ACT_SHOT`), as `tc` takes them; without any, nothing.
+    /// Drops packets at one end that match one of the classic BPF programs, given as `tc` takes them; they
+    /// return 2 (`TC_ACT_SHOT`) to drop. Without programs, drops nothing.
     pub(crate) fn drop_at(&self, machine: &str, programs: &[&str]) -> Option<()> {
-        let tc = |words: &[&str]| run("tc", &[&["-n", machine], words].concat());
+        let tc = |args: &[&str]| run("tc", &[&["-n", machine], args].concat());
         let _ = Command::new("tc")
             .args(["-n", machine, "qdisc", "del", "dev", "cable", "clsact"])
             .output();
@@ -176,17 +174,17 @@ fn ip(line: &str) -> Option<()> {
     run("ip", &line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// Runs a tool of iproute2; `None`, said aloud, if it fails.
-fn run(program: &str, words: &[&str]) -> Option<()> {
-    match Command::new(program).args(words).output() {
+/// Runs a tool of iproute2; `None`, with a message, if it fails.
+fn run(program: &str, args: &[&str]) -> Option<()> {
+    match Command::new(program).args(args).output() {
         Ok(out) if out.status.success() => Some(()),
         Ok(out) => {
             let error = String::from_utf8_lossy(&out.stderr);
-            skip(&format!("not possible here: {program} {words:?}: {error}"));
+            skip(&format!("cannot run: {program} {args:?}: {error}"));
             None
         }
         Err(error) => {
-            skip(&format!("{program} (iproute2) does not run: {error}"));
+            skip(&format!("{program} (iproute2) failed to start: {error}"));
             None
         }
     }
@@ -200,20 +198,20 @@ impl Drop for Machines {
     }
 }
 
-/// `openuvr` with these words, in a namespace, as somebody with this home.
+/// `openuvr` with these arguments, in a namespace, with this home.
 pub(crate) fn on(
     machine: &str,
     before: &[&str],
     home: &Path,
     display: Option<&Display>,
-    words: &[&str],
+    args: &[&str],
 ) -> Command {
     let mut command = Command::new("ip");
     command
         .args(["netns", "exec", machine])
         .args(before)
         .arg(env!("CARGO_BIN_EXE_openuvr"))
-        .args(words)
+        .args(args)
         .env("HOME", home)
         .env("PULSE_SERVER", super::NO_SOUND)
         .env_remove("XDG_CONFIG_HOME")

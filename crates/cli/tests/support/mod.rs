@@ -1,7 +1,7 @@
-//! What the tests of the whole program share: processes that end with the test, displays of its
-//! own, and eyes that read them. Nothing here takes a part of the program's place.
+//! Helpers for the tests of the whole program: child processes, displays, and readers of displays. No helper
+//! replaces a part of the program.
 //!
-//! Everything that is waited for is polled, and for at most [`TIMEOUT`].
+//! Each wait polls, for at most [`TIMEOUT`].
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -14,7 +14,6 @@
 )]
 
 pub(crate) mod clipboard;
-pub(crate) mod eye;
 pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod pairing;
@@ -25,6 +24,7 @@ pub(crate) mod process;
 pub(crate) mod pulse_server;
 pub(crate) mod recording;
 pub(crate) mod screen;
+pub(crate) mod screen_capture;
 pub(crate) mod sound;
 #[path = "../../../media/tests/stalls/mod.rs"]
 pub(crate) mod stalls;
@@ -38,39 +38,38 @@ use openuvr_proto::control::identity::{DeviceName, PublicKey};
 use openuvr_runtime::identity_store::{self, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
-pub(crate) use eye::{Eye, Shot, psnr};
 pub(crate) use painter::Painter;
 pub(crate) use process::{Display, Program};
+pub(crate) use screen_capture::{ScreenCapture, Shot, psnr};
 
-/// How long anything may take that has to happen: far more than it needs, even on a machine that
-/// does ten other things.
+/// Limit of each wait: far longer than needed, even on a machine with much other load.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The PIN of a test's pairing.
 pub(crate) const PIN: [&str; 2] = ["--pin", "135790"];
 
-/// Where no sound server is.
+/// Address without a sound server.
 pub(crate) const NO_SOUND: &str = "unix:/nonexistent/sound";
 
-/// Looks again and again until there is something; fails with `what` was looked for.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+/// Polls until `poll` returns a value; panics with `what` after the timeout.
+pub(crate) fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
-        assert!(begun.elapsed() < TIMEOUT, "it did not come: {what}");
+        assert!(started.elapsed() < TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Says why a test is skipped; in CI, where nothing may be missing, fails.
+/// Reports why a test is skipped. Fails in CI, which has all dependencies.
 pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }
 
-/// A directory of a test's own, gone with it.
+/// A temporary directory, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -87,7 +86,7 @@ impl Folder {
         &self.0
     }
 
-    /// The name of something in it, as a word of a command line.
+    /// The path of an entry, as a command-line argument.
     pub(crate) fn join(&self, name: &str) -> String {
         let path = self.0.join(name);
         path.to_str().expect("temporary names are text").to_owned()
@@ -100,19 +99,19 @@ impl Drop for Folder {
     }
 }
 
-/// The program under test with these words.
-pub(crate) fn openuvr(words: &[&str]) -> Command {
+/// The program under test with these arguments.
+pub(crate) fn openuvr(args: &[&str]) -> Command {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_openuvr"));
     assert!(
         program.with_file_name("openuvr-bench").is_file(),
         "openuvr-bench is not built: cargo build --package openuvr-bench, or test the whole workspace"
     );
     let mut command = Command::new(program);
-    // Nothing of the person who runs the tests: no display, no sound, no configuration.
-    let streams = matches!(words.first(), Some(&("host" | "client" | "run")));
-    let (first, rest) = words.split_at(usize::from(streams));
+    // Isolated from the user who runs the tests: no display, sound or configuration.
+    let streams = matches!(args.first(), Some(&("host" | "client" | "run")));
+    let (first, rest) = args.split_at(usize::from(streams));
     command.args(first);
-    if streams && !words.contains(&"--sound") {
+    if streams && !args.contains(&"--sound") {
         command.args(["--sound", "off"]);
     }
     command
@@ -129,32 +128,31 @@ pub(crate) fn openuvr(words: &[&str]) -> Command {
 pub(crate) struct Host {
     pub(crate) program: Program,
     pub(crate) folder: Folder,
-    words: Vec<String>,
-    /// Its sound server's address.
+    args: Vec<String>,
+    /// The address of its sound server.
     sound: String,
     pub(crate) port: u16,
 }
 
 impl Host {
-    /// Starts one at a free port of the loopback and waits until it streams.
-    pub(crate) fn start(words: &[&str]) -> Host {
-        Host::start_at(0, words)
+    /// Starts a host at a free port of the loopback, and waits until it streams.
+    pub(crate) fn start(args: &[&str]) -> Host {
+        Host::start_at(0, args)
     }
 
-    /// The same at this port.
-    pub(crate) fn start_at(port: u16, words: &[&str]) -> Host {
-        let words = words.iter().map(|w| (*w).to_owned()).collect();
-        Host::open(Folder::new(), port, words, NO_SOUND.to_owned())
+    /// As [`Host::start`], at this port.
+    pub(crate) fn start_at(port: u16, args: &[&str]) -> Host {
+        let args = args.iter().map(|w| (*w).to_owned()).collect();
+        Host::open(Folder::new(), port, args, NO_SOUND.to_owned())
     }
 
-    /// Starts one that has paired with these clients before, as they have with it: a host pairs
-    /// with one device for each PIN.
-    pub(crate) fn knowing(clients: &[&str], words: &[&str]) -> Host {
-        Host::with_sound(NO_SOUND, clients, words)
+    /// Starts a host that is already paired with these clients: a PIN pairs only one device.
+    pub(crate) fn paired_with(clients: &[&str], args: &[&str]) -> Host {
+        Host::with_sound(NO_SOUND, clients, args)
     }
 
-    /// The same with a sound server at this address.
-    pub(crate) fn with_sound(sound: &str, clients: &[&str], words: &[&str]) -> Host {
+    /// As [`Host::paired_with`], with a sound server at this address.
+    pub(crate) fn with_sound(sound: &str, clients: &[&str], args: &[&str]) -> Host {
         let folder = Folder::new();
         let dir = |name: &str| folder.path().join(name);
         let identity = |name: &str, role| {
@@ -163,52 +161,54 @@ impl Host {
                 .public()
         };
         let host = identity("host", identity_store::KeyOwner::Host);
-        let mut devices = DeviceStore::open(&dir("host")).expect("a new store");
+        let mut devices = DeviceStore::open(&dir("host")).expect("an empty store");
         for client in clients {
             let key = identity(client, identity_store::KeyOwner::Client);
             devices
                 .pair(key, &DeviceName::new(client), 1)
-                .expect("it is written");
+                .expect("the store is writable");
         }
-        let words = words.iter().map(|w| (*w).to_owned()).collect();
-        let started = Host::open(folder, 0, words, sound.to_owned());
+        let args = args.iter().map(|w| (*w).to_owned()).collect();
+        let started = Host::open(folder, 0, args, sound.to_owned());
         for client in clients {
-            started.introduce(client, &started.address(), host);
+            started.add_known_host(client, &started.address(), host);
         }
         started
     }
 
-    /// Has the client know the host under an address.
-    fn introduce(&self, client: &str, address: &str, host: PublicKey) {
+    /// Adds the host under an address to the client's known hosts.
+    fn add_known_host(&self, client: &str, address: &str, host: PublicKey) {
         let mut hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
-        hosts.remember(address, host).expect("it is written");
+        hosts
+            .remember(address, host)
+            .expect("the store is writable");
     }
 
-    /// Has the client know this host under another address too: that of a hop.
-    pub(crate) fn also_at(&self, client: &str, address: &str) {
+    /// Adds a further address of this host, such as that of a hop.
+    pub(crate) fn add_address(&self, client: &str, address: &str) {
         let hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
         let key = hosts
             .key(&self.address())
             .expect("the client knows the host");
-        self.introduce(client, address, key);
+        self.add_known_host(client, address, key);
     }
 
-    /// Starts it again where it was, with the same keys and words.
-    pub(crate) fn again(self) -> Host {
+    /// Restarts the host at the same address, with the same keys and arguments.
+    pub(crate) fn restart(self) -> Host {
         let Host {
             program,
             folder,
-            words,
+            args,
             sound,
             port,
         } = self;
         drop(program);
-        Host::open(folder, port, words, sound)
+        Host::open(folder, port, args, sound)
     }
 
-    fn open(folder: Folder, port: u16, words: Vec<String>, sound: String) -> Host {
+    fn open(folder: Folder, port: u16, args: Vec<String>, sound: String) -> Host {
         let (dir, bind) = (folder.join("host"), format!("127.0.0.1:{port}"));
-        let more: Vec<&str> = words.iter().map(String::as_str).collect();
+        let more: Vec<&str> = args.iter().map(String::as_str).collect();
         let own = [
             "host",
             "--config-dir",
@@ -226,52 +226,51 @@ impl Host {
         Host {
             program,
             folder,
-            words,
+            args,
             sound,
             port,
         }
     }
 
-    /// What to put behind `openuvr client`.
+    /// The argument of `openuvr client`.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A client of it without a display, with keys of its own under this name; it decodes but
-    /// shows nothing.
-    pub(crate) fn blind(&self, name: &str, words: &[&str]) -> Program {
-        let words = [&["--present", "null"], words].concat();
-        client(&self.folder, name, &self.address(), &words)
+    /// A client without a display, with its own keys under this name; it decodes, but shows nothing.
+    pub(crate) fn headless_client(&self, name: &str, args: &[&str]) -> Program {
+        let args = [&["--present", "null"], args].concat();
+        client(&self.folder, name, &self.address(), &args)
     }
 
-    /// A client of it with a window.
-    pub(crate) fn client(&self, name: &str, display: &Display, words: &[&str]) -> Program {
-        let words = [&["--display", &display.name], words].concat();
-        client(&self.folder, name, &self.address(), &words)
+    /// A client with a window.
+    pub(crate) fn client(&self, name: &str, display: &Display, args: &[&str]) -> Program {
+        let args = [&["--display", &display.name], args].concat();
+        client(&self.folder, name, &self.address(), &args)
     }
 
-    /// `openuvr devices` for this host; what it prints.
-    pub(crate) fn devices(&self, words: &[&str]) -> String {
+    /// Runs `openuvr devices` for this host; returns its output.
+    pub(crate) fn devices(&self, args: &[&str]) -> String {
         let dir = self.folder.join("host");
-        let words = [&["devices", "--config-dir", &dir], words].concat();
-        let out = openuvr(&words).output().expect("the program runs");
+        let args = [&["devices", "--config-dir", &dir], args].concat();
+        let out = openuvr(&args).output().expect("the program runs");
         let error = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "devices {words:?}: {error}");
+        assert!(out.status.success(), "devices {args:?}: {error}");
         String::from_utf8(out.stdout).expect("text")
     }
 }
 
-/// A client of the host at `address` whose keys are in `folder` under `name`.
-pub(crate) fn client(folder: &Folder, name: &str, address: &str, words: &[&str]) -> Program {
+/// A client of the host at `address` with keys in `folder` under `name`.
+pub(crate) fn client(folder: &Folder, name: &str, address: &str, args: &[&str]) -> Program {
     let dir = folder.join(name);
     let own = ["client", address, "--config-dir", &dir, "--name", name];
-    let words = [&own[..], &["--realtime", "off"][..], words].concat();
-    Program::start(name, openuvr(&words))
+    let args = [&own[..], &["--realtime", "off"][..], args].concat();
+    Program::start(name, openuvr(&args))
 }
 
 /// The built-in application on a display.
 pub(crate) fn scene(display: &Display, size: &str, fps: &str) -> Program {
-    let words = [
+    let args = [
         "scene",
         "--display",
         &display.name,
@@ -280,10 +279,10 @@ pub(crate) fn scene(display: &Display, size: &str, fps: &str) -> Program {
         "--fps",
         fps,
     ];
-    Program::start("scene", openuvr(&words))
+    Program::start("scene", openuvr(&args))
 }
 
-/// The port at the end of the first address in a line.
+/// The port of the first address in a line.
 pub(crate) fn port_of(line: &str) -> u16 {
     line.split(|c: char| c.is_whitespace() || c == ',')
         .find_map(|word| word.parse::<std::net::SocketAddr>().ok())
@@ -291,17 +290,17 @@ pub(crate) fn port_of(line: &str) -> u16 {
         .port()
 }
 
-/// A link of chosen quality between a client and a host: `openuvr lab hop`.
+/// A link of defined quality between a client and a host: `openuvr lab hop`.
 pub(crate) struct Hop {
     pub(crate) program: Program,
     pub(crate) port: u16,
 }
 
 impl Hop {
-    /// Starts one in front of `host`, at a free port if `port` is 0.
-    pub(crate) fn start(host: &Host, port: u16, words: &[&str]) -> Hop {
+    /// Starts a hop in front of `host`, at a free port if `port` is 0.
+    pub(crate) fn start(host: &Host, port: u16, args: &[&str]) -> Hop {
         let (listen, to) = (format!("127.0.0.1:{port}"), host.address());
-        // A busy machine makes it late, but its losses stay those of its seed.
+        // A busy machine delays it, but its losses stay those of its seed.
         let own = [
             "lab",
             "hop",
@@ -312,7 +311,7 @@ impl Hop {
             "--punctual",
             "100s",
         ];
-        let program = Program::start("hop", openuvr(&[&own, words].concat()));
+        let program = Program::start("hop", openuvr(&[&own, args].concat()));
         let port = port_of(&program.line("relaying from"));
         Hop { program, port }
     }

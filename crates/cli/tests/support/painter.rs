@@ -1,4 +1,4 @@
-//! An application of a test's own: a window whose every picture the test knows.
+//! A test application: a window with known pictures.
 
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::units::Size;
@@ -12,19 +12,19 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::{Display, Shot};
 
-/// It paints when it is told to, a picture in one request: nobody can see half of one.
+/// Paints on request, each picture in one X request, so that no partial picture is visible.
 pub(crate) struct Painter {
     conn: RustConnection,
     window: Window,
     gc: xproto::Gcontext,
     size: Size,
     frame: u32,
-    /// What it has painted.
+    /// The painted pictures.
     pub(crate) painted: Vec<Stamp>,
 }
 
 impl Painter {
-    /// A window of `size` at the upper left, named `name`.
+    /// Opens a window of `size` at the upper left, named `name`.
     pub(crate) fn open(display: &Display, size: Size, name: &str) -> Painter {
         let (conn, number) = x11rb::connect(Some(&display.name)).expect("the display runs");
         let root = conn.setup().roots[number].root;
@@ -59,7 +59,7 @@ impl Painter {
         conn.create_gc(gc, window, &CreateGCAux::new())
             .expect("sent");
         conn.map_window(window).expect("sent");
-        conn.sync().expect("the server lives");
+        conn.sync().expect("a running X server");
         Painter {
             conn,
             window,
@@ -70,10 +70,10 @@ impl Painter {
         }
     }
 
-    /// Paints the next picture; what it is.
+    /// Paints and returns the next picture.
     pub(crate) fn paint(&mut self) -> Shot {
         self.frame += 1;
-        // A time of no clock: it only has to come back as it is.
+        // Not a real time: only compared for equality.
         let drawn_us = u64::from(self.frame) * 1_000_003;
         let stamp = Stamp {
             frame: self.frame,
@@ -97,12 +97,12 @@ impl Painter {
                 &shot.pixels,
             )
             .expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
         self.painted.push(stamp);
         shot
     }
 
-    /// Gives the window a new size and paints it.
+    /// Resizes the window and paints it.
     pub(crate) fn resize(&mut self, size: Size) -> Shot {
         let change = ConfigureWindowAux::new()
             .width(size.width)
@@ -114,7 +114,7 @@ impl Painter {
         self.paint()
     }
 
-    /// Its window's id.
+    /// The window's id.
     pub(crate) fn window(&self) -> Window {
         self.window
     }
@@ -122,7 +122,7 @@ impl Painter {
     /// Destroys the window.
     pub(crate) fn close(self) {
         self.conn.destroy_window(self.window).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
     }
 }
 
@@ -130,7 +130,7 @@ fn side(pixels: u32) -> u16 {
     u16::try_from(pixels).expect("a window's side")
 }
 
-/// Blocks of colour that move with the frame number, under its bar code.
+/// Colour blocks that move with the frame number, under a bar code.
 fn picture(size: Size, stamp: &Stamp) -> Shot {
     let shift = stamp.frame * 3;
     let mut pixels = Vec::with_capacity(size.pixels() * 4);
@@ -138,7 +138,7 @@ fn picture(size: Size, stamp: &Stamp) -> Shot {
         for x in 0..size.width {
             let block = ((x + shift) / 24).wrapping_mul(31) ^ (y / 24).wrapping_mul(17);
             let [b, g, r, _] = block.wrapping_mul(0x9e37_79b1).to_le_bytes();
-            // Soft edges inside the blocks, so that there is something fine to encode.
+            // Soft edges inside the blocks, so that there is fine detail to encode.
             let ramp = u8::try_from((x + y) % 24).unwrap_or(0);
             pixels.extend([b / 2 + ramp, g / 2 + 2 * ramp, r / 2 + ramp, 0]);
         }

@@ -1,4 +1,4 @@
-//! Host and client that know each other.
+//! Pairs a host and a client.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use openuvr_proto::control::identity::DeviceName;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
-/// Has them know each other without a PIN, by the folders of their keys: the client as "lap", the host by `address`.
-/// The host's fingerprint.
+/// Pairs them without a PIN, through the folders of their keys: the client as "lap", the host by `address`.
+/// Returns the host's fingerprint.
 pub(crate) fn pair(host: &str, client: &str, address: &str) -> String {
     let (host, client) = (Path::new(host), Path::new(client));
     let key = load_or_create(host, KeyOwner::Host).expect("a key");
     let own = load_or_create(client, KeyOwner::Client).expect("a key");
     let mut devices = DeviceStore::open(host).expect("a store");
     let paired = devices.pair(own.public(), &DeviceName::new("lap"), 1);
-    paired.expect("it is written");
+    paired.expect("the store is writable");
     let mut hosts = HostStore::open(client).expect("a store");
     let remembered = hosts.remember(address, key.public());
-    remembered.expect("it is written");
+    remembered.expect("the store is writable");
     key.public().fingerprint()
 }

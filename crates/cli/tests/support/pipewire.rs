@@ -1,4 +1,5 @@
-//! PipeWire of a test's own, with its PulseAudio server and session manager, in a folder; ended when dropped.
+//! A PipeWire instance for a test, with its PulseAudio server and session manager, in a folder; ended when
+//! dropped.
 
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -9,12 +10,13 @@ use super::{Folder, eventually, skip};
 pub(crate) struct PipeWire {
     programs: Vec<Child>,
     folder: Folder,
-    /// What `$PULSE_SERVER` would be.
+    /// Value for `$PULSE_SERVER`.
     pub(crate) address: String,
 }
 
 impl PipeWire {
-    /// Starts one whose usual sink is `usual`, a null sink. `None`, with a word why, if it isn't installed.
+    /// Starts an instance with the null sink `usual` as default. `None`, with a message, if it is not
+    /// installed.
     pub(crate) fn start() -> Option<PipeWire> {
         let folder = Folder::new();
         let socket = folder.join("pulse/native");
@@ -26,7 +28,7 @@ impl PipeWire {
         let core = pipewire.folder.join("pipewire-0");
         pipewire.run(&["pipewire"])?;
         eventually("PipeWire's socket", || UnixStream::connect(&core).ok());
-        // Without a session manager nothing is linked; it wants a bus, though it needs none.
+        // Without a session manager no nodes are linked; it requires a bus without using it.
         pipewire.run(&["dbus-run-session", "--", "wireplumber"])?;
         pipewire.run(&["pipewire-pulse"])?;
         eventually("its PulseAudio server", || {
@@ -40,10 +42,10 @@ impl PipeWire {
         Some(pipewire)
     }
 
-    fn run(&mut self, words: &[&str]) -> Option<()> {
-        let mut command = Command::new(words[0]);
+    fn run(&mut self, args: &[&str]) -> Option<()> {
+        let mut command = Command::new(args[0]);
         command
-            .args(&words[1..])
+            .args(&args[1..])
             .env("XDG_RUNTIME_DIR", self.folder.path())
             .env("HOME", self.folder.path())
             .env_remove("DISPLAY")
@@ -54,22 +56,22 @@ impl PipeWire {
         match command.spawn() {
             Ok(child) => self.programs.push(child),
             Err(why) => {
-                skip(&format!("can't start {}: {why}", words[0]));
+                skip(&format!("cannot start {}: {why}", args[0]));
                 return None;
             }
         }
         Some(())
     }
 
-    fn pactl(&self, words: &[&str]) -> String {
+    fn pactl(&self, args: &[&str]) -> String {
         let output = Command::new("pactl")
-            .args(words)
+            .args(args)
             .env("PULSE_SERVER", &self.address)
             .env("HOME", self.folder.path())
             .output()
             .expect("pactl, of the package pulseaudio-utils");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "pactl {words:?}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "pactl {args:?}: {printed}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
@@ -77,7 +79,7 @@ impl PipeWire {
 impl Drop for PipeWire {
     fn drop(&mut self) {
         for program in self.programs.iter_mut().rev() {
-            // So that dbus-run-session takes what it started with it.
+            // Lets dbus-run-session end its child processes.
             let id = i32::try_from(program.id()).ok();
             if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
                 let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);

@@ -1,4 +1,4 @@
-//! What a portal does for a test: it signs.
+//! A test portal: signs tickets and tokens.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,15 +28,15 @@ impl Portal {
         self.signer.public()
     }
 
-    /// The words by which a host learns of it.
-    pub(crate) fn words(&self) -> [String; 2] {
+    /// The command-line arguments that tell a host the key.
+    pub(crate) fn args(&self) -> [String; 2] {
         [
             format!("--ticket-key={}", self.key()),
             format!("--ticket-session={}", self.session),
         ]
     }
 
-    /// A ticket for a minute; for whoever comes first, if no key is named.
+    /// A ticket for a minute, for any holder if no key is given.
     pub(crate) fn ticket(&self, role: Role, holder: Option<&PublicKey>) -> Ticket {
         Ticket {
             session: self.session,
@@ -47,7 +47,7 @@ impl Portal {
         }
     }
 
-    /// The link of such a ticket to the host with this key.
+    /// The link with such a ticket to the host with this key.
     pub(crate) fn link(&self, address: &str, host: PublicKey, ticket: &Ticket) -> String {
         let link = PortalLink {
             target: address.parse().expect("an address"),
@@ -59,7 +59,7 @@ impl Portal {
         link.to_string()
     }
 
-    /// What stands behind Bearer.
+    /// The bearer token.
     pub(crate) fn token(&self, actions: Actions) -> String {
         let token = ControlToken {
             session: self.session,
@@ -71,7 +71,7 @@ impl Portal {
     }
 }
 
-/// The time of day.
+/// The current time.
 pub(crate) fn now() -> UnixTime {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     UnixTime(since_1970.expect("after 1970").as_secs())

@@ -1,4 +1,4 @@
-//! Processes of a test: they end with it, and what they said is shown if it fails.
+//! Child processes of a test: killed at its end, and their output is shown if it fails.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -18,43 +18,43 @@ pub(crate) struct Program {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
     readers: Vec<std::thread::JoinHandle<()>>,
-    /// Kept open, as a person's terminal is.
+    /// Kept open, as a terminal would.
     input: Option<ChildStdin>,
 }
 
 impl Program {
-    /// Starts `command`, of which `name` is told in messages.
+    /// Starts `command`; `name` is its name in messages.
     pub(crate) fn start(name: &str, command: Command) -> Program {
         Program::spawn(name, command, None, Stdio::piped())
     }
 
-    /// The same with its messages going elsewhere.
-    pub(crate) fn telling(name: &str, command: Command, error: Stdio) -> Program {
+    /// As [`Program::start`], with stderr redirected.
+    pub(crate) fn with_stderr(name: &str, command: Command, error: Stdio) -> Program {
         Program::spawn(name, command, None, error)
     }
 
-    /// The same with an input that says nothing and ends at [`Program::hang_up`].
-    pub(crate) fn listening(name: &str, command: Command) -> Program {
+    /// As [`Program::start`], with an empty stdin that stays open until [`Program::close_stdin`].
+    pub(crate) fn with_stdin(name: &str, command: Command) -> Program {
         Program::spawn(name, command, Some(""), Stdio::piped())
     }
 
-    /// Its input ends.
-    pub(crate) fn hang_up(&mut self) {
+    /// Closes its stdin.
+    pub(crate) fn close_stdin(&mut self) {
         self.input = None;
     }
 
-    /// The same at a terminal of its own, at which somebody types.
+    /// As [`Program::start`], in its own terminal, with typed input.
     pub(crate) fn at_terminal(name: &str, command: &Command, keys: &str) -> Program {
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let args = std::iter::once(command.get_program()).chain(command.get_args());
+        let args: Vec<_> = args.map(|word| word.to_string_lossy()).collect();
         let mut script = Command::new("script");
-        // None of the words has a blank. What runs in the background of a shell that knows no jobs, as
-        // tests do on some machines, would ignore Ctrl-C.
+        // The arguments contain no blanks. Background processes of a shell without job control, as of the
+        // tests on some machines, would ignore Ctrl-C.
         script.args([
             "--quiet",
             "--return",
             "--command",
-            &format!("exec env --default-signal=INT {}", words.join(" ")),
+            &format!("exec env --default-signal=INT {}", args.join(" ")),
             "/dev/null",
         ]);
         Program::spawn(name, script, Some(keys), Stdio::piped())
@@ -65,7 +65,7 @@ impl Program {
         command.stdin(input).stdout(Stdio::piped()).stderr(error);
         let mut child = command
             .spawn()
-            .unwrap_or_else(|e| panic!("{name} does not start: {e}"));
+            .unwrap_or_else(|e| panic!("{name} failed to start: {e}"));
         let lines = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
         if let Some(out) = child.stdout.take() {
@@ -87,8 +87,8 @@ impl Program {
         }
     }
 
-    /// Somebody types more.
-    pub(crate) fn types(&mut self, keys: &str) {
+    /// Types more input.
+    pub(crate) fn type_text(&mut self, keys: &str) {
         let input = self.input.as_mut().expect("it has an input");
         input.write_all(keys.as_bytes()).expect("it reads");
     }
@@ -97,12 +97,12 @@ impl Program {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that it has said so far.
+    /// Its output so far.
     pub(crate) fn text(&self) -> String {
         self.lines().join("\n")
     }
 
-    /// How many lines with `part` it has said so far.
+    /// Number of lines so far that contain `part`.
     pub(crate) fn count(&self, part: &str) -> usize {
         self.lines()
             .iter()
@@ -110,16 +110,16 @@ impl Program {
             .count()
     }
 
-    /// Waits for its first line with `part`.
+    /// Waits for the first line that contains `part`.
     pub(crate) fn line(&self, part: &str) -> String {
         self.nth_line(1, part)
     }
 
-    /// Waits for its `n`-th line with `part`, counted from 1.
+    /// Waits for the `n`-th line that contains `part`, counted from 1.
     pub(crate) fn nth_line(&self, n: usize, part: &str) -> String {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            // Before the look: what was said just before the end has been collected then.
+            // Queried before the search, so that all output up to the exit is searched.
             let over = self
                 .readers
                 .iter()
@@ -133,12 +133,12 @@ impl Program {
             }
             assert!(
                 !over,
-                "{} ended and did not say {part:?} {n} times",
+                "{} ended without {n} lines that contain {part:?}",
                 self.name
             );
             assert!(
-                begun.elapsed() < TIMEOUT,
-                "{} does not say {part:?} {n} times",
+                started.elapsed() < TIMEOUT,
+                "timeout: {} has not printed {n} lines that contain {part:?}",
                 self.name
             );
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -151,27 +151,27 @@ impl Program {
 
     /// Fails if it has ended.
     pub(crate) fn assert_running(&mut self) {
-        let status = self.child.try_wait().expect("ours");
+        let status = self.child.try_wait().expect("a child process");
         assert!(status.is_none(), "{} has ended: {status:?}", self.name);
     }
 
-    /// Waits for its end; how it ended, and all that it said.
-    pub(crate) fn ended(&mut self) -> (ExitStatus, String) {
+    /// Waits for its end; returns its exit status and output.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
         let status = eventually(&format!("the end of {}", self.name), || {
-            self.child.try_wait().expect("ours")
+            self.child.try_wait().expect("a child process")
         });
         for reader in self.readers.drain(..) {
-            reader.join().expect("reading does not fail");
+            reader.join().expect("the reader thread ended");
         }
         (status, self.text())
     }
 
-    /// Waits for its end, which has to be a failure, or wrong usage, told in one line of the program's own.
+    /// Waits for its end, which must be a failure or a usage error with a single line of output.
     pub(crate) fn fails_in_one_line(&mut self) -> String {
-        let (status, text) = self.ended();
+        let (status, text) = self.wait();
         let failed = matches!(status.code(), Some(1 | 2));
         assert!(failed, "{} ended with {status}: {text}", self.name);
-        // A host that has no turn for a second is wondered about.
+        // Ignores the host's warning of a stall of more than a second.
         let wonders = |line: &&str| line.contains("no answer from");
         let lines = text.lines().filter(|line| !wonders(line)).count();
         assert!(
@@ -185,25 +185,25 @@ impl Program {
     pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         let id = Pid::from_raw(id).expect("not 0");
-        kill_process(id, signal).expect("it is ours");
+        kill_process(id, signal).expect("a child process");
     }
 
-    /// Asks it to stop as Ctrl-C does, and waits until it has; all that it said.
+    /// Stops it with Ctrl-C and waits; returns its output.
     pub(crate) fn stop(&mut self) -> String {
         self.signal(Signal::INT);
-        let (status, text) = self.ended();
+        let (status, text) = self.wait();
         assert!(status.success(), "{} after Ctrl-C: {status}", self.name);
         text
     }
 
-    /// The same for what it started, if it is only a wrapper.
+    /// As [`Program::stop`], for the only child of a wrapper.
     pub(crate) fn stop_child(&mut self) {
         let id = self.child.id();
         let path = format!("/proc/{id}/task/{id}/children");
         let children = std::fs::read_to_string(path).expect("it runs");
         let child = children.trim().parse().ok().and_then(Pid::from_raw);
-        kill_process(child.expect("one child"), Signal::INT).expect("it is ours");
-        let (status, text) = self.ended();
+        kill_process(child.expect("one child"), Signal::INT).expect("a child process");
+        let (status, text) = self.wait();
         assert!(
             status.success(),
             "{} after Ctrl-C: {status}: {text}",
@@ -211,33 +211,33 @@ impl Program {
         );
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it, as a power cut would.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("ours");
-        self.child.wait().expect("ours");
+        self.child.kill().expect("a child process");
+        self.child.wait().expect("a child process");
     }
 
-    /// The same for all processes of its group, if it leads one.
+    /// Kills all processes of the group that it leads.
     pub(crate) fn kill_group(&mut self) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         let id = Pid::from_raw(id).expect("not 0");
-        // Those that have ended already need not be killed.
+        // Processes that have ended are ignored.
         let _ = kill_process_group(id, Signal::KILL);
         self.kill();
     }
 
     /// Whether it has ended.
-    pub(crate) fn is_over(&mut self) -> bool {
-        self.child.try_wait().expect("ours").is_some()
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child process").is_some()
     }
 
-    /// How much memory it has now, in kB (proc(5), `VmRSS`).
+    /// Resident memory in kB (proc(5), `VmRSS`).
     pub(crate) fn memory_kb(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(path).expect("it runs");
         let line = text.lines().find(|line| line.starts_with("VmRSS"));
         line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
-            .expect("the kernel says")
+            .expect("a line of the kernel")
     }
 }
 
@@ -263,33 +263,37 @@ impl Drop for Program {
         let status = self.child.wait();
         if std::thread::panicking() {
             let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
-            eprintln!("---- {} ({status}) said:\n{}\n----", self.name, self.text());
+            eprintln!(
+                "---- {} ({status}) output:\n{}\n----",
+                self.name,
+                self.text()
+            );
         }
     }
 }
 
-/// An X server of a test's own.
+/// An X server for a test.
 pub(crate) struct Display {
-    /// `None`: somebody else's.
+    /// `None`: started by another program.
     server: Option<Child>,
-    /// What to put behind `--display`.
+    /// The argument of `--display`.
     pub(crate) name: String,
 }
 
 impl Display {
-    /// Starts one with a screen of `size` (`640x360`), 24 bits deep; `None`, said aloud, if Xvfb
-    /// is not installed.
+    /// Starts a server with a screen of `size` (`640x360`) and 24 bits of depth; `None`, with a message, if
+    /// Xvfb is not installed.
     pub(crate) fn start(size: &str) -> Option<Display> {
         Display::with(size, &[])
     }
 
-    /// The same with more words for its command line.
-    pub(crate) fn with(size: &str, words: &[&str]) -> Option<Display> {
-        Display::of_depth(size, 24, words)
+    /// As [`Display::start`], with more arguments.
+    pub(crate) fn with(size: &str, args: &[&str]) -> Option<Display> {
+        Display::of_depth(size, 24, args)
     }
 
-    /// The same with another depth.
-    pub(crate) fn of_depth(size: &str, depth: u8, words: &[&str]) -> Option<Display> {
+    /// As [`Display::with`], with another depth.
+    pub(crate) fn of_depth(size: &str, depth: u8, args: &[&str]) -> Option<Display> {
         let mut command = Command::new("Xvfb");
         command
             .args([
@@ -300,7 +304,7 @@ impl Display {
                 &format!("{size}x{depth}"),
             ])
             .args(["-nolisten", "tcp", "-noreset", "+extension", "GLX"])
-            .args(words)
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -321,32 +325,32 @@ impl Display {
         })
     }
 
-    /// One that the program under test has started, whose cookie is in the file `authority`. All of this user's
-    /// processes are admitted to it: the test connects to others as well.
+    /// A display that the program under test has started, with its cookie in the file `authority`. Grants
+    /// access to all processes of this user, since other helpers of the test connect, too.
     pub(crate) fn of_another(name: &str, authority: &str) -> Display {
         let path = format!("/tmp/.X11-unix/X{}", &name[1..]);
         let stream = UnixStream::connect(path).expect("the display runs");
         let (stream, _) = DefaultStream::from_unix_stream(stream).expect("a socket");
-        let file = std::fs::read(authority).expect("it is there");
+        let file = std::fs::read(authority).expect("a readable cookie");
         let cookie = file[file.len() - 16..].to_vec();
         let protocol = b"MIT-MAGIC-COOKIE-1".to_vec();
         let conn = RustConnection::connect_to_stream_with_auth_info(stream, 0, protocol, cookie);
-        let conn = conn.expect("it has the cookie");
+        let conn = conn.expect("access with the cookie");
         let user = format!("localuser\0#{}", geteuid().as_raw());
         let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
-        let asked = conn.change_hosts(mode, family, user.as_bytes());
-        asked.expect("sent").check().expect("admitted");
+        let request = conn.change_hosts(mode, family, user.as_bytes());
+        request.expect("sent").check().expect("admitted");
         Display {
             name: name.to_owned(),
             server: None,
         }
     }
 
-    /// Kills the server as a crash would.
+    /// Kills the server, as a crash would.
     pub(crate) fn kill(&mut self) {
-        let server = self.server.as_mut().expect("ours");
-        server.kill().expect("ours");
-        server.wait().expect("ours");
+        let server = self.server.as_mut().expect("a server of the test");
+        server.kill().expect("a child process");
+        server.wait().expect("a child process");
     }
 }
 
@@ -355,7 +359,7 @@ impl Drop for Display {
         let Some(server) = &mut self.server else {
             return;
         };
-        // SIGTERM lets it take its socket and its lock file with it.
+        // On SIGTERM it removes its socket and lock file.
         if let Some(id) = i32::try_from(server.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(id, Signal::TERM);
         }

@@ -1,13 +1,13 @@
-//! A recording, read by ffmpeg, which nobody wrote for this.
+//! Recordings, read by ffmpeg as an independent decoder.
 
 use std::process::Command;
 
 use super::skip;
 
-/// It decodes all of a file, and complains about nothing.
+/// Decodes all of a file without a warning.
 pub(crate) fn ffprobe_reads(file: &str) {
-    let words = ["-v", "error", "-count_frames", "-show_streams", file];
-    let Ok(out) = Command::new("ffprobe").args(words).output() else {
+    let args = ["-v", "error", "-count_frames", "-show_streams", file];
+    let Ok(out) = Command::new("ffprobe").args(args).output() else {
         skip("ffmpeg is not installed");
         return;
     };

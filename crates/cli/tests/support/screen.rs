@@ -1,4 +1,4 @@
-//! A terminal that a program runs in, and what a person sees there: tmux with a server of its own.
+//! A terminal with a program, and the visible text: a private tmux server.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Starts `command` in a terminal of this size; `None`, said aloud, where tmux is not installed.
+    /// Starts `command` in a terminal of this size; `None`, with a message, without tmux.
     pub(crate) fn start(columns: u16, rows: u16, command: &Command) -> Option<Screen> {
         let folder = Folder::new();
         let socket = folder.join("tmux");
@@ -29,10 +29,10 @@ impl Screen {
             ])
             .args(["set-option", "-g", "history-limit", "5000", ";"])
             .args(["new-session", "-d", "-x", &size[0], "-y", &size[1]]);
-        // The shell outlives Ctrl-C and writes the exit code down: tmux forgets it now and then.
+        // The shell outlives Ctrl-C and writes down the exit code, which tmux sometimes loses.
         let wrapped = "trap : INT; \"$@\"; echo $? >$0.new; mv $0.new $0";
         tmux.args(["sh", "-c", wrapped, &folder.join("code")]);
-        // With the variables of the command alone.
+        // Only with the command's environment variables.
         tmux.args(["env", "--default-signal=INT"]);
         for (name, value) in command.get_envs() {
             match value {
@@ -53,25 +53,24 @@ impl Screen {
         Some(Screen { socket, folder })
     }
 
-    fn tmux(&self, words: &[&str]) -> String {
+    fn tmux(&self, args: &[&str]) -> String {
         let out = Command::new("tmux")
             .args(["-S", &self.socket])
-            .args(words)
+            .args(args)
             .output()
-            .expect("it was there before");
+            .expect("tmux is installed");
         let why = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{words:?}: {why}");
+        assert!(out.status.success(), "{args:?}: {why}");
         String::from_utf8(out.stdout).expect("text")
     }
 
-    /// All rows that are not empty, also those that have scrolled off. What is wrapped is one row for
-    /// each part.
+    /// All non-empty rows, including those scrolled off. A wrapped line counts as several rows.
     pub(crate) fn rows(&self) -> Vec<String> {
         self.captured(&["-S", "-"])
     }
 
-    /// The rows that are seen now.
-    pub(crate) fn seen(&self) -> Vec<String> {
+    /// The visible rows.
+    pub(crate) fn visible_rows(&self) -> Vec<String> {
         self.captured(&[])
     }
 
@@ -83,40 +82,40 @@ impl Screen {
             .collect()
     }
 
-    /// Waits until there is something in the rows.
-    pub(crate) fn eventually<T>(&self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
+    /// Polls the rows until `poll` returns a value.
+    pub(crate) fn eventually<T>(&self, what: &str, poll: impl Fn(&[String]) -> Option<T>) -> T {
         let mut last = Vec::new();
         let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually(what, || {
                 last = self.rows();
-                look(&last)
+                poll(&last)
             })
         }));
         shown.unwrap_or_else(|_| panic!("{what}: not on the screen:\n{}", last.join("\n")))
     }
 
-    /// Waits for a row with `part`.
+    /// Waits for a row that contains `part`.
     pub(crate) fn row(&self, part: &str) -> String {
         self.eventually(part, |rows| {
             rows.iter().find(|row| row.contains(part)).cloned()
         })
     }
 
-    /// Somebody types these keys, as tmux names them.
-    pub(crate) fn types(&self, keys: &[&str]) {
+    /// Types these keys, in tmux's notation.
+    pub(crate) fn type_text(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// It is made larger or smaller.
+    /// Resizes the terminal.
     pub(crate) fn resize(&self, columns: u16, rows: u16) {
         let (columns, rows) = (columns.to_string(), rows.to_string());
         self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
     }
 
-    /// Waits until the program has ended; its exit code.
-    pub(crate) fn ended(&self) -> i32 {
+    /// Waits until the program has ended; returns its exit code.
+    pub(crate) fn wait(&self) -> i32 {
         self.eventually("the program's end", |_| {
-            // What it has written is read by then.
+            // By then, all its output was read.
             let dead = self.tmux(&["list-panes", "-F", "#{pane_dead}"]);
             let code = std::fs::read_to_string(self.folder.join("code")).ok()?;
             code.trim().parse().ok().filter(|_| dead.trim() == "1")

@@ -1,4 +1,4 @@
-//! Sound as a person makes and hears it: a player of the sound server's own, and what a client wrote down.
+//! Generating and analysing sound: a player for the sound server, and a client's recording.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,20 +8,20 @@ use openuvr_media::audio::CHANNELS;
 use openuvr_media::audio::goertzel::amplitude;
 use openuvr_media::audio::tone::Sine;
 
-/// How loud players play: 12 dB below the loudest.
+/// Level of the players: 12 dB below full scale.
 pub(crate) const LEVEL: f64 = 0.25;
 
-/// A tenth of a second, by which sound is judged: the pitches of tests turn a whole number of times in it.
+/// Analysis window of 0.1 s, a whole number of periods of all test tones.
 const WINDOW: usize = 4800;
 
-/// A decibel, as a factor.
+/// One decibel as an amplitude ratio.
 const DECIBEL: f64 = 1.122;
 
-/// `pacat` plays a tone without end into a sink, until it is dropped.
+/// Plays a tone into a sink with `pacat` until it is dropped.
 pub(crate) struct Player(Child);
 
 impl Player {
-    /// Plays so many Hz into `sink` of the server at `address`.
+    /// Plays a tone of `pitch` Hz into `sink` of the server at `address`.
     pub(crate) fn start(address: &str, sink: &str, pitch: f64) -> Player {
         let device = format!("--device={sink}");
         let mut child = Command::new("pacat")
@@ -47,11 +47,12 @@ impl Drop for Player {
     }
 }
 
-/// `parec` writes down what a sink plays, until it is dropped: what a host could hear at best.
+/// Records a sink with `parec` until it is dropped: the best possible capture of a host.
 pub(crate) struct Recorder(Child);
 
 impl Recorder {
-    /// Records `sink` of the server at `address` into `file`, whose samples [`samples`] reads (all but the first eleven).
+    /// Records `sink` of the server at `address` into `file`, which [`samples`] reads (all but the first
+    /// eleven samples).
     pub(crate) fn start(address: &str, sink: &str, file: &Path) -> Recorder {
         let device = format!("--device={sink}.monitor");
         let file = std::fs::File::create(file).expect("a file");
@@ -74,14 +75,14 @@ impl Drop for Recorder {
     }
 }
 
-/// The next second of a tone, as `pacat --raw --format=float32le` reads it.
+/// The next second of a tone, for `pacat --raw --format=float32le`.
 pub(crate) fn bytes(tone: &mut Sine) -> Vec<u8> {
     let mut samples = vec![0.0; 48_000 * CHANNELS];
     tone.fill(&mut samples);
     samples.iter().flat_map(|s| s.to_le_bytes()).collect()
 }
 
-/// The samples in a file of `--sound wav:FILE`, also before it is finished; none if there is no file yet.
+/// The samples of a file of `--sound wav:FILE`, even if it is unfinished; empty if there is no file.
 pub(crate) fn samples(file: &Path) -> Vec<f32> {
     let bytes = std::fs::read(file).unwrap_or_default();
     let samples = bytes.get(44..).unwrap_or_default();
@@ -93,19 +94,19 @@ pub(crate) fn samples(file: &Path) -> Vec<f32> {
         .collect()
 }
 
-/// How loud `pitch` is in each tenth of a second.
+/// Level of `pitch` in each 0.1 s window.
 pub(crate) fn levels(samples: &[f32], pitch: f64) -> Vec<f64> {
     let windows = samples.chunks_exact(WINDOW * CHANNELS);
     windows.map(|window| amplitude(window, pitch)).collect()
 }
 
-/// In how many tenths of a second `pitch` is as loud as `level`, within a decibel.
+/// Number of 0.1 s windows in which `pitch` has `level`, within a decibel.
 pub(crate) fn tenths_at(samples: &[f32], pitch: f64, level: f64) -> usize {
     let right = |found: &&f64| (level / DECIBEL..level * DECIBEL).contains(*found);
     levels(samples, pitch).iter().filter(right).count()
 }
 
-/// From the first to the last sample frame that is no silence.
+/// From the first to the last non-silent sample frame.
 pub(crate) fn from_first_to_last(samples: &[f32]) -> &[f32] {
     let mut frames = samples.chunks_exact(CHANNELS);
     let loud = |frame: &[f32]| frame[0].abs() > 1e-3;
@@ -117,7 +118,7 @@ pub(crate) fn from_first_to_last(samples: &[f32]) -> &[f32] {
     &samples[first * CHANNELS..=last * CHANNELS + 1]
 }
 
-/// How many sample frames are in silences of a millisecond and more: a tone is zero only in passing.
+/// Number of sample frames in silences of at least a millisecond: a tone is zero only momentarily.
 pub(crate) fn silent_frames(samples: &[f32]) -> usize {
     let frames = samples.chunks_exact(CHANNELS);
     let quiet: Vec<bool> = frames.map(|frame| frame[0].abs() <= 1e-3).collect();

@@ -1,8 +1,8 @@
-//! An application that draws with Vulkan and does what it is told: it runs in a process of its
-//! own, which is this test program, started by `openuvr run`.
+//! A Vulkan application controlled by the test. It runs in a separate process, which is this test program
+//! started by `openuvr run`.
 //!
-//! It shows one pattern again and again until it is told another; every picture is presented as a
-//! game does it, with semaphores before and after the drawing.
+//! It presents one pattern repeatedly until it gets another command. As in a game, each picture is presented
+//! with semaphores before and after rendering.
 
 use std::ffi::CString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,18 +13,18 @@ use std::time::Duration;
 use openuvr_proto::units::Size;
 
 use crate::support::{Folder, Program, Shot, eventually, openuvr};
-use crate::sys::{Gpu, Screen};
+use crate::sys::{AppWindow, Gpu};
 
-/// What names the socket of the test; only the application has it.
+/// Environment variable with the test's socket; set for the application only.
 const SOCKET: &str = "OPENUVR_TEST_APPLICATION";
 
-/// What names the display of its window, where that is not the environment's.
+/// Environment variable with the display of its window, if that is not `DISPLAY`.
 pub(crate) const SHOWN_ON: &str = "OPENUVR_TEST_SHOWN_ON";
 
-/// Between two pictures.
+/// Pause between two pictures.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// What the picture with this number shows: no two neighbours are alike.
+/// The picture with this number; consecutive pictures differ.
 pub(crate) fn pattern(size: Size, number: u32) -> Shot {
     let pixel = |at: u32| {
         let mixed = at.wrapping_mul(2_654_435_761).wrapping_add(number * 40_503);
@@ -35,7 +35,7 @@ pub(crate) fn pattern(size: Size, number: u32) -> Shot {
     Shot { size, pixels }
 }
 
-/// The application, from the test's side.
+/// The test's side of the application.
 pub(crate) struct Application {
     pub(crate) program: Program,
     orders: UnixStream,
@@ -43,12 +43,8 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// Has `openuvr run` with these words start it.
-    pub(crate) fn start(
-        folder: &Folder,
-        words: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Application {
+    /// Starts it through `openuvr run` with these arguments.
+    pub(crate) fn start(folder: &Folder, args: &[&str], variables: &[(&str, &str)]) -> Application {
         let socket = folder.path().join("application");
         let listener = UnixListener::bind(&socket).expect("a new socket");
         let itself = std::env::current_exe().expect("it runs");
@@ -60,13 +56,15 @@ impl Application {
             "app::the_application",
             "--nocapture",
         ];
-        let mut command = openuvr(&[&["run"], words, &test].concat());
+        let mut command = openuvr(&[&["run"], args, &test].concat());
         command.env(SOCKET, &socket);
-        // Where one that is killed leaves its socket.
+        // Keeps sockets of a killed process in the test's folder.
         command.env("XDG_RUNTIME_DIR", folder.path());
         command.envs(variables.iter().copied());
         let program = Program::start("run", command);
-        listener.set_nonblocking(true).expect("it can");
+        listener
+            .set_nonblocking(true)
+            .expect("a nonblocking socket");
         let (orders, _) = eventually("the application", || listener.accept().ok());
         orders.set_nonblocking(false).expect("it can");
         let answers = orders.try_clone().expect("a file descriptor");
@@ -77,16 +75,18 @@ impl Application {
         }
     }
 
-    /// Tells it something, and returns when that is done; what it answers.
-    pub(crate) fn does(&mut self, order: &str) -> String {
-        writeln!(self.orders, "{order}").expect("it listens");
+    /// Sends a command, waits for its completion, and returns the answer.
+    pub(crate) fn command(&mut self, order: &str) -> String {
+        writeln!(self.orders, "{order}").expect("the application reads");
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("it answers");
+        self.answers
+            .read_line(&mut answer)
+            .expect("the application answers");
         answer.trim().to_owned()
     }
 }
 
-/// The application itself; for the test harness, a test that has nothing to do.
+/// The application itself; an empty test for the test harness.
 #[test]
 fn the_application() {
     let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else {
@@ -98,7 +98,7 @@ fn the_application() {
     let mut number = 0;
     let on = std::env::var(SHOWN_ON).ok();
     let on = on.map(|name| CString::new(name).expect("a name"));
-    let mut screen = Screen::open(Size::new(160, 120), on.as_deref());
+    let mut screen = AppWindow::open(Size::new(160, 120), on.as_deref());
     let mut gpu = Gpu::open(&screen);
     let mut line = String::new();
     loop {
@@ -111,18 +111,18 @@ fn the_application() {
         let words: Vec<_> = line.split_whitespace().collect();
         let mut answer = "done".to_owned();
         match words[..] {
-            ["draw", wanted] => number = wanted.parse().expect("a number"),
+            ["draw", text] => number = text.parse().expect("a number"),
             ["resize", width, height] => {
                 let side = |text: &str| text.parse().expect("a number");
                 screen.resize(Size::new(side(width), side(height)));
-                gpu.swapchain_anew(screen.size);
+                gpu.recreate_swapchain(screen.size);
             }
-            ["swapchain"] => gpu.swapchain_anew(screen.size),
-            ["device"] => gpu.device_anew(screen.size),
-            ["fork"] => assert!(gpu.fork(), "the child ends as it wants"),
+            ["swapchain"] => gpu.recreate_swapchain(screen.size),
+            ["device"] => gpu.recreate_device(screen.size),
+            ["fork"] => assert!(gpu.fork(), "the child exits with its own code"),
             ["clicks"] => answer = format!("{:?}", screen.clicks()),
             ["end"] => break,
-            ref other => panic!("what is {other:?}?"),
+            ref other => panic!("unknown command {other:?}"),
         }
         gpu.show(&pattern(screen.size, number));
         writeln!(orders, "{answer}").expect("the test waits");

@@ -1,5 +1,5 @@
-//! Programs that draw with Vulkan, streamed from inside by the layer: lavapipe, `openuvr run` and
-//! `openuvr client` as a user starts them.
+//! Vulkan programs streamed by the Vulkan layer: lavapipe, `openuvr run` and `openuvr client` as a user
+//! starts them.
 
 mod app;
 #[path = "../support/mod.rs"]
@@ -18,10 +18,10 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 
 use app::{Application, SHOWN_ON, pattern};
 use support::{
-    Display, Eye, Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip,
+    Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, openuvr, port_of, skip,
 };
 
-/// The driver and nothing else, so that the test is the same on a machine with a graphics card.
+/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
 fn driver() -> Option<String> {
     let folder = Path::new("/usr/share/vulkan/icd.d");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -33,16 +33,16 @@ fn driver() -> Option<String> {
     Some(found?.to_str()?.to_owned())
 }
 
-/// A display of the application, and a client without one.
-struct Stage {
+/// A display for the application, and headless clients.
+struct Fixture {
     display: Display,
     folder: Folder,
     driver: String,
 }
 
-impl Stage {
-    fn set() -> Option<Stage> {
-        Some(Stage {
+impl Fixture {
+    fn new() -> Option<Fixture> {
+        Some(Fixture {
             driver: driver()?,
             display: Display::start("400x300")?,
             folder: Folder::new(),
@@ -56,18 +56,18 @@ impl Stage {
         ]
     }
 
-    /// Options of `openuvr run`: pictures that lose nothing, all of them, without the pointer, which
-    /// lies on this display's middle.
-    fn words(&self) -> Vec<String> {
+    /// Options of `openuvr run`: lossless pictures, all of them, without the pointer, which is in the middle
+    /// of this display.
+    fn args(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
         let more = ["--cursor=false", "--realtime", "off"];
-        let words = own.into_iter().chain(more).chain(PIN);
+        let args = own.into_iter().chain(more).chain(PIN);
         let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
         let hook = program.with_file_name("deps/libopenuvr_hook.so");
         let hook = hook.to_str().expect("UTF-8").to_owned();
         let folder = self.folder.join("host");
         let paths = ["--hook".to_owned(), hook, "--config-dir".to_owned(), folder];
-        words.map(str::to_owned).chain(paths).collect()
+        args.map(str::to_owned).chain(paths).collect()
     }
 
     fn application(&self) -> Application {
@@ -75,24 +75,19 @@ impl Stage {
     }
 
     fn application_with(&self, more: &[(&str, &str)]) -> Application {
-        let words = self.words();
-        let words: Vec<_> = words.iter().map(String::as_str).collect();
-        Application::start(&self.folder, &words, &[&self.variables(), more].concat())
+        let args = self.args();
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        Application::start(&self.folder, &args, &[&self.variables(), more].concat())
     }
 
-    /// A client of what `run` streams.
-    fn client(&self, run: &Program, words: &[&str]) -> Program {
+    /// A client of the stream of `run`.
+    fn client(&self, run: &Program, args: &[&str]) -> Program {
         let line = run.line("openuvr run: streaming");
         let address = format!("127.0.0.1:{}", port_of(&line));
-        client(
-            &self.folder,
-            "client",
-            &address,
-            &[&PIN[..], words].concat(),
-        )
+        client(&self.folder, "client", &address, &[&PIN[..], args].concat())
     }
 
-    /// The same, which writes down every picture.
+    /// A client that writes every picture to a file.
     fn watch(&self, run: &Program) -> Program {
         let output = self.folder.join("pictures");
         self.client(
@@ -101,8 +96,8 @@ impl Stage {
         )
     }
 
-    /// The newest picture that a client has written down whole.
-    fn seen(&self) -> Option<Shot> {
+    /// The newest complete picture of a client.
+    fn newest_picture(&self) -> Option<Shot> {
         let files = std::fs::read_dir(self.folder.join("pictures")).ok()?;
         let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
         files.sort();
@@ -113,21 +108,23 @@ impl Stage {
         files.iter().rev().find_map(|file| Shot::from_png(file))
     }
 
-    /// Waits until the client shows exactly this.
-    fn sees(&self, what: &str, wanted: &Shot) {
+    /// Waits until the client shows exactly this picture.
+    fn wait_for(&self, what: &str, expected: &Shot) {
         eventually(what, || {
-            let seen = self.seen()?;
-            (seen.size == wanted.size && seen.colours() == wanted.colours()).then_some(())
+            let seen = self.newest_picture()?;
+            (seen.size == expected.size && seen.colours() == expected.colours()).then_some(())
         });
     }
 }
 
 #[test]
-fn what_an_application_presents_is_shown_exactly() {
-    let Some(stage) = Stage::set() else { return };
-    let mut application = stage.application();
-    let _client = stage.watch(&application.program);
-    let eye = Eye::open(&stage.display);
+fn presented_pictures_are_shown_exactly() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut application = fixture.application();
+    let _client = fixture.watch(&application.program);
+    let capture = ScreenCapture::open(&fixture.display);
     let (small, large) = (Size::new(160, 120), Size::new(200, 180));
     let steps = [
         ("", small),
@@ -140,19 +137,19 @@ fn what_an_application_presents_is_shown_exactly() {
     ];
     for (number, (order, size)) in (1..).zip(steps) {
         if !order.is_empty() {
-            assert_eq!(application.does(order), "done", "{order}");
+            assert_eq!(application.command(order), "done", "{order}");
         }
-        assert_eq!(application.does(&format!("draw {number}")), "done");
-        let wanted = pattern(size, number);
-        stage.sees(&format!("picture {number}, after {order:?}"), &wanted);
-        // The client may have it before the X server has painted it.
+        assert_eq!(application.command(&format!("draw {number}")), "done");
+        let expected = pattern(size, number);
+        fixture.wait_for(&format!("picture {number}, after {order:?}"), &expected);
+        // The client may have the picture before the X server has painted it.
         eventually("the window shows it too", || {
-            let window = eye.part_at(sys::PLACE, size);
-            (window.colours() == wanted.colours()).then_some(())
+            let window = capture.region_at(sys::PLACE, size);
+            (window.colours() == expected.colours()).then_some(())
         });
     }
-    application.does("end");
-    let (status, text) = application.program.ended();
+    application.command("end");
+    let (status, text) = application.program.wait();
     assert!(status.success(), "{status}: {text}");
     assert!(
         text.contains("client is gone: closed by this host"),
@@ -161,23 +158,25 @@ fn what_an_application_presents_is_shown_exactly() {
 }
 
 #[test]
-fn a_click_at_the_client_reaches_the_window_where_it_lies() {
-    let Some(stage) = Stage::set() else { return };
+fn a_click_arrives_at_the_windows_position() {
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     let Some(desk) = Display::start("160x120") else {
         return;
     };
-    let mut application = stage.application();
-    let client = stage.client(&application.program, &["--display", &desk.name]);
+    let mut application = fixture.application();
+    let client = fixture.client(&application.program, &["--display", &desk.name]);
     client.line("openuvr client: showing");
     clicks_arrive(&desk, &mut application);
-    application.does("end");
+    application.command("end");
 }
 
-/// Clicks into the client's window until the application has got one, at the place that was clicked.
+/// Clicks into the client's window until the application gets a click at that position.
 fn clicks_arrive(desk: &Display, application: &mut Application) {
-    let eye = Eye::open(desk);
-    eventually("the client's window", || eye.client_window());
-    // Clicked again, because the place of the application's window is learnt aside.
+    let capture = ScreenCapture::open(desk);
+    eventually("the client's window", || capture.client_window());
+    // Repeats the click: the host learns the window's position asynchronously.
     let clicks = eventually("the click", || {
         let mut xdotool = std::process::Command::new("xdotool");
         let click = ["mousemove", "100", "25", "click", "1"];
@@ -186,7 +185,7 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
             return Some(String::new());
         };
         assert!(status.success(), "xdotool clicks");
-        let answer = application.does("clicks");
+        let answer = application.command("clicks");
         answer.contains('(').then_some(answer)
     });
     assert!(
@@ -195,33 +194,35 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
     );
 }
 
-/// Where the pointer of a display is.
+/// Position of a display's pointer.
 fn pointer(display: &Display) -> (i16, i16) {
     let (conn, screen) = x11rb::connect(Some(&display.name)).expect("it runs");
     let root = conn.setup().roots[screen].root;
-    let asked = conn.query_pointer(root).expect("sent");
-    let reply = asked.reply().expect("every server knows");
+    let query = conn.query_pointer(root).expect("sent");
+    let reply = query.reply().expect("every server knows");
     (reply.root_x, reply.root_y)
 }
 
 #[test]
 fn input_goes_to_the_display_that_a_surface_is_on() {
-    let Some(stage) = Stage::set() else { return };
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
     let (Some(desk), Some(shown)) = (Display::start("160x120"), Display::start("400x300")) else {
         return;
     };
-    let mut application = stage.application_with(&[(SHOWN_ON, &shown.name)]);
-    let client = stage.client(&application.program, &["--display", &desk.name]);
+    let mut application = fixture.application_with(&[(SHOWN_ON, &shown.name)]);
+    let client = fixture.client(&application.program, &["--display", &desk.name]);
     client.line("openuvr client: showing");
-    let before = pointer(&stage.display);
+    let before = pointer(&fixture.display);
     clicks_arrive(&desk, &mut application);
-    let wrong = pointer(&stage.display);
-    assert_eq!(wrong, before, "that of DISPLAY does not move");
-    application.does("end");
+    let wrong = pointer(&fixture.display);
+    assert_eq!(wrong, before, "the pointer of DISPLAY does not move");
+    application.command("end");
 }
 
-/// `openuvr run -- vkcube` with these words for it; `None`, said aloud, if it is not installed.
-fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
+/// `openuvr run -- vkcube` with these arguments; `None`, with a message, if it is not installed.
+fn vkcube(fixture: &Fixture, args: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")
         .output()
@@ -230,49 +231,55 @@ fn vkcube(stage: &Stage, words: &[&str]) -> Option<Program> {
         skip("vkcube is not installed (vulkan-tools)");
         return None;
     }
-    let own = stage.words();
+    let own = fixture.args();
     let own: Vec<_> = own.iter().map(String::as_str).collect();
-    let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], words].concat());
-    command.envs(stage.variables());
-    command.env("XDG_RUNTIME_DIR", stage.folder.path());
+    let mut command = openuvr(&[&["run"], &own[..], &["--", "vkcube"], args].concat());
+    command.envs(fixture.variables());
+    command.env("XDG_RUNTIME_DIR", fixture.folder.path());
     Some(Program::start("vkcube", command))
 }
 
 #[test]
-fn a_cube_turns_at_the_client_and_ends_as_it_would() {
-    let Some(stage) = Stage::set() else { return };
-    let Some(mut run) = vkcube(&stage, &["--c", "100"]) else {
+fn vkcube_is_streamed_and_keeps_its_exit_code() {
+    let Some(fixture) = Fixture::new() else {
         return;
     };
-    let (status, text) = run.ended();
+    let Some(mut run) = vkcube(&fixture, &["--c", "100"]) else {
+        return;
+    };
+    let (status, text) = run.wait();
     assert_eq!(status.code(), Some(0), "{text}");
-    let Some(mut run) = vkcube(&stage, &[]) else {
+    let Some(mut run) = vkcube(&fixture, &[]) else {
         return;
     };
-    let _client = stage.watch(&run);
+    let _client = fixture.watch(&run);
     let mut before = Vec::new();
     for turn in 1..=3 {
         let seen = eventually(&format!("turn {turn} of the cube"), || {
-            stage.seen().filter(|seen| seen.pixels != before)
+            fixture
+                .newest_picture()
+                .filter(|seen| seen.pixels != before)
         });
         assert_eq!(seen.size, Size::new(500, 500));
         before = seen.pixels;
     }
-    // Ctrl-C is the game's, which has nothing to say to it.
+    // Ctrl-C goes to the game, which prints nothing.
     run.signal(rustix::process::Signal::INT);
-    let (status, text) = run.ended();
+    let (status, text) = run.wait();
     assert_eq!(status.code(), Some(130), "{text}");
 }
 
 #[test]
-fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
+fn the_layer_passes_validation() {
     let layer = Path::new("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json");
     if !layer.exists() {
         skip("there are no validation layers (vulkan-validationlayers)");
         return;
     }
-    let Some(stage) = Stage::set() else { return };
-    let mut application = stage.application_with(&[
+    let Some(fixture) = Fixture::new() else {
+        return;
+    };
+    let mut application = fixture.application_with(&[
         ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
         (
             "VK_LAYER_ENABLES",
@@ -280,20 +287,20 @@ fn nothing_that_the_layer_does_is_against_the_rules_of_vulkan() {
         ),
         ("VK_LOADER_DEBUG", "layer"),
     ]);
-    let _client = stage.watch(&application.program);
+    let _client = fixture.watch(&application.program);
     let size = Size::new(160, 120);
     for number in 1..=3 {
-        assert_eq!(application.does(&format!("draw {number}")), "done");
-        stage.sees(&format!("picture {number}"), &pattern(size, number));
-        assert_eq!(application.does("swapchain"), "done");
+        assert_eq!(application.command(&format!("draw {number}")), "done");
+        fixture.wait_for(&format!("picture {number}"), &pattern(size, number));
+        assert_eq!(application.command("swapchain"), "done");
     }
-    assert_eq!(application.does("device"), "done");
-    application.does("end");
-    let (status, text) = application.program.ended();
+    assert_eq!(application.command("device"), "done");
+    application.command("end");
+    let (status, text) = application.program.wait();
     assert!(status.success(), "{status}: {text}");
     let inserted = |name: &str| text.find(&format!("Insert instance layer \"{name}\""));
     let behind = inserted("VK_LAYER_KHRONOS_validation").expect("it was there");
     let ours = inserted("VK_LAYER_OPENUVR_capture").expect("it was there");
-    assert!(behind < ours, "the loader begins at the driver");
+    assert!(behind < ours, "layers are listed from the driver on");
     assert!(!text.contains("VUID") && !text.contains("SYNC-"), "{text}");
 }

@@ -1,7 +1,6 @@
-//! What the application calls of Xlib and Vulkan, through the loader as games do.
+//! Xlib and Vulkan calls of the application, through the loader as in games.
 //!
-//! It draws as little as can be drawn: a picture is copied into the swapchain's image, and each is
-//! waited for before the next is begun.
+//! Rendering is minimal: a picture is copied to the swapchain's image, and each is waited for.
 
 use std::ffi::CStr;
 
@@ -12,22 +11,22 @@ use x11_dl::xlib::{self, Xlib};
 
 use crate::support::Shot;
 
-/// Where the window is.
+/// Position of the window.
 pub(crate) const PLACE: (i16, i16) = (40, 30);
 
 /// A window.
-pub(crate) struct Screen {
+pub(crate) struct AppWindow {
     xlib: Xlib,
     display: *mut xlib::Display,
     window: xlib::Window,
     pub(crate) size: Size,
 }
 
-impl Screen {
-    /// Opens one on the display of this name, or on that of the environment.
-    pub(crate) fn open(size: Size, on: Option<&CStr>) -> Screen {
+impl AppWindow {
+    /// Opens a window on the display of this name, or on that of the environment.
+    pub(crate) fn open(size: Size, on: Option<&CStr>) -> AppWindow {
         let xlib = Xlib::open().expect("libX11, which libvulkan's drivers need too");
-        // SAFETY: Xlib's functions on the display and the window that it has just given.
+        // SAFETY: Xlib's functions on the display and window that it returned.
         unsafe {
             let display = (xlib.XOpenDisplay)(on.map_or(std::ptr::null(), CStr::as_ptr));
             assert!(!display.is_null(), "the display runs");
@@ -48,7 +47,7 @@ impl Screen {
             (xlib.XSelectInput)(display, window, xlib::ButtonPressMask);
             (xlib.XMapWindow)(display, window);
             (xlib.XSync)(display, 0);
-            Screen {
+            AppWindow {
                 xlib,
                 display,
                 window,
@@ -66,10 +65,10 @@ impl Screen {
         self.size = size;
     }
 
-    /// Where it was clicked since the last look, in the window.
+    /// Clicks since the last call, in window coordinates.
     pub(crate) fn clicks(&self) -> Vec<(i32, i32)> {
         let mut clicks = Vec::new();
-        // SAFETY: as in `open`; only button events are selected, and others say what they are.
+        // SAFETY: as in `open`; only button events are selected, and each event has its type.
         unsafe {
             while (self.xlib.XPending)(self.display) > 0 {
                 let mut event: xlib::XEvent = std::mem::zeroed();
@@ -83,7 +82,7 @@ impl Screen {
     }
 }
 
-/// The instance and the surface, which stay.
+/// Instance and surface, which outlive devices.
 #[derive(Clone)]
 struct Base {
     entry: ash::Entry,
@@ -92,7 +91,7 @@ struct Base {
     surface: vk::SurfaceKHR,
 }
 
-/// A device that draws into a window.
+/// A device that renders to a window.
 pub(crate) struct Gpu {
     base: Base,
     device: ash::Device,
@@ -101,19 +100,19 @@ pub(crate) struct Gpu {
     queue: vk::Queue,
     pool: vk::CommandPool,
     commands: vk::CommandBuffer,
-    /// The image is ours; it is drawn.
+    /// Semaphores: image acquired, rendering finished.
     semaphores: [vk::Semaphore; 2],
     swapchain: vk::SwapchainKHR,
     images: Vec<vk::Image>,
 }
 
-/// The loader's door.
-fn door() -> ash::Entry {
-    // SAFETY: the loader has no initialisers with preconditions, and stays: it is never closed.
+/// The loader's entry point.
+fn load_entry() -> ash::Entry {
+    // SAFETY: the loader has no initialisers with preconditions, and is never closed.
     unsafe {
         let library = libloading::Library::new("libvulkan.so.1").expect("libvulkan1");
-        let door = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
-        let get_instance_proc_addr = *door.expect("every loader has it");
+        let symbol = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
+        let get_instance_proc_addr = *symbol.expect("every loader has it");
         std::mem::forget(library);
         ash::Entry::from_static_fn(ash::StaticFn {
             get_instance_proc_addr,
@@ -128,11 +127,11 @@ fn instance(entry: &ash::Entry) -> ash::Instance {
     unsafe { entry.create_instance(&info, None) }.expect("an instance")
 }
 
-// In what follows, every handle was made by this application and is destroyed once, when the device
-// is idle; that is all that Vulkan asks of it.
+// Below, every handle was created by this application and is destroyed once, when the device is idle, as
+// Vulkan requires.
 impl Gpu {
-    pub(crate) fn open(screen: &Screen) -> Gpu {
-        let entry = door();
+    pub(crate) fn open(screen: &AppWindow) -> Gpu {
+        let entry = load_entry();
         let instance = instance(&entry);
         let info = vk::XlibSurfaceCreateInfoKHR::default()
             .dpy(screen.display.cast())
@@ -147,11 +146,11 @@ impl Gpu {
             instance,
         };
         let mut gpu = Gpu::device(base);
-        gpu.swapchain_anew(screen.size);
+        gpu.recreate_swapchain(screen.size);
         gpu
     }
 
-    /// On the same window, once the other has no swapchain there any more.
+    /// Creates a device for the same window, after the swapchain of the other was destroyed.
     fn device(base: Base) -> Gpu {
         let instance = &base.instance;
         // SAFETY: see above.
@@ -196,8 +195,8 @@ impl Gpu {
         }
     }
 
-    /// Makes the swapchain, again if there was one.
-    pub(crate) fn swapchain_anew(&mut self, size: Size) {
+    /// Creates or recreates the swapchain.
+    pub(crate) fn recreate_swapchain(&mut self, size: Size) {
         let extent = vk::Extent2D {
             width: size.width,
             height: size.height,
@@ -230,20 +229,20 @@ impl Gpu {
         }
     }
 
-    /// Another device in place of this one, which goes while its last picture is streamed.
-    pub(crate) fn device_anew(&mut self, size: Size) {
+    /// Replaces the device while its last picture is being streamed.
+    pub(crate) fn recreate_device(&mut self, size: Size) {
         // SAFETY: see above.
         unsafe { self.presents.destroy_swapchain(self.swapchain, None) };
         self.swapchain = vk::SwapchainKHR::null();
         let newer = Gpu::device(self.base.clone());
         std::mem::replace(self, newer).destroy();
-        self.swapchain_anew(size);
+        self.recreate_swapchain(size);
     }
 
-    /// Draws a picture and presents it.
+    /// Renders a picture and presents it.
     pub(crate) fn show(&self, shot: &Shot) {
         let device = &self.device;
-        // SAFETY: see above; the buffer is mapped and has room for the pixels.
+        // SAFETY: see above; the buffer is mapped and large enough.
         unsafe {
             let info = vk::BufferCreateInfo::default()
                 .size(shot.pixels.len() as u64)
@@ -283,7 +282,7 @@ impl Gpu {
                 .signal_semaphores(&signals);
             device
                 .queue_submit(self.queue, &[submit], none)
-                .expect("it runs");
+                .expect("submitted");
             let (swapchains, indices) = ([self.swapchain], [index]);
             let info = vk::PresentInfoKHR::default()
                 .wait_semaphores(&signals)
@@ -291,15 +290,15 @@ impl Gpu {
                 .image_indices(&indices);
             self.presents
                 .queue_present(self.queue, &info)
-                .expect("it shows");
-            device.queue_wait_idle(self.queue).expect("it ends");
+                .expect("presented");
+            device.queue_wait_idle(self.queue).expect("idle");
             device.destroy_buffer(buffer, None);
             device.free_memory(memory, None);
         }
     }
 
     /// # Safety
-    /// The commands are not in use; the buffer has the picture's size.
+    /// The command buffer is not in use; the buffer has the picture's size.
     unsafe fn copy(&self, from: vk::Buffer, to: vk::Image, size: Size) {
         let (device, commands) = (&self.device, self.commands);
         let written = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
@@ -355,7 +354,7 @@ impl Gpu {
         }
     }
 
-    /// Ends the device, not the instance.
+    /// Destroys the device, not the instance.
     fn destroy(&self) {
         let device = &self.device;
         // SAFETY: see above.
@@ -370,7 +369,7 @@ impl Gpu {
         }
     }
 
-    /// Ends everything.
+    /// Destroys everything.
     pub(crate) fn close(self) {
         self.destroy();
         // SAFETY: see above.
@@ -380,10 +379,10 @@ impl Gpu {
         }
     }
 
-    /// Forks a child that uses Vulkan and ends; whether it did as it should.
+    /// Forks a child that uses Vulkan and exits; whether it exited as expected.
     pub(crate) fn fork(&self) -> bool {
-        // SAFETY: the child calls nothing that another thread of the parent may have locked, but
-        // for the loader and the layers, which is what is tested; it ends without returning.
+        // SAFETY: the child calls nothing that another thread of the parent may have locked, except the
+        // loader and the layers, which are under test; it exits without returning.
         unsafe {
             match libc::fork() {
                 0 => {

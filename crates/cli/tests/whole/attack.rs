@@ -1,16 +1,16 @@
-//! `openuvr lab attack`: that it attacks one's own host alone, and what its table says. What the attacks
-//! leave of a stream depends on the machine, so it is not judged here.
+//! `openuvr lab attack`: it attacks only the user's own host; contents of its table. The effect of attacks on
+//! a stream depends on the machine and is not checked.
 
 use crate::confined::has_xvfb;
 use crate::support::{Program, openuvr};
 
-fn attack(words: &[&str]) -> Program {
-    Program::start("attack", openuvr(&[&["lab", "attack"], words].concat()))
+fn attack(args: &[&str]) -> Program {
+    Program::start("attack", openuvr(&[&["lab", "attack"], args].concat()))
 }
 
 #[test]
 fn only_a_host_of_this_machine_is_attacked() {
-    for (words, why) in [
+    for (args, why) in [
         (&["--host", "192.0.2.1:4710"][..], "is not this machine's"),
         (&["--host", "255.255.255.255:4710"], "is not this machine's"),
         (
@@ -22,24 +22,24 @@ fn only_a_host_of_this_machine_is_attacked() {
             "starts by itself what it attacks",
         ),
     ] {
-        let text = attack(words).fails_in_one_line();
+        let text = attack(args).fails_in_one_line();
         assert!(text.contains(why), "{text}");
     }
 }
 
-/// The numbers of a row's words.
+/// The numbers in a row's result column.
 fn numbers(text: &str, name: &str) -> Vec<u64> {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));
     let row = row.unwrap_or_else(|| panic!("no row {name}: {text}"));
-    let words = row.split('|').nth(6).expect("seven columns");
-    let words = words.split(|c: char| !c.is_ascii_digit());
-    words.filter_map(|word| word.parse().ok()).collect()
+    let result = row.split('|').nth(6).expect("seven columns");
+    let numbers = result.split(|c: char| !c.is_ascii_digit());
+    numbers.filter_map(|word| word.parse().ok()).collect()
 }
 
 #[test]
-fn nothing_is_drawn_to_who_never_asked_and_no_pin_is_guessed() {
-    let (_, text) = attack(&["--quick", "--only", "paths,probes,pins"]).ended();
+fn attacks_get_no_amplification_and_no_pin() {
+    let (_, text) = attack(&["--quick", "--only", "paths,probes,pins"]).wait();
     let [drawn, sent] = numbers(&text, "paths")[..] else {
         panic!("{text}");
     };
@@ -55,8 +55,8 @@ fn nothing_is_drawn_to_who_never_asked_and_no_pin_is_guessed() {
 }
 
 #[test]
-fn strangers_keep_no_browser_and_no_video_player_out() {
-    let (_, text) = attack(&["--quick", "--only", "logins,places,descriptors"]).ended();
+fn attacks_lock_out_no_browser_or_video_player() {
+    let (_, text) = attack(&["--quick", "--only", "logins,places,descriptors"]).wait();
     for name in ["logins", "places"] {
         assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
     }
@@ -73,11 +73,12 @@ fn no_display_of_another_session_is_reached() {
     if !has_xvfb() {
         return;
     }
-    let (_, text) = attack(&["--quick", "--only", "displays"]).ended();
+    let (_, text) = attack(&["--quick", "--only", "displays"]).wait();
     let [refused, tried] = numbers(&text, "displays")[..] else {
         panic!("{text}");
     };
-    // Two sockets of the other display with two cookies, those of the own one without: without a sandbox, and in one.
+    // Two sockets of the other display with two cookies, those of the own one without: outside a sandbox and
+    // inside.
     assert!(refused == tried && [6, 12].contains(&tried), "{text}");
     assert!(!text.contains("proves nothing"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `openuvr session --sandbox` and `--application-user`: what an application can't get at, and what stays of it.
+//! `openuvr session --sandbox` and `--application-user`: isolation of the application, and its remains.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::portal::Portal;
 use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
-/// Whether this machine has what a sandbox needs.
+/// Whether this machine supports the sandbox.
 fn has_sandbox() -> bool {
     let tried = Command::new("bwrap")
         .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
@@ -20,7 +20,7 @@ fn has_sandbox() -> bool {
         .output();
     let has = tried.is_ok_and(|tried| tried.status.success());
     if !has {
-        skip("bubblewrap is not installed, or makes no sandbox here");
+        skip("bubblewrap is not installed, or cannot create a sandbox here");
     }
     has && has_xvfb()
 }
@@ -33,8 +33,8 @@ pub(crate) fn has_xvfb() -> bool {
     there
 }
 
-/// A session of a shell's script, in which SCENE is the built-in scene and KEYS the host's folder of keys.
-fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
+/// A session with a shell script; SCENE stands for the built-in scene, and KEYS for the host's key folder.
+fn start(portal: &Portal, args: &[&str], script: &str) -> Program {
     let scene = format!(
         "{} scene --size=320x200 --fps=10",
         env!("CARGO_BIN_EXE_openuvr")
@@ -47,12 +47,12 @@ fn start(portal: &Portal, words: &[&str], script: &str) -> Program {
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200", "--lease=600"];
     let more = ["--set=realtime=off", "--set=sound=off"];
-    let mut command = openuvr(&[&own[..], &more, words, &["--", "sh", "-c", &script]].concat());
+    let mut command = openuvr(&[&own[..], &more, args, &["--", "sh", "-c", &script]].concat());
     command.env("PULSE_SERVER", NO_SOUND);
     Program::start("session", command)
 }
 
-/// What the script looks at, each into a file of its home.
+/// Script that probes its environment, and writes each result to a file in its home.
 const LOOKS: &str = "cat KEYS/* >$HOME/keys 2>/dev/null
 ls -d KEYS >$HOME/folder 2>/dev/null
 ls /proc | grep '^[0-9]' | wc -l >$HOME/processes
@@ -69,7 +69,7 @@ fn read(folder: &str, file: &str) -> String {
 }
 
 #[test]
-fn an_application_in_a_sandbox_sees_what_is_its_own() {
+fn a_sandboxed_application_sees_only_its_own_files() {
     if !has_sandbox() {
         return;
     }
@@ -99,12 +99,12 @@ SCENE & wait"
     let processes: u32 = read(&saves, "processes").parse().expect("a number");
     assert!(processes < 8, "{processes} processes");
     session.signal(Signal::TERM);
-    session.ended();
-    // It was asked to end, and had the time to.
+    session.wait();
+    // It received a request to end, and had time to do so.
     assert_eq!(read(&saves, "end"), "in order");
     let mark = format!("OPENUVR_SESSION={}", portal.session);
     eventually("the end of all its processes", || {
-        let all = fs::read_dir("/proc").expect("it is there").flatten();
+        let all = fs::read_dir("/proc").expect("proc is mounted").flatten();
         let of_it = all.filter(|entry| {
             let about = fs::read(entry.path().join("environ")).unwrap_or_default();
             about
@@ -113,7 +113,7 @@ SCENE & wait"
         });
         (of_it.count() == 0).then_some(())
     });
-    // And the next session has its saves.
+    // The next session has its saves.
     let next = Portal::new();
     let again = "cat $HOME/saved >$HOME/again; SCENE";
     let mut session = start(&next, &["--sandbox", "--save", &saves], again);
@@ -122,11 +122,11 @@ SCENE & wait"
         (read(&saves, "again") == "kept").then_some(())
     });
     session.signal(Signal::TERM);
-    session.ended();
+    session.wait();
 }
 
 #[test]
-fn an_application_runs_as_an_account_of_its_own() {
+fn an_application_runs_as_another_account() {
     if !rustix::process::geteuid().is_root() {
         skip("only root may start an application as another account");
         return;
@@ -143,13 +143,13 @@ fn an_application_runs_as_an_account_of_its_own() {
     }
     let folder = Folder::new();
     let through = fs::Permissions::from_mode(0o711);
-    fs::set_permissions(folder.path(), through).expect("it is ours");
+    fs::set_permissions(folder.path(), through).expect("a temporary folder");
     let script = format!("{LOOKS} xdpyinfo >$HOME/display 2>&1; echo $? >$HOME/code; sleep 1000");
     let sandbox: &[&[&str]] = match has_sandbox() {
         true => &[&[], &["--sandbox"]],
         false => &[&[]],
     };
-    for (index, words) in sandbox.iter().enumerate() {
+    for (index, args) in sandbox.iter().enumerate() {
         let portal = Portal::new();
         let saves = folder.join(&format!("saves-{index}"));
         let own = [
@@ -158,7 +158,7 @@ fn an_application_runs_as_an_account_of_its_own() {
             &saves,
             "--first-picture=600",
         ];
-        let mut session = start(&portal, &[&own[..], words].concat(), &script);
+        let mut session = start(&portal, &[&own[..], args].concat(), &script);
         session.line("\"web\":");
         eventually("the script has looked", || {
             (!read(&saves, "code").is_empty()).then_some(())
@@ -168,12 +168,12 @@ fn an_application_runs_as_an_account_of_its_own() {
         assert_eq!(read(&saves, "wrote"), "");
         assert_eq!(read(&saves, "code"), "0", "{}", read(&saves, "display"));
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
 }
 
-/// Tries what a stranger can: with no cookie, and with its own, to look at a display, and to type. Libraries take the
-/// abstract socket first, which sandboxes and containers with the host's network see.
+/// Attempts to capture and type on a display with no cookie, and with the own one. Libraries try the abstract
+/// socket first, which is visible in sandboxes and containers with the host's network.
 const INTRUDES: &str = "export DISPLAY=OTHER
 for authority in \"$XAUTHORITY\" /nonexistent; do
 XAUTHORITY=$authority xdpyinfo && echo it looks
@@ -184,19 +184,19 @@ sleep 1000
 ";
 
 #[test]
-fn a_session_can_not_reach_the_display_of_another_one() {
+fn a_session_cannot_reach_another_display() {
     if !has_xvfb() {
         return;
     }
     let (victim, folder) = (Portal::new(), Folder::new());
     let through = fs::Permissions::from_mode(0o711);
-    fs::set_permissions(folder.path(), through).expect("it is ours");
+    fs::set_permissions(folder.path(), through).expect("a temporary folder");
     let mut shown = start(&victim, &[], "SCENE");
     shown.line("\"web\":");
     let name = victim.session.to_string().replace('-', "");
-    let told = std::env::temp_dir().join(format!("ouvr-{name}/running.json"));
-    let told: Value = serde_json::from_slice(&fs::read(told).expect("it runs")).expect("JSON");
-    let display = told["display"].as_str().expect("a display");
+    let file = std::env::temp_dir().join(format!("ouvr-{name}/running.json"));
+    let running: Value = serde_json::from_slice(&fs::read(file).expect("it runs")).expect("JSON");
+    let display = running["display"].as_str().expect("a display");
     let mut ways: Vec<&[&str]> = vec![&[]];
     if has_sandbox() {
         ways.push(&["--sandbox"]);
@@ -209,36 +209,36 @@ fn a_session_can_not_reach_the_display_of_another_one() {
             ways.push(&["--application-user=games", "--sandbox"]);
         }
     }
-    for (index, words) in ways.iter().enumerate() {
+    for (index, args) in ways.iter().enumerate() {
         let saves = folder.join(&format!("saves-{index}"));
         let script = INTRUDES.replace("OTHER", display).replace("OWN", "$OWN");
         let script = format!("OWN=$DISPLAY\n{script}");
         let own = ["--save", &saves, "--first-picture=600"];
-        let mut session = start(&Portal::new(), &[&own[..], words].concat(), &script);
+        let mut session = start(&Portal::new(), &[&own[..], args].concat(), &script);
         session.line("\"web\":");
         eventually("the script has tried", || {
             (!read(&saves, "code").is_empty()).then_some(())
         });
         let errors = read(&saves, "errors");
-        assert_eq!(read(&saves, "intruded"), "", "{words:?}: {errors}");
+        assert_eq!(read(&saves, "intruded"), "", "{args:?}: {errors}");
         assert_eq!(
             read(&saves, "code"),
             "0",
-            "{words:?}: {}",
+            "{args:?}: {}",
             read(&saves, "own")
         );
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
     shown.assert_running();
     shown.signal(Signal::TERM);
-    shown.ended();
+    shown.wait();
 }
 
 #[test]
-fn what_can_not_be_confined_is_told() {
+fn unsupported_confinement_is_reported() {
     let portal = Portal::new();
-    for (words, why) in [
+    for (args, why) in [
         (["--application-user=root", "--"], "root"),
         (["--application-user=no-such-account", "--"], "no account"),
         (
@@ -246,11 +246,11 @@ fn what_can_not_be_confined_is_told() {
             "for --door screen",
         ),
     ] {
-        let words: Vec<&str> = words.into_iter().filter(|word| *word != "--").collect();
-        let mut session = start(&portal, &words, "true");
-        let (status, said) = session.ended();
-        assert!(!status.success(), "{said}");
-        let only_root = said.contains("only root");
-        assert!(said.contains(why) || only_root, "{said}");
+        let args: Vec<&str> = args.into_iter().filter(|word| *word != "--").collect();
+        let mut session = start(&portal, &args, "true");
+        let (status, printed) = session.wait();
+        assert!(!status.success(), "{printed}");
+        let only_root = printed.contains("only root");
+        assert!(printed.contains(why) || only_root, "{printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! A host that has no descriptors left: its threads that take connections wait, say so once, and go on afterwards.
+//! A host without free file descriptors: its accepting threads wait, report it once, and continue later.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::support::{Host, eventually};
 
-/// A host that nobody needs to see, small and slow.
+/// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// Turns of a loop that waits, after which it is looked at.
+/// Number of loop iterations after which the waiting is checked.
 const TURNS: u64 = 10;
 
 /// The host's thread of this name, in `/proc`.
@@ -25,7 +25,7 @@ fn thread(process: u32, name: &str) -> PathBuf {
     paths.find(named).expect("a thread of this name")
 }
 
-/// How often a thread has waited, and hundredths of a second that it has taken of a core.
+/// Number of context switches of a thread, and its CPU time in hundredths of a second.
 fn waits_and_use(thread: &std::path::Path) -> (u64, u64) {
     let status = std::fs::read_to_string(thread.join("status")).expect("it runs");
     let line = status
@@ -33,7 +33,7 @@ fn waits_and_use(thread: &std::path::Path) -> (u64, u64) {
         .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let waits = line.and_then(|number| number.trim().parse().ok());
     let stat = std::fs::read_to_string(thread.join("stat")).expect("it runs");
-    // Behind the name: state is field 3, the two times 14 and 15 (proc(5)).
+    // After the name: state is field 3, the two times are 14 and 15 (proc(5)).
     let behind = stat.rsplit(')').next().expect("fields");
     let fields = behind.split_whitespace().skip(11).take(2);
     let used = fields
@@ -42,7 +42,7 @@ fn waits_and_use(thread: &std::path::Path) -> (u64, u64) {
     (waits.expect("a number"), used)
 }
 
-/// Gives the host so many descriptors besides those that it has open: the limit is for their numbers.
+/// Limits the host to this many descriptors beyond its open ones; the limit applies to descriptor numbers.
 fn limit(host: &Host, left: u64) {
     let id = host.program.id();
     let folder = std::fs::read_dir(format!("/proc/{id}/fd")).expect("it runs");
@@ -59,32 +59,32 @@ fn limit(host: &Host, left: u64) {
         current: Some(open + left),
         maximum: rustix::process::getrlimit(Resource::Nofile).maximum,
     };
-    prlimit(pid, Resource::Nofile, limit).expect("our own child");
+    prlimit(pid, Resource::Nofile, limit).expect("a child process");
 }
 
 #[test]
-fn a_host_without_descriptors_waits_says_so_once_and_goes_on() {
-    let doors = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"];
-    let mut host = Host::start(&[&PATTERN[..], &doors].concat());
+fn a_host_without_descriptors_waits_and_recovers() {
+    let gateways = ["--web", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"];
+    let mut host = Host::start(&[&PATTERN[..], &gateways].concat());
     for (line, name, what) in [
         ("video players: rtsp://", "ouvr-rtsp", "video players"),
         ("browsers: https://", "ouvr-gateway", "browsers"),
     ] {
-        let said = host.program.line(line);
-        let (_, url) = said.split_once("://").expect("a URL");
+        let output = host.program.line(line);
+        let (_, url) = output.split_once("://").expect("a URL");
         let at: SocketAddr = url
             .split('/')
             .next()
-            .expect("a place")
+            .expect("an address and port")
             .parse()
             .expect("an address");
         let thread = thread(host.program.id(), name);
         let mut waiting = Vec::new();
         let lack = format!("no connections of {what} can be taken now");
-        // One that it has just closed leaves room for a connection.
+        // A descriptor just closed leaves room for one connection.
         eventually("it has no descriptors left", || {
             limit(&host, 0);
-            waiting.push(TcpStream::connect(at).expect("the system takes it"));
+            waiting.push(TcpStream::connect(at).expect("the kernel accepts it"));
             (host.program.count(&lack) > 0).then_some(())
         });
         let (before, used_before) = waits_and_use(&thread);
@@ -96,7 +96,7 @@ fn a_host_without_descriptors_waits_says_so_once_and_goes_on() {
         assert_eq!(host.program.count(&lack), 1, "{}", host.program.text());
         drop(waiting);
         limit(&host, 1000);
-        // It takes connections again, and closes one that says nothing of use.
+        // It accepts connections again, and closes one that sends garbage.
         eventually("it serves again", || {
             use std::io::{Read as _, Write as _};
             let mut stream = TcpStream::connect(at).ok()?;

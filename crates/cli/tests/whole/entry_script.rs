@@ -1,6 +1,6 @@
-//! `./dev`, the script with which a person begins: what it answers without a build, and what a fresh machine lacks.
+//! `./dev`, the entry script: its answers that need no build, and missing dependencies on a new machine.
 //!
-//! It finds no program but those that a test gives it.
+//! It finds only the programs that a test provides.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -8,49 +8,50 @@ use std::process::{Command, Output};
 
 use crate::support::Folder;
 
-/// What the script itself is written with.
+/// Tools that the script itself uses.
 const TOOLS: [&str; 13] = [
     "awk", "basename", "bash", "cat", "cut", "dirname", "getent", "head", "id", "readlink",
     "realpath", "sed", "sh",
 ];
 
-/// A machine with these tools alone, and with programs of the test's own.
+/// A machine with only these tools and the test's programs.
 struct Machine(Folder);
 
 impl Machine {
     fn new() -> Machine {
         let folder = Folder::new();
-        std::fs::create_dir(folder.path().join("bin")).expect("ours");
-        std::fs::create_dir(folder.path().join("cargo")).expect("ours");
+        std::fs::create_dir(folder.path().join("bin")).expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("cargo")).expect("a temporary folder");
         for tool in TOOLS {
             let there = ["/usr/bin", "/bin"].map(|place| Path::new(place).join(tool));
             let there = there.iter().find(|path| path.exists());
             let there = there.unwrap_or_else(|| panic!("there is no {tool}"));
-            symlink(there, folder.path().join("bin").join(tool)).expect("ours");
+            symlink(there, folder.path().join("bin").join(tool)).expect("a temporary folder");
         }
         Machine(folder)
     }
 
-    /// A program of this name that says in the file `called` that it was started, and does this.
+    /// Creates a program that logs its start in the file `called` and runs this script.
     fn program(&self, name: &str, script: &str) {
         let path = self.0.path().join("bin").join(name);
         let called = self.0.join("called");
         let text = format!("#!/bin/sh\necho {name} >> {called}\n{script}\n");
-        std::fs::write(&path, text).expect("ours");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+        std::fs::write(&path, text).expect("a temporary folder");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+            .expect("a temporary folder");
     }
 
-    /// What was started of the test's own programs, a line for each.
-    fn called(&self) -> String {
+    /// The log of started programs, one per line.
+    fn invocations(&self) -> String {
         std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
     }
 
-    /// The script with these words.
-    fn dev(&self, words: &[&str]) -> Command {
+    /// The script with these arguments.
+    fn dev(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.0.path().join("bin/bash"));
         command
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev"))
-            .args(words)
+            .args(args)
             .env_clear()
             .env("PATH", self.0.path().join("bin"))
             .env("CARGO_TARGET_DIR", self.0.path().join("target"))
@@ -60,8 +61,8 @@ impl Machine {
     }
 }
 
-/// What it answers.
-fn answer(mut command: Command) -> (Option<i32>, String, String) {
+/// Exit code, stdout and stderr.
+fn output_of(mut command: Command) -> (Option<i32>, String, String) {
     let Output {
         status,
         stdout,
@@ -79,19 +80,19 @@ fn the_entry_script_helps_without_a_home() {
     let machine = Machine::new();
     let mut help = machine.dev(&["help"]);
     help.env_remove("HOME").env_remove("CARGO_HOME");
-    let (code, said, error) = answer(help);
+    let (code, printed, error) = output_of(help);
     assert_eq!((code, error.as_str()), (Some(0), ""));
-    assert!(said.starts_with("./dev build  "), "{said}");
-    assert!(said.contains("\n./dev demo [ARGS]  "), "{said}");
+    assert!(printed.starts_with("./dev build  "), "{printed}");
+    assert!(printed.contains("\n./dev demo [ARGS]  "), "{printed}");
 }
 
 #[test]
-fn the_entry_script_refuses_wrong_words_before_it_builds() {
+fn the_entry_script_rejects_usage_errors_first() {
     let machine = Machine::new();
     for program in ["apt-get", "apt-cache", "cargo", "rustup", "curl", "sudo"] {
         machine.program(program, "");
     }
-    // Nothing is missing: what would be done next is the build.
+    // All dependencies are present: the next step would be the build.
     machine.program("dpkg-query", "echo installed");
     let cases: [(&[&str], &str); 7] = [
         (&["demo", "--wrong"], "demo knows no '--wrong'"),
@@ -102,24 +103,24 @@ fn the_entry_script_refuses_wrong_words_before_it_builds() {
         (&["install", "--prefix", "/a b"], "no path with a blank"),
         (&["test-cluster", "nosuch"], "not 'nosuch'"),
     ];
-    for (words, why) in cases {
-        let (code, _, error) = answer(machine.dev(words));
-        assert_eq!(code, Some(2), "{words:?}: {error}");
-        assert_eq!(error.lines().count(), 1, "{words:?}: {error}");
-        assert!(error.contains(why), "{words:?}: {error}");
-        assert_eq!(machine.called(), "", "{words:?}");
+    for (args, why) in cases {
+        let (code, _, error) = output_of(machine.dev(args));
+        assert_eq!(code, Some(2), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+        assert!(error.contains(why), "{args:?}: {error}");
+        assert_eq!(machine.invocations(), "", "{args:?}");
     }
-    // They are seen where they are started.
-    let (_, _, error) = answer(machine.dev(&["demo", "--headless"]));
-    assert!(machine.called().contains("cargo\n"), "{error}");
+    // Later arguments are checked when their command starts.
+    let (_, _, error) = output_of(machine.dev(&["demo", "--headless"]));
+    assert!(machine.invocations().contains("cargo\n"), "{error}");
 }
 
 #[test]
-fn a_rustup_that_can_not_be_fetched_is_told_with_a_hint() {
+fn a_failed_rustup_download_has_a_hint() {
     let machine = Machine::new();
     machine.program("dpkg-query", "echo installed");
     machine.program("curl", "echo 'curl: (60) no such authority' >&2\nexit 60");
-    let (code, _, error) = answer(machine.dev(&["build"]));
+    let (code, _, error) = output_of(machine.dev(&["build"]));
     assert_eq!(code, Some(1), "{error}");
     let last = error.lines().last().expect("it says why");
     for part in [
@@ -131,7 +132,7 @@ fn a_rustup_that_can_not_be_fetched_is_told_with_a_hint() {
     ] {
         assert!(last.contains(part), "{part:?} is not in: {error}");
     }
-    assert!(machine.called().contains("curl\n"));
+    assert!(machine.invocations().contains("curl\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A display that takes the size of the player's window, and has its own again when nobody plays.
+//! A display that takes the size of the player's window, and its own size again without a player.
 
 use std::process::Command;
 
@@ -7,50 +7,53 @@ use x11rb::protocol::xproto::{ConfigureWindowAux, ConnectionExt as _};
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{
-    Display, Eye, Folder, Host, PIN, Painter, Program, Shot, eventually, openuvr, port_of, psnr,
-    skip,
+    Display, Folder, Host, PIN, Painter, Program, ScreenCapture, Shot, eventually, openuvr,
+    port_of, psnr, skip,
 };
 
 const OWN: Size = Size::new(1280, 720);
 
-/// The display's size now.
+/// The display's current size.
 fn size_of(display: &Display) -> Size {
-    let eye = Eye::open(display);
-    eye.geometry(eye.root).expect("it is there")
+    let capture = ScreenCapture::open(display);
+    capture.geometry(capture.root).expect("the root window")
 }
 
-fn becomes(display: &Display, size: Size) {
+fn wait_for_size(display: &Display, size: Size) {
     eventually(&format!("{} becomes {size}", display.name), || {
         (size_of(display) == size).then_some(())
     });
 }
 
-/// Waits until the upper left of the client's display shows what was painted.
-fn shows(there: &Display, painted: &Shot) {
-    shows_at(there, (0, 0), painted);
+/// Waits until the upper left of the client's display shows the painted picture.
+fn wait_for_picture(there: &Display, painted: &Shot) {
+    wait_for_picture_at(there, (0, 0), painted);
 }
 
-fn shows_at(there: &Display, at: (i16, i16), painted: &Shot) {
-    let eye = Eye::open(there);
-    let wanted = painted.stamp().expect("it has a bar code");
+fn wait_for_picture_at(there: &Display, at: (i16, i16), painted: &Shot) {
+    let capture = ScreenCapture::open(there);
+    let expected = painted.stamp().expect("it has a bar code");
     eventually("the painted picture", || {
-        let shot = eye.part_at(at, painted.size);
-        (shot.stamp().as_ref() == Some(&wanted) && psnr(&shot, painted) > 30.0).then_some(())
+        let shot = capture.region_at(at, painted.size);
+        (shot.stamp().as_ref() == Some(&expected) && psnr(&shot, painted) > 30.0).then_some(())
     });
 }
 
-/// Whoever sits at the client gives the window another size.
+/// Resizes the client's window as its user would.
 fn drag(there: &Display, size: Size) {
-    let eye = Eye::open(there);
-    let window = eventually("the client's window", || eye.client_window());
+    let capture = ScreenCapture::open(there);
+    let window = eventually("the client's window", || capture.client_window());
     let change = ConfigureWindowAux::new()
         .width(size.width)
         .height(size.height);
-    eye.conn.configure_window(window, &change).expect("sent");
-    eye.conn.sync().expect("the server lives");
+    capture
+        .conn
+        .configure_window(window, &change)
+        .expect("sent");
+    capture.conn.sync().expect("a running X server");
 }
 
-/// A window manager; `None`, said aloud, if there is none here.
+/// A window manager; `None`, with a message, if it is not installed.
 fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed");
@@ -62,49 +65,49 @@ fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
         command.env(home, folder.path());
     }
     let manager = Program::start("openbox", command);
-    let eye = Eye::open(display);
-    eventually("it manages", || eye.is_managed().then_some(()));
+    let capture = ScreenCapture::open(display);
+    eventually("it manages", || capture.is_managed().then_some(()));
     Some(manager)
 }
 
 #[test]
-fn the_display_takes_the_windows_size_and_gets_its_own_back() {
+fn the_display_follows_the_window_and_is_restored() {
     let (Some(here), Some(there)) = (Display::start("1280x720"), Display::start("1100x800")) else {
         return;
     };
     let mut painter = Painter::open(&here, Size::new(480, 320), "painted");
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
-    assert_eq!(size_of(&here), OWN, "nobody plays yet");
-    let words = [&PIN[..], &["--size", "800x600"]].concat();
-    let mut client = host.client("client", &there, &words);
-    becomes(&here, Size::new(800, 600));
-    shows(&there, &painter.paint());
-    // Odd, larger, and larger than the server allows in one direction.
-    for (wanted, given) in [
+    assert_eq!(size_of(&here), OWN, "no player yet");
+    let args = [&PIN[..], &["--size", "800x600"]].concat();
+    let mut client = host.client("client", &there, &args);
+    wait_for_size(&here, Size::new(800, 600));
+    wait_for_picture(&there, &painter.paint());
+    // Odd, larger, and larger than the server's maximum in one direction.
+    for (expected, given) in [
         ((701, 503), (701, 503)),
         ((1000, 700), (1000, 700)),
         ((640, 780), (640, 720)),
         ((900, 650), (900, 650)),
     ] {
-        drag(&there, Size::new(wanted.0, wanted.1));
-        becomes(&here, Size::new(given.0, given.1));
-        if wanted == given {
-            shows(&there, &painter.paint());
+        drag(&there, Size::new(expected.0, expected.1));
+        wait_for_size(&here, Size::new(given.0, given.1));
+        if expected == given {
+            wait_for_picture(&there, &painter.paint());
         }
     }
     client.stop();
-    becomes(&here, OWN);
+    wait_for_size(&here, OWN);
     let mut again = host.client("client", &there, &["--size", "640x480"]);
-    becomes(&here, Size::new(640, 480));
-    shows(&there, &painter.paint());
+    wait_for_size(&here, Size::new(640, 480));
+    wait_for_picture(&there, &painter.paint());
     let mut host = host;
     host.program.stop();
-    becomes(&here, OWN);
+    wait_for_size(&here, OWN);
     again.kill();
 }
 
 #[test]
-fn with_window_managers_at_both_ends_it_is_the_same() {
+fn fit_works_with_window_managers_at_both_ends() {
     let (Some(here), Some(there)) = (Display::start("1280x720"), Display::start("1024x768")) else {
         return;
     };
@@ -114,17 +117,17 @@ fn with_window_managers_at_both_ends_it_is_the_same() {
     };
     let mut painter = Painter::open(&here, Size::new(480, 320), "painted");
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
-    let words = [&PIN[..], &["--full-screen"]].concat();
-    let mut client = host.client("client", &there, &words);
-    // As the screen is, but no higher than the server allows.
-    becomes(&here, Size::new(1024, 720));
-    shows_at(&there, (0, 24), &painter.paint());
+    let args = [&PIN[..], &["--full-screen"]].concat();
+    let mut client = host.client("client", &there, &args);
+    // The screen's size, limited to the server's maximum height.
+    wait_for_size(&here, Size::new(1024, 720));
+    wait_for_picture_at(&there, (0, 24), &painter.paint());
     client.stop();
-    becomes(&here, OWN);
+    wait_for_size(&here, OWN);
     let mut client = host.client("client", &there, &["--size", "600x400"]);
-    becomes(&here, Size::new(600, 400));
+    wait_for_size(&here, Size::new(600, 400));
     client.stop();
-    becomes(&here, OWN);
+    wait_for_size(&here, OWN);
 }
 
 #[test]
@@ -144,17 +147,17 @@ fn a_virtual_display_becomes_larger_than_it_was() {
     let here = Display::of_another(name, word("XAUTHORITY=").expect("a file"));
     let line = host.line("streaming 640x360 of display ");
     let mut painter = Painter::open(&here, Size::new(480, 320), "painted");
-    let words = [&PIN[..], &["--display", &there.name, "--size", "1000x700"]].concat();
+    let args = [&PIN[..], &["--display", &there.name, "--size", "1000x700"]].concat();
     let address = format!("127.0.0.1:{}", port_of(&line));
-    let mut client = crate::support::client(&folder, "client", &address, &words);
-    becomes(&here, Size::new(1000, 700));
-    shows(&there, &painter.paint());
+    let mut client = crate::support::client(&folder, "client", &address, &args);
+    wait_for_size(&here, Size::new(1000, 700));
+    wait_for_picture(&there, &painter.paint());
     client.stop();
-    becomes(&here, Size::new(640, 360));
+    wait_for_size(&here, Size::new(640, 360));
 }
 
 #[test]
-fn without_randr_the_picture_is_scaled_and_that_is_said() {
+fn without_randr_the_picture_is_scaled() {
     let (Some(here), Some(there)) = (
         Display::with("640x360", &["-extension", "RANDR"]),
         Display::start("1100x800"),
@@ -164,14 +167,14 @@ fn without_randr_the_picture_is_scaled_and_that_is_said() {
     let mut painter = Painter::open(&here, Size::new(640, 360), "painted");
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
     host.program.line("--fit has no effect: X display :");
-    let words = [&PIN[..], &["--size", "1000x700"]].concat();
-    let client = host.client("client", &there, &words);
+    let args = [&PIN[..], &["--size", "1000x700"]].concat();
+    let client = host.client("client", &there, &args);
     client.line("showing 640x360");
     let painted = painter.paint();
-    let eye = Eye::open(&there);
+    let capture = ScreenCapture::open(&there);
     eventually("a scaled picture", || {
         // 640x360 in 1000x700 is 1000x562, with bars of 69 rows.
-        let shot = eye.part_at((0, 69), Size::new(1000, 562));
+        let shot = capture.region_at((0, 69), Size::new(1000, 562));
         (shot.stamp() == painted.stamp()).then_some(())
     });
     assert_eq!(host.program.count("--fit has no effect"), 1);

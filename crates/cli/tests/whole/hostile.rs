@@ -1,6 +1,5 @@
-//! Somebody on the network who means harm: garbage, absurd, cut, altered and repeated datagrams in
-//! great number, at both ends, while an honest stream runs whose own datagrams come twice and out of
-//! order.
+//! A network attacker sends garbage, malformed, truncated, altered and replayed datagrams in large numbers to
+//! both ends, beside an honest stream with its own duplicated and reordered datagrams.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -9,37 +8,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::{Display, Eye, Folder, Host, client, eventually};
+use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
-/// Datagrams thrown at each end, and how many a second: three seconds.
+/// Number and rate of datagrams sent to each end: three seconds.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 20_000;
-/// How much memory may grow by at either end, in kB.
+/// Maximum growth of memory at either end, in kB.
 const GROWTH_KB: u64 = 20_000;
 
-/// A way between a client and a host that keeps what passes: the first datagrams, which are the
-/// handshake's, and the newest.
-struct Wire {
-    /// What the client takes for the host.
+/// A relay between client and host that stores passing datagrams: the first ones, which are the handshake's,
+/// and the newest.
+struct Relay {
+    /// The address that the client connects to.
     front: UdpSocket,
-    /// What the host takes for the client.
+    /// The address that the host sees.
     back: UdpSocket,
     client: Mutex<Option<SocketAddr>>,
-    up: Mutex<Kept>,
-    down: Mutex<Kept>,
-    /// Whether it repeats and reorders what passes.
+    up: Mutex<CapturedDatagrams>,
+    down: Mutex<CapturedDatagrams>,
+    /// Whether it duplicates and reorders datagrams.
     disorderly: AtomicBool,
     stop: AtomicBool,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CapturedDatagrams {
     first: Vec<Vec<u8>>,
     newest: VecDeque<Vec<u8>>,
 }
 
-impl Kept {
-    fn keep(&mut self, datagram: &[u8]) {
+impl CapturedDatagrams {
+    fn push(&mut self, datagram: &[u8]) {
         if self.first.len() < 16 {
             self.first.push(datagram.to_vec());
             return;
@@ -67,18 +66,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    // How often the relays look whether they are to stop.
+    // Interval at which the relays check for their stop.
     socket
         .set_read_timeout(Some(Duration::from_millis(50)))
         .expect("not zero");
     socket
 }
 
-impl Wire {
-    fn start(host: &Host) -> (Arc<Wire>, [JoinHandle<()>; 2]) {
+impl Relay {
+    fn start(host: &Host) -> (Arc<Relay>, [JoinHandle<()>; 2]) {
         let back = socket();
         back.connect(host.address()).expect("an address");
-        let wire = Arc::new(Wire {
+        let wire = Arc::new(Relay {
             front: socket(),
             back,
             client: Mutex::default(),
@@ -107,7 +106,7 @@ impl Wire {
                 continue;
             };
             *locked(&self.client) = Some(from);
-            locked(&self.up).keep(&datagram[..n]);
+            locked(&self.up).push(&datagram[..n]);
             self.pass(&mut count, &self.front, &datagram[..n], |bytes| {
                 let _ = self.back.send(bytes);
             });
@@ -121,7 +120,7 @@ impl Wire {
             let Ok(n) = self.back.recv(&mut datagram) else {
                 continue;
             };
-            locked(&self.down).keep(&datagram[..n]);
+            locked(&self.down).push(&datagram[..n]);
             if let Some(client) = *locked(&self.client) {
                 self.pass(&mut count, &self.back, &datagram[..n], |bytes| {
                     let _ = self.front.send_to(bytes, client);
@@ -130,8 +129,8 @@ impl Wire {
         }
     }
 
-    /// Sends a datagram on; in disorder each third twice, and each fifth behind the one after it
-    /// if that is there already.
+    /// Forwards a datagram; in disorder, every third twice, and every fifth after its successor if that has
+    /// arrived.
     fn pass(&self, count: &mut u32, from: &UdpSocket, datagram: &[u8], send: impl Fn(&[u8])) {
         *count += 1;
         let disorderly = self.disorderly.load(Ordering::Relaxed);
@@ -149,10 +148,10 @@ impl Wire {
     }
 }
 
-/// Xorshift (Marsaglia 2003): the same harm in every run.
-struct Dice(u64);
+/// Xorshift (Marsaglia 2003): the same attack in each run.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -165,83 +164,83 @@ impl Dice {
     }
 }
 
-/// One evil datagram, made of what has passed.
-fn evil(dice: &mut Dice, kept: &Mutex<Kept>) -> Vec<u8> {
-    let real = locked(kept).pick(dice.roll(1 << 20));
-    match (dice.roll(7), real) {
-        // As it was.
+/// One malicious datagram, derived from stored ones.
+fn malicious(random: &mut Random, kept: &Mutex<CapturedDatagrams>) -> Vec<u8> {
+    let real = locked(kept).pick(random.roll(1 << 20));
+    match (random.roll(7), real) {
+        // Unchanged: a replay.
         (0, Some(real)) => real,
-        // Altered in one bit, in the header more often than by chance.
+        // One bit flipped, in the header more often than by chance.
         (1, Some(mut real)) if !real.is_empty() => {
-            let among = if dice.roll(2) == 0 {
+            let among = if random.roll(2) == 0 {
                 real.len().min(24)
             } else {
                 real.len()
             };
-            real[dice.roll(among)] ^= 1 << dice.roll(8);
+            real[random.roll(among)] ^= 1 << random.roll(8);
             real
         }
-        // Cut short.
+        // Truncated.
         (2, Some(mut real)) => {
-            real.truncate(dice.roll(real.len() + 1));
+            real.truncate(random.roll(real.len() + 1));
             real
         }
-        // A true header before garbage.
+        // A valid header with garbage.
         (3, Some(mut real)) => {
             let from = real.len().min(24);
             real[from..]
                 .iter_mut()
-                .for_each(|byte| *byte = dice.byte(256));
+                .for_each(|byte| *byte = random.byte(256));
             real
         }
-        // Longer than any, and nothing at all.
+        // Oversized, and empty.
         (4, Some(mut real)) => {
-            real.resize(1401 + dice.roll(8000), dice.byte(256));
+            real.resize(1401 + random.roll(8000), random.byte(256));
             real
         }
         (5, Some(_)) => Vec::new(),
-        // Nothing but garbage, which may begin like a datagram.
+        // Garbage, possibly with the start of a valid datagram.
         _ => {
-            let mut bytes: Vec<u8> = (0..dice.roll(1400)).map(|_| dice.byte(256)).collect();
+            let mut bytes: Vec<u8> = (0..random.roll(1400)).map(|_| random.byte(256)).collect();
             if let [version, plane, ..] = bytes.as_mut_slice() {
-                (*version, *plane) = (1, dice.byte(4));
+                (*version, *plane) = (1, random.byte(4));
             }
             bytes
         }
     }
 }
 
-/// Throws [`THROWN`] datagrams with `throw`.
-fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Dice, u64)) {
-    let (mut dice, begun) = (Dice(seed), Instant::now());
+/// Sends [`THROWN`] datagrams with `throw`.
+fn attack(seed: u64, thrown: &AtomicU64, mut throw: impl FnMut(&mut Random, u64)) {
+    let (mut random, started) = (Random(seed), Instant::now());
     for n in 0..THROWN {
-        throw(&mut dice, n);
+        throw(&mut random, n);
         thrown.store(n + 1, Ordering::Relaxed);
         if n % 100 == 0 {
             let due = Duration::from_secs(n) / A_SECOND;
-            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+            std::thread::sleep(due.saturating_sub(started.elapsed()));
         }
     }
 }
 
 #[test]
-fn a_stream_goes_on_beside_an_attack() {
+fn a_stream_continues_during_an_attack() {
     let Some(there) = Display::start("320x200") else {
         return;
     };
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
-    let words = [
+    let args = [
         "--source", "pattern", "--size", "320x200", "--fps", "15", "--csv", &csv,
     ];
-    let mut host = Host::knowing(&["client", "honest"], &words);
-    let (wire, relays) = Wire::start(&host);
-    host.also_at("client", &wire.address());
+    let mut host = Host::paired_with(&["client", "honest"], &args);
+    let (wire, relays) = Relay::start(&host);
+    host.add_address("client", &wire.address());
     let display = ["--display", there.name.as_str()];
     let mut client = client(&host.folder, "client", &wire.address(), &display);
     client.line("showing");
-    let eye = Eye::open(&there);
-    let before = eye.more_frames(20);
+    let capture = ScreenCapture::open(&there);
+    let before = capture.more_frames(20);
     let memory = [host.program.memory_kb(), client.memory_kb()];
 
     wire.disorderly.store(true, Ordering::Relaxed);
@@ -251,11 +250,11 @@ fn a_stream_goes_on_beside_an_attack() {
         std::thread::spawn({
             let (wire, count) = (wire.clone(), counts[0].clone());
             move || {
-                // From the honest client's address, and from ones that nobody has heard of.
+                // From the honest client's address, and from unknown ones.
                 let strangers: Vec<UdpSocket> = (0..8).map(|_| socket()).collect();
-                attack(0x5eed, &count, |dice, n| {
-                    let bytes = evil(dice, &wire.up);
-                    let _ = match strangers.get(dice.roll(16)) {
+                attack(0x5eed, &count, |random, n| {
+                    let bytes = malicious(random, &wire.up);
+                    let _ = match strangers.get(random.roll(16)) {
                         Some(stranger) if n % 2 == 0 => stranger.send_to(&bytes, victim),
                         _ => wire.back.send(&bytes),
                     };
@@ -264,11 +263,11 @@ fn a_stream_goes_on_beside_an_attack() {
         }),
         std::thread::spawn({
             let (wire, count) = (wire.clone(), counts[1].clone());
-            let victim = locked(&wire.client).expect("it has sent something");
+            let victim = locked(&wire.client).expect("the client's address");
             move || {
                 let stranger = socket();
-                attack(0xbad, &count, |dice, n| {
-                    let bytes = evil(dice, &wire.down);
+                attack(0xbad, &count, |random, n| {
+                    let bytes = malicious(random, &wire.down);
                     let from = if n % 4 == 0 { &stranger } else { &wire.front };
                     let _ = from.send_to(&bytes, victim);
                 });
@@ -281,29 +280,29 @@ fn a_stream_goes_on_beside_an_attack() {
             .all(|c| c.load(Ordering::Relaxed) > THROWN / 10)
             .then_some(())
     });
-    // Somebody honest comes in the midst of it.
-    let mut honest = host.blind("honest", &[]);
+    // An honest client joins in the middle.
+    let mut honest = host.headless_client("honest", &[]);
     honest.line("observer at");
     honest.line("showing");
-    let during = eye.more_frames(10);
+    let during = capture.more_frames(10);
     assert!(during.frame > before.frame);
     for attacker in attackers {
         attacker.join().unwrap();
     }
-    let after = eye.more_frames(10);
+    let after = capture.more_frames(10);
     assert!(after.frame > during.frame);
 
     for program in [&mut host.program, &mut client, &mut honest] {
         program.assert_running();
     }
     let now = [host.program.memory_kb(), client.memory_kb()];
-    for (who, before, now) in [("host", memory[0], now[0]), ("client", memory[1], now[1])] {
+    for (name, before, now) in [("host", memory[0], now[0]), ("client", memory[1], now[1])] {
         assert!(
             now < before + GROWTH_KB,
-            "the {who} grew from {before} to {now} kB"
+            "the {name} grew from {before} to {now} kB"
         );
     }
-    // The session is the one that it was before.
+    // The session is still the same.
     assert_eq!(client.count("connected to"), 1, "{}", client.text());
     assert_eq!(host.program.count("is gone"), 0, "{}", host.program.text());
     honest.stop();
@@ -313,29 +312,31 @@ fn a_stream_goes_on_beside_an_attack() {
     for relay in relays {
         relay.join().unwrap();
     }
-    account(&std::fs::read_to_string(&csv).unwrap());
+    assert_accounted(&std::fs::read_to_string(&csv).unwrap());
 }
 
-/// Every captured frame of both sessions came to one end, and nothing that was forged came as far
-/// as a decoder.
-fn account(csv: &str) {
+/// Each captured frame of both sessions has exactly one outcome, and no forged data reached a decoder.
+fn assert_accounted(csv: &str) {
     let mut sessions: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-    let (mut rows, mut whole) = (0, 0);
+    let (mut rows, mut complete) = (0, 0);
     for row in csv.lines().skip(1) {
         let fields: Vec<&str> = row.split(',').collect();
         let frame = fields[1].parse().expect("a frame's number");
         let news = sessions.entry(fields[0]).or_default().insert(frame);
-        assert!(news, "it ended twice: {row}");
+        assert!(news, "two outcomes: {row}");
         assert_ne!(fields[4], "DecodeFailed", "{row}");
         rows += 1;
-        whole += u32::from(fields[2] == "whole");
+        complete += u32::from(fields[2] == "whole");
     }
     assert_eq!(sessions.len(), 2, "one session each");
     for (session, frames) in &sessions {
-        let (first, last) = (frames.first().expect("some"), frames.last().expect("some"));
+        let (first, last) = (
+            frames.first().expect("frames"),
+            frames.last().expect("frames"),
+        );
         let captured = (last - first) as usize + 1;
         assert_eq!(frames.len(), captured, "gaps in session {session}");
     }
-    // Nearly all on a quiet machine; of a busy one, time is asked for.
-    assert!(whole * 2 > rows, "{whole} of {rows} whole");
+    // Nearly all on an idle machine; a busy one needs tolerance.
+    assert!(complete * 2 > rows, "{complete} of {rows} complete");
 }

@@ -1,20 +1,20 @@
-//! The link ladder between two machines: which rung a session gets, what happens when one is
-//! missing or dies, and what a person is told.
+//! Transport selection between two machines: the transport that a session gets, the fallback if it is absent
+//! or fails, and the messages.
 
 use std::path::PathBuf;
 
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
 
-/// Drops UDP datagrams that no Ethernet carries: what a kernel has cut late passes a cable between
-/// namespaces uncut, so that only such batches are lost, as with a network card that cuts wrongly.
+/// Drops UDP datagrams larger than an Ethernet frame: segments of a kernel's late segmentation pass a veth
+/// uncut, so that only such batches are lost, as with a network card with faulty segmentation.
 const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 16,37 0 1 1500,\
                             6 0 0 2,6 0 0 4294967295";
 
 /// Drops frames of EtherType 0x88B5.
 const DROP_RAW: &str = "4,40 0 0 12,21 0 1 34997,6 0 0 2,6 0 0 4294967295";
 
-/// Before a command that is not to open packet sockets.
+/// Prefix of a command without the right to open packet sockets.
 const NO_RAW: [&str; 5] = [
     "setpriv",
     "--bounding-set",
@@ -23,35 +23,35 @@ const NO_RAW: [&str; 5] = [
     "-net_raw",
 ];
 
-struct Stage {
+struct Fixture {
     machines: Machines,
     folder: Folder,
 }
 
-impl Stage {
-    fn new(machines: Option<Machines>) -> Option<Stage> {
+impl Fixture {
+    fn new(machines: Option<Machines>) -> Option<Fixture> {
         let folder = Folder::new();
-        Some(Stage {
+        Some(Fixture {
             machines: machines?,
             folder,
         })
     }
 
-    fn host(&self, before: &[&str], words: &[&str]) -> Program {
+    fn host(&self, before: &[&str], args: &[&str]) -> Program {
         // Key frames of more than one datagram, so that they leave in batches.
         let own = ["host", "--source", "pattern", "--size", "640x480"];
-        let words = [&own[..], &PIN, &["--realtime", "off"], words].concat();
-        let command = on(&self.machines.host, before, &self.home("h"), None, &words);
+        let args = [&own[..], &PIN, &["--realtime", "off"], args].concat();
+        let command = on(&self.machines.host, before, &self.home("h"), None, &args);
         let program = Program::start("host", command);
         program.line("streaming a test pattern");
         program
     }
 
-    fn client(&self, before: &[&str], target: &str, words: &[&str]) -> Program {
+    fn client(&self, before: &[&str], target: &str, args: &[&str]) -> Program {
         let csv = self.folder.join("client.csv");
         let own = ["client", target, "--present", "null", "--csv", &csv];
-        let words = [&own[..], &PIN, &["--realtime", "off"], words].concat();
-        let command = on(&self.machines.client, before, &self.home("c"), None, &words);
+        let args = [&own[..], &PIN, &["--realtime", "off"], args].concat();
+        let command = on(&self.machines.client, before, &self.home("c"), None, &args);
         Program::start("client", command)
     }
 
@@ -61,62 +61,62 @@ impl Stage {
         home
     }
 
-    /// Whole frames at the client so far.
-    fn whole(&self) -> usize {
+    /// Number of complete frames at the client so far.
+    fn complete_frames(&self) -> usize {
         let csv = std::fs::read_to_string(self.folder.join("client.csv")).unwrap_or_default();
         csv.lines().filter(|line| line.contains(",whole,")).count()
     }
 
     fn more_frames(&self, count: usize) {
-        let before = self.whole();
+        let before = self.complete_frames();
         eventually("frames at the client", || {
-            (self.whole() >= before + count).then_some(())
+            (self.complete_frames() >= before + count).then_some(())
         });
     }
 }
 
 #[test]
 fn raw_ethernet_needs_no_ip_at_all() {
-    let Some(stage) = Stage::new(Machines::without_ip()) else {
+    let Some(fixture) = Fixture::new(Machines::without_ip()) else {
         return;
     };
-    let host = stage.host(&[], &["--table", "on"]);
-    let target = format!("cable/{}", stage.machines.host_mac());
-    let mut client = stage.client(&[], &target, &[]);
+    let host = fixture.host(&[], &["--table", "on"]);
+    let target = format!("cable/{}", fixture.machines.host_mac());
+    let mut client = fixture.client(&[], &target, &[]);
     client.line("the video comes by raw");
     host.line("is served by raw");
-    stage.more_frames(30);
+    fixture.more_frames(30);
     client.stop();
     host.line("is gone: it said goodbye");
 }
 
 #[test]
-fn a_session_takes_the_best_rung_and_leaves_a_dead_one() {
-    let Some(stage) = Stage::new(Machines::with_ip()) else {
+fn a_session_falls_back_from_a_dead_transport() {
+    let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
-    let client_side = &stage.machines.client;
-    if stage
+    let client_side = &fixture.machines.client;
+    if fixture
         .machines
         .drop_at(client_side, &[DROP_BATCHES])
         .is_none()
     {
         return;
     }
-    let mut host = stage.host(&[], &["--table", "on"]);
-    let mut client = stage.client(&[], HOST, &["--table", "on"]);
+    let mut host = fixture.host(&[], &["--table", "on"]);
+    let mut client = fixture.client(&[], HOST, &["--table", "on"]);
     client.line("the video comes by raw");
     host.line("is served by raw");
-    stage.more_frames(30);
+    fixture.more_frames(30);
 
-    // Nothing else is broken now.
-    stage.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
+    // The session is otherwise unaffected.
+    fixture.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
     client.line("raw Ethernet fell silent: back on UDP");
     client.line("the video comes by udp-gso");
     host.nth_line(2, "is served by udp-gso");
-    stage.more_frames(30);
+    fixture.more_frames(30);
     client.assert_running();
-    // The line of the live table has it, too.
+    // The live table shows it, too.
     host.line("whole frames/s  ");
     let table = host.line("Mb/s  loss");
     assert!(table.contains("raw") || table.contains("udp"), "{table}");
@@ -127,24 +127,24 @@ fn a_session_takes_the_best_rung_and_leaves_a_dead_one() {
 }
 
 #[test]
-fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
+fn without_raw_ethernet_a_session_uses_udp() {
     for (filters, client_may) in [
         (&[DROP_BATCHES, DROP_RAW][..], true),
         (&[DROP_BATCHES], false),
     ] {
-        let Some(stage) = Stage::new(Machines::with_ip()) else {
+        let Some(fixture) = Fixture::new(Machines::with_ip()) else {
             return;
         };
-        if stage
+        if fixture
             .machines
-            .drop_at(&stage.machines.client, filters)
+            .drop_at(&fixture.machines.client, filters)
             .is_none()
         {
             return;
         }
-        let host = stage.host(&[], &[]);
+        let host = fixture.host(&[], &[]);
         let before: &[&str] = if client_may { &[] } else { &NO_RAW };
-        let mut client = stage.client(before, HOST, &[]);
+        let mut client = fixture.client(before, HOST, &[]);
         let why = client.line("staying on UDP");
         let want = if client_may {
             "the host does not answer over raw Ethernet"
@@ -152,17 +152,17 @@ fn without_raw_ethernet_a_session_stays_on_udp_and_says_why() {
             "CAP_NET_RAW"
         };
         assert!(why.contains(want), "{why}");
-        // One datagram at a time passes.
+        // Single datagrams pass.
         client.line("the video comes by udp");
         host.nth_line(2, "is served by udp");
-        stage.more_frames(30);
+        fixture.more_frames(30);
         client.stop();
     }
 }
 
 #[test]
-fn a_wanted_rung_that_is_absent_is_an_error_with_a_reason() {
-    let Some(stage) = Stage::new(Machines::with_ip()) else {
+fn a_forced_absent_transport_is_an_error() {
+    let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
     let no_raw = |text: &str| {
@@ -173,89 +173,89 @@ fn a_wanted_rung_that_is_absent_is_an_error_with_a_reason() {
     };
     for link in ["raw", "raw-ring"] {
         let own = ["host", "--source", "pattern", "--link", link];
-        let home = stage.home("h");
-        let command = on(&stage.machines.host, &NO_RAW, &home, None, &own);
+        let home = fixture.home("h");
+        let command = on(&fixture.machines.host, &NO_RAW, &home, None, &own);
         no_raw(&Program::start("host", command).fails_in_one_line());
     }
 
-    // A host without the privilege serves by UDP, and says so.
-    let mut host = stage.host(&NO_RAW, &["--link", "udp"]);
+    // A host without the privilege serves by UDP, with a message.
+    let mut host = fixture.host(&NO_RAW, &["--link", "udp"]);
     let raw = ["--link", "raw"];
-    no_raw(&stage.client(&NO_RAW, HOST, &raw).fails_in_one_line());
-    let (status, text) = stage.client(&[], HOST, &["--link", "udp-gso"]).ended();
+    no_raw(&fixture.client(&NO_RAW, HOST, &raw).fails_in_one_line());
+    let (status, text) = fixture.client(&[], HOST, &["--link", "udp-gso"]).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no link udp-gso: the host sends"), "{text}");
-    let text = stage.client(&[], "10.77.0.9", &raw).fails_in_one_line();
+    let text = fixture.client(&[], "10.77.0.9", &raw).fails_in_one_line();
     assert!(text.contains("Ethernet address of 10.77.0.9"), "{text}");
-    let (status, text) = stage.client(&[], HOST, &raw).ended();
+    let (status, text) = fixture.client(&[], HOST, &raw).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no link raw: no answer"), "{text}");
     host.assert_running();
 }
 
 #[test]
-fn an_unreachable_host_is_told_apart_from_a_silent_one() {
-    let Some(stage) = Stage::new(Machines::without_ip()) else {
+fn unreachable_and_silent_hosts_differ_in_error() {
+    let Some(fixture) = Fixture::new(Machines::without_ip()) else {
         return;
     };
-    let (status, text) = stage.client(&[], HOST, &[]).ended();
+    let (status, text) = fixture.client(&[], HOST, &[]).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("the host can't be reached"), "{text}");
     assert!(text.contains("Network is unreachable"), "{text}");
     assert!(!text.contains("no answer"), "{text}");
-    let target = format!("cable/{}", stage.machines.host_mac());
-    let text = stage.client(&[], &target, &["--link", "udp"]).ended().1;
+    let target = format!("cable/{}", fixture.machines.host_mac());
+    let text = fixture.client(&[], &target, &["--link", "udp"]).wait().1;
     assert!(text.contains("by raw Ethernet alone"), "{text}");
 }
 
 #[test]
 fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
-    let Some(stage) = Stage::new(Machines::with_ip()) else {
+    let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
-    let host = stage.host(&[], &["--link", "raw"]);
-    let mut client = stage.client(&[], HOST, &[]);
+    let host = fixture.host(&[], &["--link", "raw"]);
+    let mut client = fixture.client(&[], HOST, &[]);
     client.line("the video comes by raw");
     host.line("is served by raw");
-    stage.more_frames(10);
+    fixture.more_frames(10);
     client.stop();
 }
 
 #[test]
 fn mapped_rings_carry_a_session_at_one_end_and_at_both() {
-    let Some(stage) = Stage::new(Machines::with_ip()) else {
+    let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
     for (at_host, at_client) in [("raw", "raw-ring"), ("raw-ring", "raw-ring")] {
-        let mut host = stage.host(&[], &["--link", at_host]);
-        let mut client = stage.client(&[], HOST, &["--link", at_client]);
+        let mut host = fixture.host(&[], &["--link", at_host]);
+        let mut client = fixture.client(&[], HOST, &["--link", at_client]);
         client.line("the video comes by raw-ring");
         host.line(&format!("is served by {at_host}"));
-        stage.more_frames(30);
+        fixture.more_frames(30);
         client.stop();
         host.stop();
     }
 }
 
 #[test]
-fn af_xdp_carries_a_session_if_it_was_built_in() {
-    let Some(stage) = Stage::new(Machines::with_ip()) else {
+fn af_xdp_carries_a_session_if_compiled_in() {
+    let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
     if !cfg!(feature = "xdp") {
-        let words = ["host", "--source", "pattern", "--link", "xdp"];
-        let command = on(&stage.machines.host, &[], &stage.home("h"), None, &words);
+        let args = ["host", "--source", "pattern", "--link", "xdp"];
+        let command = on(&fixture.machines.host, &[], &fixture.home("h"), None, &args);
         let text = Program::start("host", command).fails_in_one_line();
         assert!(text.contains("--features xdp"), "{text}");
         return;
     }
-    // One end, and both.
+    // At one end, and at both.
     for link in ["raw", "xdp"] {
-        let mut host = stage.host(&[], &["--link", "xdp"]);
-        let mut client = stage.client(&[], HOST, &["--link", link]);
+        let mut host = fixture.host(&[], &["--link", "xdp"]);
+        let mut client = fixture.client(&[], HOST, &["--link", link]);
         client.line("the video comes by xdp");
         host.line("is served by xdp");
-        stage.more_frames(20);
+        fixture.more_frames(20);
         client.stop();
         host.stop();
     }
@@ -267,16 +267,16 @@ fn raw_ethernet_works_on_one_machine_too() {
         skip("packet sockets need CAP_NET_RAW");
         return;
     }
-    let mut host = Host::knowing(&["ann"], &["--source", "pattern", "--size", "640x480"]);
-    // The loopback's address alone has no raw Ethernet.
+    let mut host = Host::paired_with(&["ann"], &["--source", "pattern", "--size", "640x480"]);
+    // The loopback address alone has no raw Ethernet.
     assert_eq!(host.program.count("raw Ethernet"), 0);
     host.program.stop();
     let (dir, bind) = (host.folder.join("host"), format!("0.0.0.0:{}", host.port));
-    let words = ["host", "--config-dir", &dir, "--bind", &bind];
+    let args = ["host", "--config-dir", &dir, "--bind", &bind];
     let more = ["--realtime", "off", "--source", "pattern"];
-    host.program = Program::start("host", openuvr(&[&words[..], &more].concat()));
+    host.program = Program::start("host", openuvr(&[&args[..], &more].concat()));
     host.program.line("openuvr host: streaming");
-    let mut client = host.blind("ann", &["--link", "raw"]);
+    let mut client = host.headless_client("ann", &["--link", "raw"]);
     client.line("the video comes by raw");
     host.program.line("ann is served by raw");
     client.stop();
@@ -284,21 +284,21 @@ fn raw_ethernet_works_on_one_machine_too() {
 
 #[test]
 fn a_host_answers_from_the_address_that_was_dialled() {
-    let Some(stage) = Stage::new(Machines::with_ip()) else {
+    let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
     let second = "10.77.0.3";
-    let words = ["-n", &stage.machines.host, "address", "add"];
+    let args = ["-n", &fixture.machines.host, "address", "add"];
     let address = ["10.77.0.3/24", "dev", "cable"];
     let added = std::process::Command::new("ip")
-        .args(words)
+        .args(args)
         .args(address)
         .status();
     assert!(added.expect("ip runs").success());
-    let _host = stage.host(&[], &[]);
-    let mut client = stage.client(&[], second, &[]);
+    let _host = fixture.host(&[], &[]);
+    let mut client = fixture.client(&[], second, &[]);
     client.line("the video comes by udp-gso");
-    stage.more_frames(10);
+    fixture.more_frames(10);
     client.stop();
 }
 
@@ -307,11 +307,11 @@ fn all_addresses_of_a_name_are_tried() {
     let host = Host::start(&["--source", "pattern", "--pin", PIN[1]]);
     let folder = Folder::new();
     let keys = folder.join("keys");
-    // Most systems know it as ::1 as well, where nobody listens.
+    // Most systems also map it to ::1, where no host listens.
     let name = format!("localhost:{}", host.port);
     let own = ["client", &name, "--config-dir", &keys, "--present", "null"];
-    let words = [&own[..], &PIN, &["--realtime", "off"]].concat();
-    let mut client = Program::start("client", openuvr(&words));
+    let args = [&own[..], &PIN, &["--realtime", "off"]].concat();
+    let mut client = Program::start("client", openuvr(&args));
     client.line("paired with the host");
     client.line("the video comes by udp-gso");
     client.stop();

@@ -1,4 +1,4 @@
-//! Links that lose, hold back and repeat: what is shown stays right.
+//! Links with loss, reordering and duplication: the shown picture stays right.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::units::Size;
 
 use crate::support::{
-    Display, Eye, Folder, Hop, Host, PIN, Painter, Program, client, eventually, psnr,
+    Display, Folder, Hop, Host, PIN, Painter, Program, ScreenCapture, client, eventually, psnr,
 };
 
 /// Small pictures at a low rate: frames of a few datagrams.
@@ -14,31 +14,31 @@ const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
 const FRUGAL: [&str; 6] = ["--bitrate", "500K", "--slices", "1", "--fps", "30"];
 
-/// Between two pictures of a painter: about 30 a second.
+/// Pause between two pictures of a painter: about 30 a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
-/// The least likeness of a clean picture in decibel at this rate. A picture in which a slice is
-/// missing or that builds on a wrong one has large parts of another picture.
+/// Minimum PSNR in dB of an undamaged picture at this rate. A picture with a missing slice or a wrong
+/// reference has large parts of another picture.
 const ALIKE: f64 = 25.0;
 
-/// A host that shows a painter's window to a client behind a hop.
-struct Chain {
+/// A host with a painter's window, and a client behind a hop.
+struct LossyStream {
     painter: Painter,
     host: Host,
     hop: Hop,
     client: Program,
-    eye: Eye,
+    capture: ScreenCapture,
     records: Folder,
     _displays: [Display; 2],
 }
 
-impl Chain {
-    fn start(hop: &[&str]) -> Option<Chain> {
-        Chain::with(hop, &[])
+impl LossyStream {
+    fn start(hop: &[&str]) -> Option<LossyStream> {
+        LossyStream::with(hop, &[])
     }
 
-    /// The same with more words for the host.
-    fn with(hop: &[&str], more: &[&str]) -> Option<Chain> {
+    /// As [`LossyStream::start`], with more arguments for the host.
+    fn with(hop: &[&str], more: &[&str]) -> Option<LossyStream> {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");
         painter.paint();
@@ -47,21 +47,21 @@ impl Chain {
         let own = ["--display", &here.name, "--cursor=false", "--csv", &csv];
         let host = Host::start(&[&PIN[..], &own, &FRUGAL, more].concat());
         let hop = Hop::start(&host, 0, hop);
-        let words = [&PIN[..], &["--display", &there.name]].concat();
-        let client = client(&host.folder, "client", &hop.address(), &words);
+        let args = [&PIN[..], &["--display", &there.name]].concat();
+        let client = client(&host.folder, "client", &hop.address(), &args);
         client.line(&format!("showing {SIZE}"));
-        Some(Chain {
+        Some(LossyStream {
             painter,
             host,
             hop,
             client,
-            eye: Eye::open(&there),
+            capture: ScreenCapture::open(&there),
             records,
             _displays: [here, there],
         })
     }
 
-    /// Paints `n` pictures; the last becomes visible and is right.
+    /// Paints `n` pictures, and waits until the last is shown undamaged.
     fn burst(&mut self, n: u32) {
         let mut last = self.painter.paint();
         for _ in 1..n {
@@ -69,14 +69,14 @@ impl Chain {
             last = self.painter.paint();
         }
         let end = *self.painter.painted.last().expect("painted");
-        self.eye
+        self.capture
             .stamp_when("the last picture of a burst", |shown| *shown == end);
         eventually("a clean last picture", || {
-            (psnr(&self.eye.shot(), &last) >= ALIKE).then_some(())
+            (psnr(&self.capture.shot(), &last) >= ALIKE).then_some(())
         });
     }
 
-    /// Ends it in order; what became of each frame.
+    /// Ends the stream cleanly; returns the outcomes of all frames.
     fn end(mut self) -> Vec<Row> {
         self.host.program.assert_running();
         self.client.stop();
@@ -84,40 +84,40 @@ impl Chain {
         self.host.program.stop();
         self.hop.program.stop();
         let rows = rows(&self.records.path().join("host.csv"));
-        // Every captured frame has exactly one end.
+        // Each captured frame has exactly one outcome.
         let mut frames: Vec<u64> = rows.iter().map(|row| row.frame).collect();
         frames.sort_unstable();
         let first = frames.first().copied().expect("frames were sent");
         assert!(
             frames.iter().copied().eq(first..first + rows.len() as u64),
-            "a frame has no end or two: {frames:?}"
+            "a frame without exactly one outcome: {frames:?}"
         );
         rows
     }
 }
 
-/// What the host has written of a frame.
+/// A row of the host's CSV.
 struct Row {
     frame: u64,
     outcome: String,
     held_back: bool,
     key_frame: bool,
-    /// 0 if it was not coded.
+    /// 0 if it was not encoded.
     qp: u32,
-    /// Datagrams of parity, and fragments that parity or asking brought back.
+    /// FEC repair packets, and fragments recovered by FEC or retransmission.
     parity: u32,
-    mended: u32,
+    recovered: u32,
 }
 
 fn rows(path: &Path) -> Vec<Row> {
-    let text = std::fs::read_to_string(path).expect("the host has written it");
+    let text = std::fs::read_to_string(path).expect("the host's CSV");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
     let (frame, outcome, key) = (column("frame"), column("outcome"), column("key_frame"));
     let [parity, repaired, resent] = ["parity", "repaired", "resent"].map(column);
     let (cause, qp) = (column("cause"), column("qp"));
-    // What was not sent cost nothing.
+    // Frames that were not sent cost nothing.
     let number = |field: &str| field.parse().unwrap_or(0);
     lines
         .map(|line| Row {
@@ -127,7 +127,7 @@ fn rows(path: &Path) -> Vec<Row> {
             key_frame: line[key] == "1",
             qp: number(line[qp]),
             parity: number(line[parity]),
-            mended: number(line[repaired]) + number(line[resent]),
+            recovered: number(line[repaired]) + number(line[resent]),
         })
         .collect()
 }
@@ -136,26 +136,26 @@ fn count(rows: &[Row], outcome: &str) -> usize {
     rows.iter().filter(|row| row.outcome == outcome).count()
 }
 
-/// Bursts over a link that loses this much: nothing moves after each, so that nothing but the
-/// protocol itself can repair the last picture. How many datagrams of parity were sent, and how many
-/// fragments came back. How many frames are whole, the deterministic world says exactly
-/// (`crates/lab/tests/losses.rs`): here it also depends on how busy the machine is.
+/// Bursts over a link with this loss: the picture stands still after each, so that only the protocol itself
+/// can repair the last picture. Returns the number of FEC repair packets and of recovered fragments. The
+/// deterministic simulation checks exact counts of complete frames (`crates/lab/tests/losses.rs`); here they
+/// also depend on the machine's load.
 fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
-    let mut chain = Chain::start(&["--loss", loss, "--seed", "7"])?;
+    let mut chain = LossyStream::start(&["--loss", loss, "--seed", "7"])?;
     for _ in 0..bursts {
         chain.burst(12);
     }
     let rows = chain.end();
-    // Each key frame answers something that was lost, the first one the beginning.
+    // Each key frame answers a loss, except the first, which is the start.
     let keys = rows.iter().filter(|row| row.key_frame).count();
     let broken = rows.len() - count(&rows, "whole");
     assert!(
         keys <= broken + 1,
-        "{keys} key frames for {broken} frames that were not whole"
+        "{keys} key frames for {broken} incomplete frames"
     );
     let parity = rows.iter().map(|row| row.parity).sum();
-    let mended = rows.iter().map(|row| row.mended).sum();
-    Some((parity, mended))
+    let recovered = rows.iter().map(|row| row.recovered).sum();
+    Some((parity, recovered))
 }
 
 #[test]
@@ -165,30 +165,30 @@ fn one_percent_of_loss() {
 
 #[test]
 fn five_percent_of_loss() {
-    if let Some((parity, mended)) = bursts_over("5%", 4) {
-        assert!(parity > 0 && mended > 0, "{parity} {mended}");
+    if let Some((parity, recovered)) = bursts_over("5%", 4) {
+        assert!(parity > 0 && recovered > 0, "{parity} {recovered}");
     }
 }
 
 #[test]
 fn twenty_percent_of_loss() {
-    if let Some((parity, mended)) = bursts_over("20%", 3) {
-        assert!(parity > 0 && mended > 0, "{parity} {mended}");
+    if let Some((parity, recovered)) = bursts_over("20%", 3) {
+        assert!(parity > 0 && recovered > 0, "{parity} {recovered}");
     }
 }
 
-/// An intra refresh mends the picture, frame by frame: nothing moves after a burst, so that the
-/// host itself has to send the frames that it takes.
+/// An intra refresh repairs the picture over several frames. The picture stands still after a burst, so the
+/// host itself has to send these frames.
 #[test]
-fn losses_are_answered_by_waves() {
-    // Every three seconds all is lost for a while; in between a refresh is through.
+fn losses_are_answered_by_an_intra_refresh() {
+    // Every three seconds all packets are lost for a while; in between, a refresh completes.
     let losses = (1..=20).map(|n| {
         let (from, to) = (3000 * n, 3000 * n + 150);
         format!("; {from}ms loss=100%; {to}ms loss=0")
     });
     let script = losses.fold("loss=0".to_owned(), |all, one| all + &one);
-    let words = ["--recovery", "refresh", "--log", "debug"];
-    let Some(mut chain) = Chain::with(&["--down", &script], &words) else {
+    let args = ["--recovery", "refresh", "--log", "debug"];
+    let Some(mut chain) = LossyStream::with(&["--down", &script], &args) else {
         return;
     };
     let until = Instant::now() + Duration::from_secs(60);
@@ -197,16 +197,16 @@ fn losses_are_answered_by_waves() {
         chain.burst(6);
     }
     let rows = chain.end();
-    let mended = rows.windows(2).filter(|pair| {
+    let refreshed = rows.windows(2).filter(|pair| {
         let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
         before == "tainted" && after == "whole" && !pair[1].key_frame
     });
-    assert!(mended.count() > 0, "no refresh mended a picture");
+    assert!(refreshed.count() > 0, "no refresh repaired a picture");
 }
 
 #[test]
 fn losses_in_bursts() {
-    let Some(mut chain) = Chain::start(&["--burst-loss", "2%,25%", "--seed", "3"]) else {
+    let Some(mut chain) = LossyStream::start(&["--burst-loss", "2%,25%", "--seed", "3"]) else {
         return;
     };
     for _ in 0..4 {
@@ -217,8 +217,8 @@ fn losses_in_bursts() {
 
 #[test]
 fn a_lost_last_frame_is_noticed_although_nothing_moves() {
-    // Single pictures with a pause behind each: every one is the last of its burst.
-    let Some(mut chain) = Chain::start(&["--loss", "20%", "--down", "--seed", "5"]) else {
+    // Single pictures with pauses: each is the last of its burst.
+    let Some(mut chain) = LossyStream::start(&["--loss", "20%", "--down", "--seed", "5"]) else {
         return;
     };
     for _ in 0..12 {
@@ -228,7 +228,7 @@ fn a_lost_last_frame_is_noticed_although_nothing_moves() {
 }
 
 #[test]
-fn what_overtakes_or_comes_twice_harms_nothing() {
+fn reordering_and_duplication_do_no_harm() {
     let link = [
         "--reorder",
         "10%",
@@ -239,14 +239,14 @@ fn what_overtakes_or_comes_twice_harms_nothing() {
         "--seed",
         "11",
     ];
-    let Some(mut chain) = Chain::start(&link) else {
+    let Some(mut chain) = LossyStream::start(&link) else {
         return;
     };
     for _ in 0..3 {
         chain.burst(15);
     }
     let rows = chain.end();
-    // A machine without a turn for one of the programs loses some by itself.
+    // A busy machine that delays a program loses some frames itself.
     let harmed = rows.len() - count(&rows, "whole") - count(&rows, "dropped");
     assert!(harmed * 10 < rows.len(), "{harmed} of {}", rows.len());
     let keys = rows.iter().filter(|row| row.key_frame).count();
@@ -256,27 +256,27 @@ fn what_overtakes_or_comes_twice_harms_nothing() {
     );
 }
 
-/// A picture that waited for a full link is not one that stands still, which is coded again and
-/// better: that would fill the link for good.
+/// A frame skipped because of congestion must not count as a still picture, which is encoded again at higher
+/// quality: that would keep the link full.
 #[test]
-fn what_was_held_back_is_coded_no_better_for_it() {
+fn skipped_frames_do_not_raise_the_quality() {
     let link = ["--rate", "200k", "--queue", "20000"];
-    // The link carries what the host sends at least; else it drains at no rate.
-    let Some(mut chain) = Chain::with(&link, &["--min-bitrate", "100K"]) else {
+    // The link's rate is the host's minimum; otherwise it never drains.
+    let Some(mut chain) = LossyStream::with(&link, &["--min-bitrate", "100K"]) else {
         return;
     };
-    // How soon the host notices depends on how busy the machine is.
+    // The host's reaction time depends on the machine's load.
     for _ in 0..3 {
         chain.burst(60);
     }
     let mut rows = chain.end();
     rows.sort_by_key(|row| row.frame);
     let held = rows.iter().filter(|row| row.held_back).count();
-    assert!(held > 3, "{held} of {} were held back", rows.len());
+    assert!(held > 3, "{held} of {} frames were skipped", rows.len());
     let (mut before, mut after_held) = (0, false);
     for row in &rows {
         if row.qp > 0 {
-            // The rate control itself takes a step of two, and a little for a higher rate.
+            // The rate control itself changes by two steps, and slightly for a higher rate.
             let better = !row.key_frame && row.qp + 4 < before;
             assert!(
                 !(after_held && better),

@@ -1,10 +1,10 @@
-//! The whole program with its real parts: hosts and clients as a person starts them, real
-//! displays, encoders, decoders, sockets and links. Counts, order and content are checked, never
-//! how long anything took.
+//! The whole program with real components: hosts and clients as a user starts them, displays, encoders,
+//! decoders, sockets and links. The tests check counts, order and content, never durations.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod arguments;
 mod attack;
 mod confined;
 mod descriptors;
@@ -17,8 +17,8 @@ mod messages;
 mod microphone;
 mod namespaces;
 mod nearby;
-mod odd;
 mod placement;
+mod privileges;
 mod record;
 mod refusals;
 mod resilience;
@@ -29,5 +29,4 @@ mod stream;
 mod table;
 mod tickets;
 mod trust;
-mod urgent;
 mod virtual_display;

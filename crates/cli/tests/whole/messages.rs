@@ -1,5 +1,4 @@
-//! Messages that nobody can read end nothing: on a full disk (full(4)), and after their reader has
-//! gone.
+//! Messages that cannot be written end nothing: on a full disk (full(4)), and after their reader has exited.
 
 use std::fs::{File, read_to_string};
 use std::net::UdpSocket;
@@ -11,8 +10,8 @@ use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
 
-/// What can't be written to.
-fn dead_ends() -> [(&'static str, Stdio); 2] {
+/// Outputs that cannot be written to.
+fn broken_outputs() -> [(&'static str, Stdio); 2] {
     let full = File::options().write(true).open("/dev/full");
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -22,26 +21,28 @@ fn dead_ends() -> [(&'static str, Stdio); 2] {
     ]
 }
 
-/// Waits until this many more rows of a record say that a frame came whole.
-fn frames_come(csv: &str, more: usize) {
-    let whole = || {
+/// Waits for this many further rows of a CSV with a complete frame.
+fn wait_for_frames(csv: &str, more: usize) {
+    let complete = || {
         let text = read_to_string(csv).unwrap_or_default();
         text.lines().filter(|row| row.contains(",whole,")).count()
     };
-    let before = whole();
-    eventually("frames come", || (whole() >= before + more).then_some(()));
+    let before = complete();
+    eventually("further frames", || {
+        (complete() >= before + more).then_some(())
+    });
 }
 
-fn ends_well(program: &mut Program, what: &str) {
+fn assert_success(program: &mut Program, what: &str) {
     program.assert_running();
     program.signal(Signal::INT);
-    let (status, _) = program.ended();
+    let (status, _) = program.wait();
     assert_eq!(status.code(), Some(0), "{what}");
 }
 
 #[test]
-fn a_host_whose_messages_are_lost_streams_on() {
-    for (what, error) in dead_ends() {
+fn a_host_with_lost_messages_keeps_streaming() {
+    for (what, error) in broken_outputs() {
         let folder = Folder::new();
         let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address").to_string();
@@ -56,19 +57,19 @@ fn a_host_whose_messages_are_lost_streams_on() {
             "--csv",
             &csv,
         ];
-        let words = [
+        let args = [
             &own[..],
             &PATTERN,
             &PIN,
             &["--realtime", "off", "--log", "trace"],
         ]
         .concat();
-        let mut host = Program::telling("host", openuvr(&words), error);
+        let mut host = Program::with_stderr("host", openuvr(&args), error);
         let blind = [&["--present", "null"], &PIN[..]].concat();
         let mut desk = client(&folder, "desk", &address, &blind);
         desk.line("player at");
-        frames_come(&csv, 30);
-        // Each of these is a message.
+        wait_for_frames(&csv, 30);
+        // Each of these prints a message.
         desk.stop();
         for _ in 0..3 {
             let mut desk = client(&folder, "desk", &address, &["--present", "null"]);
@@ -76,49 +77,49 @@ fn a_host_whose_messages_are_lost_streams_on() {
             desk.stop();
         }
         let _desk = client(&folder, "desk", &address, &["--present", "null"]);
-        frames_come(&csv, 30);
-        ends_well(&mut host, what);
+        wait_for_frames(&csv, 30);
+        assert_success(&mut host, what);
     }
 }
 
 #[test]
-fn a_client_whose_messages_are_lost_shows_on() {
-    for (what, error) in dead_ends() {
+fn a_client_with_lost_messages_keeps_playing() {
+    for (what, error) in broken_outputs() {
         let host = Host::start(&[&PIN[..], &PATTERN].concat());
         let (dir, csv) = (host.folder.join("desk"), host.folder.join("desk.csv"));
         let address = host.address();
         let own = ["client", &address, "--config-dir", &dir, "--csv", &csv];
         let more = ["--present", "null", "--realtime", "off", "--log", "trace"];
-        let words = [&own[..], &PIN, &more].concat();
-        let mut desk = Program::telling("client", openuvr(&words), error);
-        frames_come(&csv, 30);
-        ends_well(&mut desk, what);
+        let args = [&own[..], &PIN, &more].concat();
+        let mut desk = Program::with_stderr("client", openuvr(&args), error);
+        wait_for_frames(&csv, 30);
+        assert_success(&mut desk, what);
     }
 }
 
 #[test]
-fn errors_that_nobody_reads_are_errors_all_the_same() {
+fn unread_errors_still_set_the_exit_code() {
     let folder = Folder::new();
     let dir = folder.join("host");
-    let nobody = ["devices", "--config-dir", &dir, "forbid", "nobody"];
+    let forbid_unknown = ["devices", "--config-dir", &dir, "forbid", "missing"];
     let wrong = ["host", "--fps", "0"];
     let unknown = ["host", "--no-such-option"];
-    for (words, code) in [(&nobody[..], 1), (&wrong, 2), (&unknown, 2)] {
-        for (what, error) in dead_ends() {
-            let mut program = Program::telling("it", openuvr(words), error);
-            let (status, _) = program.ended();
-            assert_eq!(status.code(), Some(code), "{words:?}: {what}");
+    for (args, code) in [(&forbid_unknown[..], 1), (&wrong, 2), (&unknown, 2)] {
+        for (what, error) in broken_outputs() {
+            let mut program = Program::with_stderr("it", openuvr(args), error);
+            let (status, _) = program.wait();
+            assert_eq!(status.code(), Some(code), "{args:?}: {what}");
         }
     }
 }
 
 #[test]
-fn what_was_asked_for_and_not_written_is_an_error() {
+fn unwritable_output_is_an_error() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let list = ["devices", "--config-dir", &dir, "list"];
     let print = ["host", "--config-dir", &dir, "--print-config"];
-    for words in [
+    for args in [
         &["--help"][..],
         &["--version"],
         &["host", "-h"],
@@ -126,22 +127,22 @@ fn what_was_asked_for_and_not_written_is_an_error() {
         &print,
     ] {
         for broken_too in [false, true] {
-            let [(_, full), _] = dead_ends();
-            let [(_, error), _] = dead_ends();
-            let mut command = openuvr(words);
+            let [(_, full), _] = broken_outputs();
+            let [(_, error), _] = broken_outputs();
+            let mut command = openuvr(args);
             command.stdout(full);
             if broken_too {
                 command.stderr(error);
             }
             let out = command.output().expect("it runs");
-            assert_eq!(out.status.code(), Some(1), "{words:?}");
-            let said = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(out.status.code(), Some(1), "{args:?}");
+            let printed = String::from_utf8_lossy(&out.stderr);
             if !broken_too {
                 assert!(
-                    said.contains("can't write to standard output: No space"),
-                    "{said}"
+                    printed.contains("can't write to standard output: No space"),
+                    "{printed}"
                 );
-                assert_eq!(said.lines().count(), 1, "{said}");
+                assert_eq!(printed.lines().count(), 1, "{printed}");
             }
         }
     }
@@ -150,25 +151,25 @@ fn what_was_asked_for_and_not_written_is_an_error() {
 #[test]
 fn a_record_that_could_not_be_written_is_an_error() {
     let folder = Folder::new();
-    // A pipe that is read no more is a file that can't be written any more.
+    // A FIFO without a reader is an unwritable file.
     let pipes = ["host", "client"].map(|name| {
         let path = folder.join(&format!("{name}.csv"));
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo is there").success());
         let both = File::options().read(true).write(true).open(&path);
-        (path, both.expect("ours"))
+        (path, both.expect("the test's FIFO"))
     });
     let [(host_csv, host_end), (client_csv, client_end)] = pipes;
     let mut host = Host::start(&[&PIN[..], &PATTERN, &["--csv", &host_csv]].concat());
     let more = [&["--csv", &client_csv][..], &PIN].concat();
-    let mut desk = host.blind("desk", &more);
+    let mut desk = host.headless_client("desk", &more);
     desk.line("showing");
     drop((host_end, client_end));
     for program in [&mut desk, &mut host.program] {
         program.line("can't write to");
         program.assert_running();
         program.signal(Signal::INT);
-        let (status, text) = program.ended();
+        let (status, text) = program.wait();
         assert_eq!(status.code(), Some(1), "{text}");
         let last = text.lines().last().unwrap_or_default();
         assert!(last.starts_with("openuvr: can't write to "), "{text}");

@@ -1,5 +1,5 @@
-//! A client's microphone, as a program of the sound server's own records it at the host: which pitch, how loud,
-//! from whom not.
+//! A client's microphone, recorded by a program of the host's sound server: pitch, level, and sources without
+//! access.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ const HOST: [&str; 8] = [
 const PITCH: f64 = 500.0;
 const OTHER: f64 = 800.0;
 
-/// What `parec` records from a source in `seconds`, after it has begun to give.
+/// Samples that `parec` records from a source in `seconds`, once it delivers.
 fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
     let mut child = Command::new("parec")
         .args(["--raw", "--format=float32le", "--rate=48000"])
@@ -40,7 +40,7 @@ fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
     bytes.chunks_exact(4).map(sample).collect()
 }
 
-fn hears(server: &PulseServer, source: &str, pitch: f64) {
+fn wait_for_tone(server: &PulseServer, source: &str, pitch: f64) {
     let what = format!("more than half of two seconds of {pitch} Hz");
     eventually(&what, || {
         let tenths = tenths_at(&recorded(server, source, 2), pitch, LEVEL);
@@ -48,10 +48,10 @@ fn hears(server: &PulseServer, source: &str, pitch: f64) {
     });
 }
 
-fn speaks(host: &Host, name: &str, pitch: f64, more: &[&str]) -> Program {
+fn join_speaking(host: &Host, name: &str, pitch: f64, more: &[&str]) -> Program {
     let microphone = format!("tone:{pitch}");
-    let words = [&["--sound", "off", "--microphone", &microphone][..], more].concat();
-    host.blind(name, &words)
+    let args = [&["--sound", "off", "--microphone", &microphone][..], more].concat();
+    host.headless_client(name, &args)
 }
 
 fn is_captured(program: &Program) -> bool {
@@ -68,19 +68,19 @@ fn source_of(host: &Host) -> String {
 }
 
 #[test]
-fn an_application_records_what_the_player_says() {
+fn an_application_records_the_player() {
     let Some(server) = PulseServer::start() else {
         return;
     };
-    let words = [&HOST[..], &["--microphone", "on"]].concat();
-    let mut host = Host::with_sound(&server.address, &["player", "watcher"], &words);
+    let args = [&HOST[..], &["--microphone", "on"]].concat();
+    let mut host = Host::with_sound(&server.address, &["player", "watcher"], &args);
     let source = source_of(&host);
     let sources = server.pactl(&["list", "short", "sources"]);
     assert!(sources.contains(&source), "{sources}");
-    let player = speaks(&host, "player", PITCH, &[]);
-    hears(&server, &source, PITCH);
-    // Of one who only watches nothing is heard.
-    let watcher = speaks(&host, "watcher", OTHER, &["--observe"]);
+    let player = join_speaking(&host, "player", PITCH, &[]);
+    wait_for_tone(&server, &source, PITCH);
+    // An observer is not heard.
+    let watcher = join_speaking(&host, "watcher", OTHER, &["--observe"]);
     watcher.line("showing");
     eventually("its microphone", || is_captured(&watcher).then_some(()));
     let both = recorded(&server, &source, 2);
@@ -92,14 +92,14 @@ fn an_application_records_what_the_player_says() {
 }
 
 #[test]
-fn a_microphone_follows_the_default_source_and_says_so() {
+fn the_microphone_follows_the_default_source() {
     let (Some(there), Some(here)) = (PulseServer::start(), PulseServer::start()) else {
         return;
     };
-    let words = [&HOST[..], &["--microphone", "on"]].concat();
-    let host = Host::with_sound(&there.address, &["player"], &words);
+    let args = [&HOST[..], &["--microphone", "on"]].concat();
+    let host = Host::with_sound(&there.address, &["player"], &args);
     let source = source_of(&host);
-    // What two sinks play stands for two microphones.
+    // The monitors of two sinks stand in for two microphones.
     here.add_sink("headset");
     here.pactl(&["set-default-source", "usual.monitor"]);
     let (address, dir) = (host.address(), host.folder.join("player"));
@@ -118,28 +118,28 @@ fn a_microphone_follows_the_default_source_and_says_so() {
     command.env("PULSE_SERVER", &here.address);
     let client = Program::start("player", command);
     let _before = Player::start(&here.address, "usual", PITCH);
-    hears(&there, &source, PITCH);
+    wait_for_tone(&there, &source, PITCH);
     here.pactl(&["set-default-source", "headset.monitor"]);
     client.line("openuvr client: the microphone follows the default device: headset");
     let _after = Player::start(&here.address, "headset", OTHER);
-    hears(&there, &source, OTHER);
-    assert_eq!(client.count("the microphone follows"), 1, "it is told once");
+    wait_for_tone(&there, &source, OTHER);
+    assert_eq!(client.count("the microphone follows"), 1, "reported once");
 }
 
 #[test]
-fn nothing_is_captured_for_a_host_that_does_not_ask() {
-    let host = Host::knowing(&["client"], &HOST);
-    let client = speaks(&host, "client", PITCH, &[]);
+fn nothing_is_captured_for_a_host_without_it() {
+    let host = Host::paired_with(&["client"], &HOST);
+    let client = join_speaking(&host, "client", PITCH, &[]);
     client.line("showing");
-    // What it was granted was said before the first picture.
+    // The grant was logged ahead of the first picture.
     assert!(!is_captured(&client));
 }
 
 #[test]
-fn a_microphone_that_is_not_there_is_one_line() {
+fn a_missing_microphone_is_one_error_line() {
     let folder = Folder::new();
     let dir = folder.join("keys");
-    for (words, why) in [
+    for (args, why) in [
         (
             ["client", "127.0.0.1:9", "--microphone", "on"],
             "microphone: no sound server can be reached",
@@ -153,12 +153,12 @@ fn a_microphone_that_is_not_there_is_one_line() {
             "no microphone: no sound server can be reached",
         ),
     ] {
-        let more = match words[0] {
+        let more = match args[0] {
             "host" => &HOST[..],
             _ => &["--present", "null"],
         };
-        let command = openuvr(&[&words[..], more, &["--config-dir", &dir]].concat());
-        let line = Program::start(words[0], command).fails_in_one_line();
+        let command = openuvr(&[&args[..], more, &["--config-dir", &dir]].concat());
+        let line = Program::start(args[0], command).fails_in_one_line();
         assert!(line.contains(why), "{line}");
     }
 }

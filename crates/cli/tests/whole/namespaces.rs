@@ -1,11 +1,10 @@
-//! Two machines, as near as one machine can come: each with a network of its own, the client with
-//! a clock of its own, and the two commands that the README names.
+//! Two emulated machines with separate networks, the client with another clock, and the two commands of the
+//! README.
 
 use crate::support::machines::{HOST, Machines, on};
-use crate::support::{Display, Eye, Folder, Program, scene};
+use crate::support::{Display, Folder, Program, ScreenCapture, scene};
 
-/// The client's clock says a hundred days more: figures that mix the clocks of both would be off
-/// by that.
+/// The client's clock is a hundred days ahead: a mix of both clocks in a statistic would be off by that.
 const AHEAD_S: i64 = 8_640_000;
 const OTHER_CLOCK: [&str; 5] = [
     "unshare",
@@ -31,18 +30,18 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     }
 
     let host = |more: &[&str]| {
-        let words = [&["host"], more].concat();
-        let command = on(&machines.host, &[], &host_home, Some(&here), &words);
+        let args = [&["host"], more].concat();
+        let command = on(&machines.host, &[], &host_home, Some(&here), &args);
         Program::start("host", command)
     };
     let client = |more: &[&str]| {
-        let words = [&["client", HOST], more].concat();
+        let args = [&["client", HOST], more].concat();
         let command = on(
             &machines.client,
             &OTHER_CLOCK,
             &client_home,
             Some(&there),
-            &words,
+            &args,
         );
         Program::start("client", command)
     };
@@ -53,23 +52,23 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     let mut paired = client(&["--pin", pin]);
     paired.line("paired with the host");
     first.line("joins as player");
-    Eye::open(&there).more_frames(15);
+    ScreenCapture::open(&there).more_frames(15);
     paired.stop_child();
     first.line("is gone: it said goodbye");
     first.stop();
 
-    // From now on they know each other.
+    // From now on they are paired.
     let csv = folder.join("host.csv");
     let mut second = host(&["--csv", &csv, "--table", "on"]);
     second.line("streaming");
     let mut known = client(&[]);
     known.line("connected to the host");
-    Eye::open(&there).more_frames(15);
+    ScreenCapture::open(&there).more_frames(15);
     known.stop_child();
     let text = second.stop();
     assert!(
         !text.contains("PIN"),
-        "a host that knows a device opens no pairing: {text}"
+        "a host with a paired device opens no pairing: {text}"
     );
     assert_one_way_is_true(&text, &std::fs::read_to_string(csv).unwrap());
 }
@@ -85,34 +84,34 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     let between = machines.between.as_deref().unwrap();
     let _scene = scene(&here, "640x360", "20");
     let folder = Folder::new();
-    let at_home = |machine: &str, display: &Display, words: &[&str]| {
+    let at_home = |machine: &str, display: &Display, args: &[&str]| {
         let home = folder.path().join(machine);
         std::fs::create_dir_all(&home).unwrap();
-        on(machine, &[], &home, Some(display), words)
+        on(machine, &[], &home, Some(display), args)
     };
-    let words = [
+    let args = [
         "lab",
         "hop",
         "--bridge",
         "to-client,to-host",
         "--delay",
         "3ms",
-        // A busy machine makes it late, but what it does stays what it is.
+        // A busy machine delays it, but its effect on packets stays the same.
         "--down",
         "loss=2%",
         "--punctual",
         "100s",
     ];
-    let mut hop = Program::start("hop", at_home(between, &here, &words));
+    let mut hop = Program::start("hop", at_home(between, &here, &args));
     hop.line("bridging to-client and to-host");
     let csv = folder.join("host.csv");
-    let words = ["host", "--pin", "123456", "--csv", &csv];
-    let mut host = Program::start("host", at_home(&machines.host, &here, &words));
+    let args = ["host", "--pin", "123456", "--csv", &csv];
+    let mut host = Program::start("host", at_home(&machines.host, &here, &args));
     host.line("streaming");
-    let words = ["client", HOST, "--pin", "123456"];
-    let mut client = Program::start("client", at_home(&machines.client, &there, &words));
+    let args = ["client", HOST, "--pin", "123456"];
+    let mut client = Program::start("client", at_home(&machines.client, &there, &args));
     client.line("showing 640x360");
-    Eye::open(&there).more_frames(25);
+    ScreenCapture::open(&there).more_frames(25);
     client.stop();
     host.stop();
     let report = hop.stop();
@@ -134,15 +133,15 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
         })
         .collect();
     let [[up, all, none], [down, most, lost]] = ways[..] else {
-        panic!("two ways: {report}");
+        panic!("two directions: {report}");
     };
     assert!(up > 10 && all <= up && none == 0, "{report}");
     assert!(down > 100 && lost > 0 && most + lost <= down, "{report}");
     assert!(report.contains("0 frames unreadable, 0 unsent"), "{report}");
 }
 
-/// The table's longest way over the link is the true one within the bound that is printed: this
-/// test knows by how much the clocks differ, which the program had to find out.
+/// Checks the table's maximum one-way latency against the true one, within the printed bound. This test knows
+/// the clock offset that the program had to estimate.
 fn assert_one_way_is_true(table: &str, csv: &str) {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
@@ -152,18 +151,18 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let (outcome, bound) = (column("outcome"), column("clock_bound"));
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
-    // A first frame may be there before the clocks have met: then nothing is said of its way.
-    let told = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
-    let whole: Vec<_> = lines.filter(told).collect();
-    assert!(whole.len() >= 10, "{} frames are whole", whole.len());
-    for line in whole {
+    // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
+    let has_latency = |line: &Vec<&str>| line[outcome] == "whole" && !line[bound].is_empty();
+    let complete: Vec<_> = lines.filter(has_latency).collect();
+    assert!(complete.len() >= 10, "{} complete frames", complete.len());
+    for line in complete {
         let arrived = number(line[received]) - AHEAD_S * 1_000_000_000;
         assert!(
             arrived > number(line[first_slice]),
-            "it arrived before it was there"
+            "arrival before the send time"
         );
-        // The host looks at its clock when the system call is over, and may have to wait for a
-        // processor between: the datagram may be there by then.
+        // The host takes its timestamp after the system call, possibly after a scheduling delay: the datagram
+        // may have arrived by then.
         let way = arrived - number(line[sent]);
         longest = way.max(longest);
         widest = number(line[bound]).max(widest);
@@ -173,15 +172,15 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
         .find(|line| line.starts_with("FirstSent→FirstReceived"))
         .expect("the table has the way over the link");
     let words: Vec<&str> = row.split_whitespace().collect();
-    let [.., told, bound] = words[..] else {
-        panic!("no figures in {row:?}");
+    let [.., printed, bound] = words[..] else {
+        panic!("no numbers in {row:?}");
     };
     assert!(bound.starts_with('±'), "{row}");
-    let (told, longest) = (told.parse::<f64>().expect("ms"), longest as f64 / 1e6);
-    // Three figures are printed.
+    let (printed, longest) = (printed.parse::<f64>().expect("ms"), longest as f64 / 1e6);
+    // Three digits are printed.
     let allowed = widest as f64 / 1e6 + longest * 0.02 + 0.02;
     assert!(
-        (told - longest).abs() <= allowed,
-        "{told} ms is told, {longest:.3} ms is true, the bound is {allowed:.3} ms: {row}"
+        (printed - longest).abs() <= allowed,
+        "{printed} ms printed, {longest:.3} ms true, bound {allowed:.3} ms: {row}"
     );
 }

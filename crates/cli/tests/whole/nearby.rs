@@ -1,5 +1,4 @@
-//! Hosts are found on their network by multicast DNS, by those that are on it; and whoever lies there gets
-//! no client to believe it.
+//! Host discovery by multicast DNS on the local network. Clients do not trust forged announcements.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -14,32 +13,32 @@ use crate::support::machines::{HOST, Machines, THIRD, on};
 use crate::support::pairing::pair;
 use crate::support::{Folder, Program, eventually};
 
-/// A host that nobody needs to see.
+/// A small test pattern.
 const PATTERN: [&str; 7] = [
     "host", "--source", "pattern", "--size", "320x200", "--fps", "10",
 ];
 
-/// A host with keys of its own in a namespace.
-fn host(machine: &str, dir: &str, name: &str, words: &[&str]) -> Program {
+/// A host with its own keys in a namespace.
+fn host(machine: &str, dir: &str, name: &str, args: &[&str]) -> Program {
     let own = ["--config-dir", dir, "--name", name, "--realtime", "off"];
-    let words = [&PATTERN[..], &own, words].concat();
-    let host = Program::start(name, on(machine, &[], Path::new("/"), None, &words));
+    let args = [&PATTERN[..], &own, args].concat();
+    let host = Program::start(name, on(machine, &[], Path::new("/"), None, &args));
     host.line("streaming");
     host
 }
 
-fn client(machine: &str, dir: &str, words: &[&str]) -> Command {
+fn client(machine: &str, dir: &str, args: &[&str]) -> Command {
     let own = ["client", "--config", "/dev/null", "--config-dir", dir];
     let more = ["--present", "null", "--realtime", "off", "--name", "lap"];
-    let own = [&own[..], &more, words].concat();
+    let own = [&own[..], &more, args].concat();
     on(machine, &[], Path::new("/"), None, &own)
 }
 
-/// What `openuvr hosts` says, as soon as it says all of this.
-fn listed(machine: &str, dir: &str, parts: &[&str]) -> String {
-    let words = ["hosts", "--config-dir", dir];
+/// Waits until the output of `openuvr hosts` contains all of these.
+fn wait_for_hosts(machine: &str, dir: &str, parts: &[&str]) -> String {
+    let args = ["hosts", "--config-dir", dir];
     eventually(&format!("hosts {parts:?}"), || {
-        let out = on(machine, &[], Path::new("/"), None, &words).output();
+        let out = on(machine, &[], Path::new("/"), None, &args).output();
         let text = String::from_utf8(out.expect("it runs").stdout).expect("text");
         parts.iter().all(|part| text.contains(part)).then_some(text)
     })
@@ -58,14 +57,14 @@ fn two_hosts_and_a_client_find_each_other() {
     };
     let folder = Folder::new();
     let (here, third) = (&machines.client, machines.third.as_deref().unwrap());
-    let dirs = ["desk", "attic", "cellar", "lap", "nobody"].map(|name| folder.join(name));
-    let [desk_dir, attic_dir, cellar_dir, lap, nobody] = &dirs;
+    let dirs = ["desk", "attic", "cellar", "lap", "stranger"].map(|name| folder.join(name));
+    let [desk_dir, attic_dir, cellar_dir, lap, stranger] = &dirs;
     let mut desk = host(&machines.host, desk_dir, "desk", &["--pin", "135790"]);
     let _attic = host(third, attic_dir, "attic", &[]);
     let hidden = ["--discoverable=false", "--bind", "[::]:4711"];
     let _cellar = host(third, cellar_dir, "cellar", &hidden);
 
-    let text = listed(here, lap, &["desk", "attic"]);
+    let text = wait_for_hosts(here, lap, &["desk", "attic"]);
     let fingerprint = |dir: &str| {
         let key = load_or_create(Path::new(dir), KeyOwner::Host).expect("its key");
         key.public().fingerprint()
@@ -78,14 +77,14 @@ fn two_hosts_and_a_client_find_each_other() {
     }
     assert!(!text.contains("cellar"), "{text}");
 
-    // Without a person who could say which.
-    let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
+    // Without a terminal to choose at.
+    let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("desk") && text.contains("attic"), "{text}");
     let last = text.lines().last().unwrap();
     assert!(last.contains("which of these hosts is meant?"), "{text}");
 
-    // With one.
+    // With a terminal.
     let chosen = client(here, lap, &["--pin", "135790"]);
     let mut paired = Program::at_terminal("chosen", &chosen, "2\n");
     paired.line("The number of the host");
@@ -93,21 +92,21 @@ fn two_hosts_and_a_client_find_each_other() {
     paired.line("player at desk");
     desk.line("lap joins as player");
     paired.kill();
-    listed(here, nobody, &["new; pairing is closed"]);
-    let text = listed(here, lap, &["attic", "paired"]);
+    wait_for_hosts(here, stranger, &["new; pairing is closed"]);
+    let text = wait_for_hosts(here, lap, &["attic", "paired"]);
     assert!(row(&text, "desk").ends_with("paired"), "{text}");
 
-    // It is the only one that is known.
+    // Only one host is paired.
     let mut known = Program::start("known", client(here, lap, &[]));
     known.line(&format!("\"desk\" is paired and answers at {HOST}:4710"));
     known.line("connected to the host");
     known.line("player at desk");
     known.stop();
 
-    // Who says goodbye is not found any more.
+    // A host that has said goodbye is not listed any more.
     desk.stop();
     eventually("desk is gone", || {
-        let text = listed(here, lap, &["attic"]);
+        let text = wait_for_hosts(here, lap, &["attic"]);
         (!text.contains("desk")).then_some(())
     });
 }
@@ -123,43 +122,42 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let [desk, thief, lap] = &dirs;
     let fingerprint = pair(desk, lap, &format!("{HOST}:4710"));
     let known = Path::new(lap).join("hosts.toml");
-    let before = std::fs::read_to_string(&known).expect("it knows the host");
+    let before = std::fs::read_to_string(&known).expect("the client's known hosts");
 
-    // The name of the one that is known, and another key: it is somebody new.
+    // The name of the known host with another key: a new host.
     let mut fake = host(&third, thief, "desk", &["--pin", "135790"]);
-    let text = listed(here, lap, &["desk"]);
+    let text = wait_for_hosts(here, lap, &["desk"]);
     assert!(row(&text, "desk").contains("new; pairing"), "{text}");
-    let (status, text) = Program::start("asked", client(here, lap, &[])).ended();
+    let (status, text) = Program::start("client", client(here, lap, &[])).wait();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("which of these hosts is meant?"), "{text}");
     fake.stop();
 
-    // The fingerprint of the one that is known, too, which anybody can read.
+    // Also with the fingerprint of the known host, which is public.
     let silent = ["--pin", "135790", "--discoverable=false"];
     let _fake = host(&third, thief, "desk", &silent);
     let daemon = std::thread::spawn(move || announce(&third, &fingerprint)).join();
     let daemon = daemon.expect("it announces");
-    let text = listed(here, lap, &["desk", "paired"]);
+    let text = wait_for_hosts(here, lap, &["desk", "paired"]);
     assert!(text.contains(THIRD), "{text}");
     for _ in 0..2 {
         let lured = client(here, lap, &["--pin", "135790"]);
-        let (status, text) = Program::start("lured", lured).ended();
+        let (status, text) = Program::start("lured", lured).wait();
         assert_eq!(status.code(), Some(1), "{text}");
         assert!(text.contains("does not know this device"), "{text}");
         assert!(!text.contains("paired with"), "{text}");
     }
     assert_eq!(
-        std::fs::read_to_string(&known).expect("it is there"),
+        std::fs::read_to_string(&known).expect("the client's known hosts"),
         before
     );
     drop(daemon.shutdown());
 }
 
-/// Says on a machine's network that the host with this fingerprint is there, with a name that would
-/// redraw a terminal.
+/// Announces a host with this fingerprint on a machine's network, with a name that contains terminal escapes.
 fn announce(machine: &str, fingerprint: &str) -> ServiceDaemon {
-    let space = File::open(format!("/run/netns/{machine}")).expect("it is there");
-    // Of this thread, and those that it starts.
+    let space = File::open(format!("/run/netns/{machine}")).expect("the namespace");
+    // Applies to this thread and the threads that it starts.
     move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
     let daemon = ServiceDaemon::new().expect("a thread");
     let service = ServiceInfo::new(
@@ -175,7 +173,7 @@ fn announce(machine: &str, fingerprint: &str) -> ServiceDaemon {
 }
 
 #[test]
-fn link_local_addresses_come_with_their_interface() {
+fn link_local_addresses_have_their_interface() {
     let Some(machines) = Machines::on_a_bridge_with_link_local() else {
         return;
     };
@@ -183,7 +181,7 @@ fn link_local_addresses_come_with_their_interface() {
     let [desk, lap] = ["desk", "lap"].map(|name| folder.join(name));
     pair(&desk, &lap, "desk:4710");
     let _host = host(&machines.host, &desk, "desk", &[]);
-    listed(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
+    wait_for_hosts(&machines.client, &lap, &["[fe80::1%cable]:4710", "paired"]);
     let mut known = Program::start("known", client(&machines.client, &lap, &[]));
     known.line("is paired and answers at [fe80::1%cable]:4710");
     known.line("player at desk");
@@ -191,19 +189,19 @@ fn link_local_addresses_come_with_their_interface() {
 }
 
 #[test]
-fn without_a_network_there_is_one_clear_line() {
-    let Some(machines) = Machines::without_cables() else {
+fn no_network_is_one_error_line() {
+    let Some(machines) = Machines::without_links() else {
         return;
     };
     let folder = Folder::new();
     let lap = folder.join("lap");
-    let words = ["hosts", "--config-dir", &lap];
-    let list = on(&machines.client, &[], Path::new("/"), None, &words);
+    let args = ["hosts", "--config-dir", &lap];
+    let list = on(&machines.client, &[], Path::new("/"), None, &args);
     for command in [list, client(&machines.client, &lap, &[])] {
         let text = Program::start("alone", command).fails_in_one_line();
         assert!(text.contains("this machine has no network"), "{text}");
     }
-    // A host there says so in one line, or nothing, and runs.
+    // A host there reports it in one line, or not at all, and runs.
     let mut host = host(&machines.host, &folder.join("desk"), "desk", &[]);
     host.assert_running();
     host.stop();

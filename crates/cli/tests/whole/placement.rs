@@ -1,4 +1,4 @@
-//! Where windows lie on a virtual display: an only one fills it, others lie centred over it.
+//! Placement of windows on a virtual display: a single one fills it, others are centred over it.
 
 use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::units::Size;
@@ -13,7 +13,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{Display, Folder, Program, eventually, openuvr, skip};
 
-/// Where windows are made before they have a place.
+/// Initial position of new windows.
 const OWN: (i16, i16) = (7, 9);
 
 fn has_xvfb() -> bool {
@@ -24,16 +24,15 @@ fn has_xvfb() -> bool {
     there.is_ok()
 }
 
-/// A host with an empty display of 640x360, and the display.
-/// `None`, said aloud, without Xvfb.
-fn host(folder: &Folder, words: &[&str]) -> Option<(Program, Display)> {
+/// A host with an empty display of 640x360, and the display. `None`, with a message, without Xvfb.
+fn host(folder: &Folder, args: &[&str]) -> Option<(Program, Display)> {
     if !has_xvfb() {
         return None;
     }
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let more = ["--virtual", "640x360", "--realtime", "off"];
-    let host = Program::start("host", openuvr(&[&own[..], &more, words].concat()));
+    let host = Program::start("host", openuvr(&[&own[..], &more, args].concat()));
     let line = host.line("is empty: start something on it");
     let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
     let name = word("DISPLAY=").expect("a display");
@@ -41,7 +40,7 @@ fn host(folder: &Folder, words: &[&str]) -> Option<(Program, Display)> {
     Some((host, display))
 }
 
-/// An application of the test's own.
+/// A test application.
 struct Application {
     conn: RustConnection,
     root: Window,
@@ -55,12 +54,12 @@ impl Application {
     }
 
     fn atom(&self, name: &str) -> u32 {
-        let asked = self.conn.intern_atom(false, name.as_bytes());
-        asked.expect("sent").reply().expect("an atom").atom
+        let reply = self.conn.intern_atom(false, name.as_bytes());
+        reply.expect("sent").reply().expect("an atom").atom
     }
 
-    /// Shows a window of this size, which first says `of` itself.
-    fn shows(&self, size: (u16, u16), of: impl FnOnce(Window)) -> Window {
+    /// Creates a window of this size, applies `of` to it, and shows it.
+    fn show(&self, size: (u16, u16), of: impl FnOnce(Window)) -> Window {
         let window = self.conn.generate_id().expect("an id");
         let (class, depth, visual) = (WindowClass::INPUT_OUTPUT, 0, 0);
         let aux = CreateWindowAux::new();
@@ -71,19 +70,19 @@ impl Application {
             .expect("sent");
         of(window);
         self.conn.map_window(window).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
         eventually("the window is shown", || {
             let about = self.conn.get_window_attributes(window).expect("sent");
-            let about = about.reply().expect("it is there");
+            let about = about.reply().expect("the window");
             (about.map_state == MapState::VIEWABLE).then_some(())
         });
         window
     }
 
-    /// One that accompanies `parent`.
-    fn shows_dialog(&self, size: (u16, u16), parent: Window) -> Window {
-        self.shows(size, |window| {
-            self.says(
+    /// Shows a dialog of `parent`.
+    fn show_dialog(&self, size: (u16, u16), parent: Window) -> Window {
+        self.show(size, |window| {
+            self.set_property(
                 window,
                 AtomEnum::WM_TRANSIENT_FOR.into(),
                 AtomEnum::WINDOW,
@@ -92,76 +91,76 @@ impl Application {
         })
     }
 
-    /// One that takes no other size.
-    fn shows_fixed(&self, size: (u16, u16)) -> Window {
-        self.shows(size, |window| {
+    /// Shows a window of fixed size.
+    fn show_fixed(&self, size: (u16, u16)) -> Window {
+        self.show(size, |window| {
             let size = Some((i32::from(size.0), i32::from(size.1)));
             let hints = WmSizeHints {
                 min_size: size,
                 max_size: size,
                 ..WmSizeHints::new()
             };
-            let said = hints.set_normal_hints(&self.conn, window);
-            said.expect("sent");
+            let sent = hints.set_normal_hints(&self.conn, window);
+            sent.expect("sent");
         })
     }
 
-    fn says(&self, window: Window, property: u32, kind: AtomEnum, value: u32) {
+    fn set_property(&self, window: Window, property: u32, kind: AtomEnum, value: u32) {
         let mode = PropMode::REPLACE;
-        let said = self
+        let sent = self
             .conn
             .change_property32(mode, window, property, kind, &[value]);
-        said.expect("sent");
+        sent.expect("sent");
     }
 
-    /// Place, size and border.
-    fn lies(&self, window: Window) -> (i16, i16, u16, u16, u16) {
+    /// Position, size and border.
+    fn geometry(&self, window: Window) -> (i16, i16, u16, u16, u16) {
         let is = self.conn.get_geometry(window).expect("sent").reply();
-        let is = is.expect("it is there");
+        let is = is.expect("the window");
         (is.x, is.y, is.width, is.height, is.border_width)
     }
 
-    fn comes_to(&self, window: Window, at: (i16, i16), size: (u16, u16)) {
-        let wanted = (at.0, at.1, size.0, size.1, 0);
-        eventually(&format!("{window:#x} comes to {wanted:?}"), || {
-            (self.lies(window) == wanted).then_some(())
+    fn wait_for_geometry(&self, window: Window, at: (i16, i16), size: (u16, u16)) {
+        let expected = (at.0, at.1, size.0, size.1, 0);
+        eventually(&format!("{window:#x} comes to {expected:?}"), || {
+            (self.geometry(window) == expected).then_some(())
         });
     }
 
-    fn is_typed_in(&self, window: Window) {
+    fn wait_for_focus(&self, window: Window) {
         eventually(&format!("{window:#x} gets the keyboard"), || {
             let focus = self.conn.get_input_focus().expect("sent").reply();
-            (focus.expect("it is somewhere").focus == window).then_some(())
+            (focus.expect("a focus").focus == window).then_some(())
         });
     }
 
-    fn resizes(&self, window: Window, size: (u32, u32)) {
+    fn resize(&self, window: Window, size: (u32, u32)) {
         let change = ConfigureWindowAux::new().width(size.0).height(size.1);
         self.conn.configure_window(window, &change).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
     }
 
-    fn destroys(&self, window: Window) {
+    fn destroy(&self, window: Window) {
         self.conn.destroy_window(window).expect("sent");
-        self.conn.sync().expect("the server lives");
+        self.conn.sync().expect("a running X server");
     }
 
-    /// Who places windows, as ICCCM 2.0 says in section 2.8.
+    /// The owner of the window manager selection (ICCCM 2.0, section 2.8).
     fn manager(&self) -> Window {
         let selection = self.atom("WM_S0");
         let owner = self.conn.get_selection_owner(selection).expect("sent");
         owner.reply().expect("an answer").owner
     }
 
-    /// Whether it may place windows from now on.
+    /// Whether it can become the window manager.
     fn can_manage(&self) -> bool {
         let mask = EventMask::SUBSTRUCTURE_REDIRECT;
-        let wanted = ChangeWindowAttributesAux::new().event_mask(mask);
-        let asked = self.conn.change_window_attributes(self.root, &wanted);
-        asked.expect("sent").check().is_ok()
+        let attributes = ChangeWindowAttributesAux::new().event_mask(mask);
+        let reply = self.conn.change_window_attributes(self.root, &attributes);
+        reply.expect("sent").check().is_ok()
     }
 
-    fn asks_for_full_screen(&self, window: Window, action: u32) {
+    fn request_full_screen(&self, window: Window, action: u32) {
         let (state, full) = (
             self.atom("_NET_WM_STATE"),
             self.atom("_NET_WM_STATE_FULLSCREEN"),
@@ -169,42 +168,42 @@ impl Application {
         let message = ClientMessageEvent::new(32, window, state, [action, full, 0, 1, 0]);
         let to = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
         let sent = self.conn.send_event(false, self.root, to, message);
-        sent.expect("sent").check().expect("it is there");
+        sent.expect("sent").check().expect("the root window");
     }
 }
 
 #[test]
-fn an_only_window_fills_the_display_below_its_dialogs() {
+fn a_single_window_fills_the_display_below_dialogs() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &["--place"]) else {
         return;
     };
     let app = Application::on(&display);
-    let main = app.shows((200, 100), |_| ());
-    app.comes_to(main, (0, 0), (640, 360));
-    app.is_typed_in(main);
-    let dialog = app.shows_dialog((100, 60), main);
-    app.comes_to(dialog, (270, 150), (100, 60));
-    app.is_typed_in(dialog);
-    let typed = app.shows((300, 200), |window| {
+    let main = app.show((200, 100), |_| ());
+    app.wait_for_geometry(main, (0, 0), (640, 360));
+    app.wait_for_focus(main);
+    let dialog = app.show_dialog((100, 60), main);
+    app.wait_for_geometry(dialog, (270, 150), (100, 60));
+    app.wait_for_focus(dialog);
+    let typed = app.show((300, 200), |window| {
         let (name, kind) = ("_NET_WM_WINDOW_TYPE", "_NET_WM_WINDOW_TYPE_DIALOG");
-        app.says(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
+        app.set_property(window, app.atom(name), AtomEnum::ATOM, app.atom(kind));
     });
-    app.comes_to(typed, (170, 80), (300, 200));
-    // Over its parent, not over the display's middle, and no larger than the display.
-    let large = app.shows_dialog((900, 40), typed);
-    app.comes_to(large, (0, 160), (640, 40));
-    app.destroys(large);
-    app.destroys(typed);
-    app.is_typed_in(dialog);
-    // What fills the display keeps its size, whatever it asks for; a dialog stays in the middle.
-    app.resizes(main, (50, 50));
-    app.resizes(dialog, (200, 100));
-    app.comes_to(dialog, (220, 130), (200, 100));
-    assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
-    app.destroys(dialog);
-    app.is_typed_in(main);
-    // What places itself is left alone: menus.
+    app.wait_for_geometry(typed, (170, 80), (300, 200));
+    // Over its parent, not over the display's centre, and no larger than the display.
+    let large = app.show_dialog((900, 40), typed);
+    app.wait_for_geometry(large, (0, 160), (640, 40));
+    app.destroy(large);
+    app.destroy(typed);
+    app.wait_for_focus(dialog);
+    // The filling window keeps its size, whatever it requests; a dialog stays centred.
+    app.resize(main, (50, 50));
+    app.resize(dialog, (200, 100));
+    app.wait_for_geometry(dialog, (220, 130), (200, 100));
+    assert_eq!(app.geometry(main), (0, 0, 640, 360, 0));
+    app.destroy(dialog);
+    app.wait_for_focus(main);
+    // Override-redirect windows such as menus are left alone.
     let menu = CreateWindowAux::new().override_redirect(1);
     let id = app.conn.generate_id().expect("an id");
     let class = WindowClass::INPUT_OUTPUT;
@@ -212,44 +211,44 @@ fn an_only_window_fills_the_display_below_its_dialogs() {
         .create_window(0, id, app.root, 30, 40, 50, 60, 1, class, 0, &menu)
         .expect("sent");
     app.conn.map_window(id).expect("sent");
-    app.destroys(main);
+    app.destroy(main);
     eventually("the window is gone", || {
         let focus = app.conn.get_input_focus().expect("sent").reply();
-        (focus.expect("it is somewhere").focus != main).then_some(())
+        (focus.expect("a focus").focus != main).then_some(())
     });
-    assert_eq!(app.lies(id), (30, 40, 50, 60, 1));
+    assert_eq!(app.geometry(id), (30, 40, 50, 60, 1));
 }
 
 #[test]
-fn windows_of_one_size_and_further_ones_are_centred() {
+fn fixed_size_and_further_windows_are_centred() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &["--place"]) else {
         return;
     };
     let app = Application::on(&display);
-    let first = app.shows_fixed((200, 100));
-    app.comes_to(first, (220, 130), (200, 100));
-    let second = app.shows((300, 100), |_| ());
-    app.comes_to(second, (170, 130), (300, 100));
-    app.is_typed_in(second);
-    // The only one that is left, as when a launcher makes way for a game.
+    let first = app.show_fixed((200, 100));
+    app.wait_for_geometry(first, (220, 130), (200, 100));
+    let second = app.show((300, 100), |_| ());
+    app.wait_for_geometry(second, (170, 130), (300, 100));
+    app.wait_for_focus(second);
+    // The last window, as when a launcher is replaced by a game.
     app.conn.unmap_window(first).expect("sent");
-    app.conn.sync().expect("the server lives");
-    app.comes_to(second, (0, 0), (640, 360));
+    app.conn.sync().expect("a running X server");
+    app.wait_for_geometry(second, (0, 0), (640, 360));
 }
 
 #[test]
-fn a_window_is_full_screen_as_long_as_it_wants_to_be() {
+fn a_window_can_request_full_screen() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &["--place"]) else {
         return;
     };
     let app = Application::on(&display);
-    let window = app.shows_fixed((200, 100));
-    app.asks_for_full_screen(window, 1);
-    app.comes_to(window, (0, 0), (640, 360));
-    app.asks_for_full_screen(window, 0);
-    app.comes_to(window, (220, 130), (200, 100));
+    let window = app.show_fixed((200, 100));
+    app.request_full_screen(window, 1);
+    app.wait_for_geometry(window, (0, 0), (640, 360));
+    app.request_full_screen(window, 0);
+    app.wait_for_geometry(window, (220, 130), (200, 100));
 }
 
 #[test]
@@ -259,27 +258,27 @@ fn windows_follow_the_size_of_their_display() {
         return;
     };
     let app = Application::on(&display);
-    let main = app.shows((200, 100), |_| ());
-    let dialog = app.shows_dialog((100, 60), main);
-    app.comes_to(main, (0, 0), (640, 360));
-    let mut size = DisplaySize::open(&display.name).expect("it has RandR");
-    size.set(Size::new(320, 200)).expect("it is smaller");
-    app.comes_to(main, (0, 0), (320, 200));
-    app.comes_to(dialog, (110, 70), (100, 60));
-    size.restore().expect("it was so");
-    app.comes_to(main, (0, 0), (640, 360));
+    let main = app.show((200, 100), |_| ());
+    let dialog = app.show_dialog((100, 60), main);
+    app.wait_for_geometry(main, (0, 0), (640, 360));
+    let mut size = DisplaySize::open(&display.name).expect("a display with RandR");
+    size.set(Size::new(320, 200)).expect("a smaller size");
+    app.wait_for_geometry(main, (0, 0), (320, 200));
+    app.wait_for_geometry(dialog, (110, 70), (100, 60));
+    size.restore().expect("the original size");
+    app.wait_for_geometry(main, (0, 0), (640, 360));
 }
 
 #[test]
-fn a_window_manager_that_asks_for_the_display_gets_it() {
+fn a_window_manager_replaces_the_placement() {
     let folder = Folder::new();
     let Some((mut host, display)) = host(&folder, &["--place"]) else {
         return;
     };
     let app = Application::on(&display);
-    let main = app.shows((200, 100), |_| ());
+    let main = app.show((200, 100), |_| ());
     let manager = Application::on(&display);
-    assert!(!manager.can_manage(), "somebody does already");
+    assert!(!manager.can_manage(), "the placement is the manager");
     let before = manager.manager();
     assert_ne!(before, x11rb::NONE);
     let own = manager.conn.generate_id().expect("an id");
@@ -299,8 +298,8 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
     });
     assert!(manager.can_manage());
     assert_eq!(manager.manager(), own);
-    // What was shown stays where it was, and nobody has the next window but the new one.
-    assert_eq!(app.lies(main), (0, 0, 640, 360, 0));
+    // Shown windows stay, and only the new window manager controls the next.
+    assert_eq!(app.geometry(main), (0, 0, 640, 360, 0));
     let check = manager.atom("_NET_SUPPORTING_WM_CHECK");
     let named = manager
         .conn
@@ -313,14 +312,14 @@ fn a_window_manager_that_asks_for_the_display_gets_it() {
 }
 
 #[test]
-fn without_placement_windows_lie_where_they_want_to() {
+fn without_placement_windows_keep_their_position() {
     let folder = Folder::new();
     let Some((_host, display)) = host(&folder, &[]) else {
         return;
     };
     let app = Application::on(&display);
     assert_eq!(app.manager(), x11rb::NONE);
-    let window = app.shows((200, 100), |_| ());
-    assert_eq!(app.lies(window), (OWN.0, OWN.1, 200, 100, 3));
+    let window = app.show((200, 100), |_| ());
+    assert_eq!(app.geometry(window), (OWN.0, OWN.1, 200, 100, 3));
     assert!(app.can_manage());
 }

@@ -1,4 +1,4 @@
-//! `--record`: what is in the file, however the host ends.
+//! `--record`: the contents of the file, for each way to end.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,15 +7,15 @@ use crate::support::{Folder, Host, Program, eventually, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "60"];
 
-/// Fragments of a file, as far as they are whole.
+/// Number of complete fragments of a file.
 fn fragments(file: &str) -> usize {
     let bytes = std::fs::read(file).unwrap_or_default();
     bytes.windows(4).filter(|four| four == b"moof").count()
 }
 
-/// Frames of a file that ffmpeg decodes without a complaint; `None`, said aloud, without ffmpeg.
+/// Number of frames of a file that ffmpeg decodes without a warning; `None`, with a message, without ffmpeg.
 fn decoded(file: &str) -> Option<usize> {
-    let words = [
+    let args = [
         "-v",
         "error",
         "-i",
@@ -26,7 +26,7 @@ fn decoded(file: &str) -> Option<usize> {
         "passthrough",
     ];
     let mut command = Command::new("ffmpeg");
-    command.args(words).args(["-f", "framemd5", "-"]);
+    command.args(args).args(["-f", "framemd5", "-"]);
     let Ok(out) = command.stdin(Stdio::null()).output() else {
         skip("ffmpeg is not installed");
         return None;
@@ -41,40 +41,43 @@ fn decoded(file: &str) -> Option<usize> {
 }
 
 #[test]
-fn a_host_that_is_killed_leaves_a_recording() {
+fn a_killed_host_leaves_a_recording() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");
-    let words = ["--sound", "tone:440", "--record", &file];
-    let mut host = Host::start(&[&PATTERN[..], &words].concat());
+    let args = ["--sound", "tone:440", "--record", &file];
+    let mut host = Host::start(&[&PATTERN[..], &args].concat());
     eventually("four fragments", || (fragments(&file) >= 4).then_some(()));
     host.program.kill();
     let Some(frames) = decoded(&file) else {
         return;
     };
-    // The first fragments are of half a second each, at 60 frames/s if nothing held them up.
+    // The first fragments are half a second each, at 60 frames/s if nothing delays them.
     assert!(frames >= 3, "{frames}");
 }
 
 #[test]
-fn what_was_recorded_is_told_and_not_overwritten() {
+fn a_recording_is_reported_and_not_overwritten() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");
     let mut host = Host::start(&[&PATTERN[..], &["--record", &file]].concat());
     eventually("a fragment", || (fragments(&file) >= 1).then_some(()));
     let text = host.program.stop();
-    let told = text.lines().find(|line| line.contains("recorded in"));
-    let told = told.unwrap_or_else(|| panic!("not told: {text}"));
-    assert!(told.contains(&file) && told.contains("no sound"), "{told}");
-    let words = told
+    let message = text.lines().find(|line| line.contains("recorded in"));
+    let message = message.unwrap_or_else(|| panic!("not reported: {text}"));
+    assert!(
+        message.contains(&file) && message.contains("no sound"),
+        "{message}"
+    );
+    let rest = message
         .split_once(&format!("{file}: "))
-        .map(|(_, words)| words);
-    let told: usize = words
-        .and_then(|words| words.split(' ').next()?.parse().ok())
-        .unwrap_or_else(|| panic!("no number: {told}"));
+        .map(|(_, rest)| rest);
+    let count: usize = rest
+        .and_then(|rest| rest.split(' ').next()?.parse().ok())
+        .unwrap_or_else(|| panic!("no number: {message}"));
     if let Some(frames) = decoded(&file) {
-        assert_eq!(frames, told);
+        assert_eq!(frames, count);
     }
-    let before = std::fs::read(&file).expect("it is there");
+    let before = std::fs::read(&file).expect("the recording");
     let dir = folder.join("host");
     let own = [
         "host",
@@ -85,25 +88,25 @@ fn what_was_recorded_is_told_and_not_overwritten() {
         "--bind",
         "127.0.0.1:0",
     ];
-    let words = [&own[..], &PATTERN, &["--for", "1s"]].concat();
-    let text = Program::start("host", openuvr(&words)).fails_in_one_line();
+    let args = [&own[..], &PATTERN, &["--for", "1s"]].concat();
+    let text = Program::start("host", openuvr(&args)).fails_in_one_line();
     assert!(
         text.contains("is there already: name another file"),
         "{text}"
     );
-    assert_eq!(std::fs::read(&file).expect("it is there"), before);
-    let words = [&words[..], &["--record-overwrite"]].concat();
-    let (status, text) = Program::start("host", openuvr(&words)).ended();
+    assert_eq!(std::fs::read(&file).expect("the recording"), before);
+    let args = [&args[..], &["--record-overwrite"]].concat();
+    let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert!(status.success(), "{text}");
-    assert_ne!(std::fs::read(&file).expect("it is there"), before);
+    assert_ne!(std::fs::read(&file).expect("the recording"), before);
 }
 
 #[test]
-fn a_recording_that_can_not_be_is_refused_at_once() {
+fn an_impossible_recording_is_an_error_at_start() {
     let folder = Folder::new();
     let (dir, file) = (folder.join("host"), folder.join("it.mp4"));
     let nowhere = folder.join("nowhere/it.mp4");
-    for (words, said) in [
+    for (args, expected) in [
         (
             vec!["--record", nowhere.as_str()],
             "No such file or directory",
@@ -116,9 +119,9 @@ fn a_recording_that_can_not_be_is_refused_at_once() {
         ),
     ] {
         let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
-        let words = [&own[..], &PATTERN, &words].concat();
-        let text = Program::start("host", openuvr(&words)).fails_in_one_line();
-        assert!(text.contains(said), "{text}");
-        assert!(!Path::new(&file).exists(), "{words:?}");
+        let args = [&own[..], &PATTERN, &args].concat();
+        let text = Program::start("host", openuvr(&args)).fails_in_one_line();
+        assert!(text.contains(expected), "{text}");
+        assert!(!Path::new(&file).exists(), "{args:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is refused is told in one line that says what to do, and ends the program with a failure.
+//! Errors: each is one line with a remedy, and a failure exit code.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -7,49 +7,48 @@ use crate::support::{
     Display, Folder, Host, PIN, Program, TIMEOUT, client, eventually, openuvr, port_of,
 };
 
-/// A host that nobody needs to see, small and slow.
+/// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
 fn fails(command: Command) -> String {
     Program::start("it", command).fails_in_one_line()
 }
 
-/// `openuvr host` with these words, which can't start.
-fn host_fails(words: &[&str]) -> String {
+/// Runs `openuvr host` with arguments that make its start fail.
+fn host_fails(args: &[&str]) -> String {
     let folder = Folder::new();
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--realtime", "off"];
-    fails(openuvr(&[&own, words].concat()))
+    fails(openuvr(&[&own, args].concat()))
 }
 
-fn assert_says(text: &str, parts: &[&str]) {
+fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
 }
 
-/// A client at a terminal that was never here, where somebody types `typed`.
+/// A new client at a terminal, with `typed` as its input.
 fn new_client(address: &str, dir: &str, typed: &str) -> Program {
-    let words = ["client", address, "--present", "null", "--config-dir", dir];
-    Program::at_terminal("client", &openuvr(&words), typed)
+    let args = ["client", address, "--present", "null", "--config-dir", dir];
+    Program::at_terminal("client", &openuvr(&args), typed)
 }
 
 #[test]
-fn a_wrong_pin_is_told_and_tries_are_limited() {
+fn a_wrong_pin_is_reported_and_tries_are_limited() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let text = host
-        .blind("stranger", &["--pin", "000000"])
+        .headless_client("stranger", &["--pin", "000000"])
         .fails_in_one_line();
-    assert_says(&text, &["the PIN is not the one that the host shows"]);
-    // The person at the host sees it, and where it came from.
-    let told = host.program.line("a wrong PIN came from 127.0.0.1:");
-    assert_says(&told, &["it has 2 more tries"]);
-    // Each wrong try makes the next wait longer, a hurried one is told to wait, and the third is the
-    // last.
+    assert_contains(&text, &["the PIN is not the one that the host shows"]);
+    // The host reports it with the address.
+    let report = host.program.line("a wrong PIN came from 127.0.0.1:");
+    assert_contains(&report, &["it has 2 more tries"]);
+    // Each wrong try extends the wait for the next, an early one gets an error, and the third is the last.
     let mut wrong = 1;
     eventually("the last try", || {
         let text = host
-            .blind("stranger", &["--pin", "000001"])
+            .headless_client("stranger", &["--pin", "000001"])
             .fails_in_one_line();
         let (waits, closed) = (
             text.contains("takes no try now: wait"),
@@ -72,10 +71,10 @@ fn a_wrong_pin_is_told_and_tries_are_limited() {
 }
 
 #[test]
-fn without_a_pairing_window_no_new_device_comes_in() {
-    let mut host = Host::knowing(&["old"], &PATTERN);
-    let text = host.blind("new", &PIN).fails_in_one_line();
-    assert_says(
+fn without_a_pairing_window_no_device_pairs() {
+    let mut host = Host::paired_with(&["old"], &PATTERN);
+    let text = host.headless_client("new", &PIN).fails_in_one_line();
+    assert_contains(
         &text,
         &[
             &host.address(),
@@ -83,7 +82,7 @@ fn without_a_pairing_window_no_new_device_comes_in() {
             "devices pair",
         ],
     );
-    let old = host.blind("old", &[]);
+    let old = host.headless_client("old", &[]);
     old.line("player at");
     host.program.assert_running();
 }
@@ -91,12 +90,12 @@ fn without_a_pairing_window_no_new_device_comes_in() {
 #[test]
 fn a_new_host_needs_a_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
-    let text = host.blind("new", &[]).fails_in_one_line();
-    assert_says(&text, &["is not known yet", "--pin"]);
+    let text = host.headless_client("new", &[]).fails_in_one_line();
+    assert_contains(&text, &["is not known yet", "--pin"]);
 }
 
 #[test]
-fn at_a_terminal_it_asks_for_the_pin() {
+fn a_terminal_gets_a_pin_prompt() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
     let pin = format!("{}\n", PIN[1]);
@@ -107,14 +106,14 @@ fn at_a_terminal_it_asks_for_the_pin() {
 }
 
 #[test]
-fn nobody_is_asked_for_a_pin_before_somebody_answers() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let address = nobody.local_addr().expect("an address").to_string();
+fn the_pin_prompt_waits_for_the_hosts_answer() {
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address").to_string();
     let folder = Folder::new();
     let dir = folder.join("new");
     let mut client = new_client(&address, &dir, "");
-    let (status, text) = client.ended();
-    assert_says(
+    let (status, text) = client.wait();
+    assert_contains(
         &text,
         &[
             &format!("no answer from {address} yet: is the host running, is the address right"),
@@ -126,32 +125,32 @@ fn nobody_is_asked_for_a_pin_before_somebody_answers() {
 }
 
 #[test]
-fn a_silent_host_is_hinted_at_with_a_key_or_a_pin() {
-    let mut host = Host::knowing(&["known"], &PATTERN);
+fn a_silent_host_gives_a_hint() {
+    let mut host = Host::paired_with(&["known"], &PATTERN);
     let address = host.address();
     host.program.stop();
-    let nobody = UdpSocket::bind(&address).expect("the port is free");
+    let silent = UdpSocket::bind(&address).expect("the port is free");
     let hint = format!(
         "no answer from {address} yet: is the host running, is the address right, does a firewall drop UDP?"
     );
-    let known = host.blind("known", &[]);
-    let mut new = host.blind("new", &PIN);
+    let known = host.headless_client("known", &[]);
+    let mut new = host.headless_client("new", &PIN);
     known.line(&hint);
-    let (status, text) = new.ended();
-    assert_says(&text, &[&hint, "no answer from the host"]);
+    let (status, text) = new.wait();
+    assert_contains(&text, &[&hint, "no answer from the host"]);
     assert_eq!(text.matches(&hint).count(), 1, "{text}");
     assert_eq!(status.code(), Some(1), "{text}");
-    drop(nobody);
+    drop(silent);
 }
 
 #[test]
-fn ctrl_c_ends_the_question_for_the_pin() {
+fn ctrl_c_ends_the_pin_prompt() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let (address, dir) = (host.address(), host.folder.join("new"));
     let mut client = new_client(&address, &dir, "");
     client.line("is new");
-    client.types("\u{3}");
-    let (status, text) = client.ended();
+    client.type_text("\u{3}");
+    let (status, text) = client.wait();
     assert_eq!(status.code(), Some(130), "{text}");
 }
 
@@ -163,7 +162,7 @@ fn ctrl_c_ends_the_wait_for_a_window() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
-    let window = ["--display", &display.name, "--window", "nobody's"];
+    let window = ["--display", &display.name, "--window", "missing"];
     let mut host = Program::start("host", openuvr(&[&own[..], &window].concat()));
     host.line("waiting up to 15 s for it");
     let text = host.stop();
@@ -171,7 +170,7 @@ fn ctrl_c_ends_the_wait_for_a_window() {
 }
 
 #[test]
-fn a_window_is_not_waited_for_beyond_the_hosts_time() {
+fn the_wait_for_a_window_has_a_limit() {
     let Some(display) = Display::start("320x200") else {
         return;
     };
@@ -179,11 +178,11 @@ fn a_window_is_not_waited_for_beyond_the_hosts_time() {
     let dir = folder.join("host");
     let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
     let window = ["--display", &display.name, "--window", "nosuch"];
-    let words = [&own[..], &window, &["--for", "2s"]].concat();
-    let (status, text) = Program::start("host", openuvr(&words)).ended();
+    let args = [&own[..], &window, &["--for", "2s"]].concat();
+    let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    // Both say how long was to be waited, however long it took.
-    assert_says(
+    // Both messages name the limit, independent of the real time.
+    assert_contains(
         &text,
         &[
             "waiting up to 2 s for it",
@@ -194,7 +193,7 @@ fn a_window_is_not_waited_for_beyond_the_hosts_time() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_is_no_reason_for_words() {
+fn a_closed_stdout_is_not_an_error_message() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut command = openuvr(&["host", "--config-dir", "/nonexistent", "--print-config"]);
@@ -204,22 +203,22 @@ fn an_output_that_nobody_reads_is_no_reason_for_words() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_port_in_use_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let text = host_fails(&[&PATTERN[..], &["--bind", &address]].concat());
-    assert_says(&text, &[&address, "in use"]);
+    assert_contains(&text, &[&address, "in use"]);
 }
 
 #[test]
-fn a_display_that_is_not_there_is_named() {
-    // 65533 is more than there can be.
+fn a_missing_display_is_named() {
+    // 65533 is beyond the possible displays.
     for name in [":65533", ":6553"] {
         let text = host_fails(&["--display", name, "--bind", "127.0.0.1:0"]);
-        assert_says(&text, &[name]);
+        assert_contains(&text, &[name]);
     }
     let text = host_fails(&[]);
-    assert_says(&text, &["no X display is known", "--display", "DISPLAY"]);
+    assert_contains(&text, &["no X display is known", "--display", "DISPLAY"]);
     let folder = Folder::new();
     let text = client(
         &folder,
@@ -228,34 +227,34 @@ fn a_display_that_is_not_there_is_named() {
         &["--display", ":65533", "--pin", "1234"],
     )
     .fails_in_one_line();
-    assert_says(&text, &[":65533"]);
+    assert_contains(&text, &[":65533"]);
     let text = client(&folder, "client", "127.0.0.1:9", &PIN).fails_in_one_line();
-    assert_says(&text, &["display", "--display"]);
+    assert_contains(&text, &["display", "--display"]);
 }
 
 #[test]
-fn a_display_without_shared_memory_is_told() {
+fn a_display_without_shared_memory_is_reported() {
     let Some(display) = Display::with("640x360", &["-extension", "MIT-SHM"]) else {
         return;
     };
     let text = host_fails(&["--display", &display.name, "--bind", "127.0.0.1:0"]);
-    assert_says(&text, &["MIT-SHM"]);
+    assert_contains(&text, &["MIT-SHM"]);
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
-    let (status, text) = host.client("client", &display, &PIN).ended();
+    let (status, text) = host.client("client", &display, &PIN).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert_says(
+    assert_contains(
         text.lines().last().unwrap_or_default(),
         &["MIT-SHM", "run the client on"],
     );
-    // It leaves in order.
+    // It exits cleanly.
     host.program.line("client is gone: it said goodbye");
 }
 
 #[test]
-fn an_encoder_library_that_is_not_there_is_named() {
+fn a_missing_encoder_library_is_named() {
     let folder = Folder::new();
     let dir = folder.join("host");
-    let words = [
+    let args = [
         "host",
         "--config-dir",
         &dir,
@@ -264,14 +263,14 @@ fn an_encoder_library_that_is_not_there_is_named() {
         "--realtime",
         "off",
     ];
-    let mut command = openuvr(&[&words[..], &PATTERN].concat());
+    let mut command = openuvr(&[&args[..], &PATTERN].concat());
     command.env("OPENUVR_X264", "/nonexistent/libx264.so");
     let text = fails(command);
-    assert_says(&text, &["/nonexistent/libx264.so"]);
+    assert_contains(&text, &["/nonexistent/libx264.so"]);
 }
 
 #[test]
-fn a_configuration_file_is_read_or_refused_by_name() {
+fn a_bad_configuration_file_is_named() {
     let folder = Folder::new();
     let dir = folder.path().join("openuvr");
     std::fs::create_dir_all(&dir).unwrap();
@@ -290,18 +289,18 @@ fn a_configuration_file_is_read_or_refused_by_name() {
     ] {
         std::fs::write(&file, content).unwrap();
         let text = fails(run());
-        assert_says(&text, &[path]);
-        assert_says(&text, &parts);
+        assert_contains(&text, &[path]);
+        assert_contains(&text, &parts);
     }
-    // A directory can't be read as a file by anybody, root included.
+    // A directory cannot be read as a file, not even by root.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    assert_says(&fails(run()), &[path]);
+    assert_contains(&fails(run()), &[path]);
 }
 
 #[test]
-fn a_bad_value_on_the_command_line_is_told_with_what_is_allowed() {
-    for (words, parts) in [
+fn a_bad_value_is_reported_with_the_allowed_ones() {
+    for (args, parts) in [
         (["--fps", "0"], ["fps", "240"]),
         (["--slices", "65"], ["slices", "64"]),
         (["--bitrate", "1"], ["bitrate", "1G"]),
@@ -315,44 +314,44 @@ fn a_bad_value_on_the_command_line_is_told_with_what_is_allowed() {
         let folder = Folder::new();
         let dir = folder.join("host");
         let mut command = openuvr(&["host", "--config-dir", &dir]);
-        command.args(["--source", "pattern"]).args(words);
-        let (status, text) = Program::start("host", command).ended();
-        assert!(!status.success(), "{words:?}: {text}");
-        assert_says(&text, &parts);
+        command.args(["--source", "pattern"]).args(args);
+        let (status, text) = Program::start("host", command).wait();
+        assert!(!status.success(), "{args:?}: {text}");
+        assert_contains(&text, &parts);
     }
 }
 
 #[test]
-fn a_second_player_is_refused_if_the_host_says_so() {
-    let words = [&PATTERN[..], &["--second-player", "refuse"]].concat();
-    let host = Host::knowing(&["first", "second"], &words);
-    let mut first = host.blind("first", &[]);
+fn a_second_player_can_be_rejected() {
+    let args = [&PATTERN[..], &["--second-player", "refuse"]].concat();
+    let host = Host::paired_with(&["first", "second"], &args);
+    let mut first = host.headless_client("first", &[]);
     first.line("player at");
-    let text = host.blind("second", &[]).ended();
+    let text = host.headless_client("second", &[]).wait();
     assert_ne!(text.0.code(), Some(0));
-    assert_says(&text.1, &["--observe"]);
-    let watcher = host.blind("second", &["--observe"]);
+    assert_contains(&text.1, &["--observe"]);
+    let watcher = host.headless_client("second", &["--observe"]);
     watcher.line("observer at");
     first.assert_running();
     assert_eq!(
         first.count("at "),
         1,
-        "the player heard nothing of it: {}",
+        "the player got no message: {}",
         first.text()
     );
 }
 
 #[test]
-fn a_second_player_takes_over_if_the_host_lets_it() {
-    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let host = Host::knowing(&["first", "second", "third"], &words);
-    let mut first = host.blind("first", &[]);
+fn a_second_player_can_take_over() {
+    let args = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let host = Host::paired_with(&["first", "second", "third"], &args);
+    let mut first = host.headless_client("first", &[]);
     first.line("player at");
-    let second = host.blind("second", &["--take-over"]);
+    let second = host.headless_client("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
     host.program.line("first is now observer");
-    let third = host.blind("third", &[]);
+    let third = host.headless_client("third", &[]);
     third.line("somebody else plays; ask to take over (--take-over)");
     drop(second);
     host.program.line("first is now player");
@@ -360,17 +359,17 @@ fn a_second_player_takes_over_if_the_host_lets_it() {
 }
 
 #[test]
-fn a_role_is_taken_over_once_and_not_by_every_reconnection() {
-    let words = [&PATTERN[..], &["--second-player", "take-over"]].concat();
-    let mut host = Host::knowing(&["first", "second"], &words);
-    let first = host.blind("first", &["--take-over"]);
+fn a_reconnection_does_not_repeat_a_takeover() {
+    let args = [&PATTERN[..], &["--second-player", "take-over"]].concat();
+    let mut host = Host::paired_with(&["first", "second"], &args);
+    let first = host.headless_client("first", &["--take-over"]);
     first.line("player at");
-    let second = host.blind("second", &["--take-over"]);
+    let second = host.headless_client("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
-    // Both come back, in whatever order.
+    // Both reconnect, in any order.
     host.program.stop();
-    let host = host.again();
+    let host = host.restart();
     host.program.line("first joins as observer");
     host.program.line("second joins as player");
     assert_eq!(host.program.count("is now"), 0, "{}", host.program.text());
@@ -378,132 +377,132 @@ fn a_role_is_taken_over_once_and_not_by_every_reconnection() {
 
 #[test]
 fn forbidding_a_device_ends_its_live_session() {
-    let mut host = Host::knowing(&["guest", "friend"], &PATTERN);
-    let mut friend = host.blind("friend", &[]);
+    let mut host = Host::paired_with(&["guest", "friend"], &PATTERN);
+    let mut friend = host.headless_client("friend", &[]);
     friend.line("player at");
-    let mut guest = host.blind("guest", &[]);
+    let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
-    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let (status, text) = guest.ended();
-    assert_says(&text, &["this device is forbidden"]);
-    assert!(!status.success(), "it did not leave by itself");
+    assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let (status, text) = guest.wait();
+    assert_contains(&text, &["this device is forbidden"]);
+    assert!(!status.success(), "an error exit");
     host.program.line("guest is gone");
-    // And it does not come back in, and is told why; a PIN is no way around.
-    for words in [&[][..], &PIN] {
-        let (status, text) = host.blind("guest", words).ended();
+    // It cannot reconnect, gets the reason, and a PIN does not bypass that.
+    for args in [&[][..], &PIN] {
+        let (status, text) = host.headless_client("guest", args).wait();
         assert!(!status.success(), "{text}");
-        assert_says(&text, &["the host forbids this device"]);
+        assert_contains(&text, &["the host forbids this device"]);
     }
-    // One that is only unknown hears nothing of the kind.
+    // An unknown device does not get that reason.
     let dir = host.folder.path().join("guest");
     std::fs::remove_file(dir.join("client.key")).unwrap();
-    let text = host.blind("guest", &[]).fails_in_one_line();
-    assert_says(&text, &["does not know this device"]);
+    let text = host.headless_client("guest", &[]).fails_in_one_line();
+    assert_contains(&text, &["does not know this device"]);
     assert_eq!(host.program.count("wrong PIN"), 0);
     friend.assert_running();
     host.program.assert_running();
 }
 
 #[test]
-fn a_device_that_is_allowed_again_comes_in() {
-    let host = Host::knowing(&["guest"], &PATTERN);
-    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let text = host.blind("guest", &[]).fails_in_one_line();
-    assert_says(
+fn an_allowed_device_can_connect_again() {
+    let host = Host::paired_with(&["guest"], &PATTERN);
+    assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let text = host.headless_client("guest", &[]).fails_in_one_line();
+    assert_contains(
         &text,
         &["the host forbids this device", "openuvr devices allow"],
     );
-    assert_says(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
-    host.blind("guest", &[]).line("showing");
+    assert_contains(&host.devices(&["allow", "guest"]), &["allowed: guest"]);
+    host.headless_client("guest", &[]).line("showing");
 }
 
 #[test]
-fn a_list_of_devices_that_is_locked_holds_nobody_up() {
-    let host = Host::knowing(&["guest"], &PATTERN);
+fn a_locked_device_list_blocks_no_session() {
+    let host = Host::paired_with(&["guest"], &PATTERN);
     let locked = std::fs::File::create(host.folder.path().join("host/.lock")).unwrap();
     locked.lock().unwrap();
-    // When it was here is to be written down meanwhile.
-    let mut guest = host.blind("guest", &[]);
+    // Meanwhile the host wants to write the time of the last connection.
+    let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
     drop(locked);
-    assert_says(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
-    let (_, text) = guest.ended();
-    assert_says(&text, &["this device is forbidden"]);
+    assert_contains(&host.devices(&["forbid", "guest"]), &["forbidden: guest"]);
+    let (_, text) = guest.wait();
+    assert_contains(&text, &["this device is forbidden"]);
 }
 
 #[test]
-fn a_device_is_forbidden_though_the_list_is_not_written() {
+fn a_device_is_forbidden_without_a_writable_list() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let lock = host.folder.path().join("host/.lock");
     let list = host.folder.path().join("host/devices.toml");
-    // Nobody can lock a directory as a file, root included.
+    // A directory cannot be locked as a file, not even by root.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    let mut guest = host.blind("guest", &PIN);
+    let mut guest = host.headless_client("guest", &PIN);
     guest.line("showing");
     host.program.nth_line(1, "can't open");
     guest.stop();
-    // As long as this host runs, the device that paired is known.
-    host.blind("guest", &[]).line("showing");
+    // The paired device is known as long as this host runs.
+    host.headless_client("guest", &[]).line("showing");
     host.program.nth_line(2, "can't open");
 
     std::fs::remove_dir(&lock).unwrap();
     host.program.stop();
-    let host = host.again();
-    let words = [&PIN[..], &["--pair-again", "--reconnect=false"]].concat();
-    host.blind("guest", &words).line("showing");
+    let host = host.restart();
+    let args = [&PIN[..], &["--pair-again", "--reconnect=false"]].concat();
+    host.headless_client("guest", &args).line("showing");
     eventually("the device is written down", || {
         std::fs::read_to_string(&list)
             .ok()?
             .contains("guest")
             .then_some(())
     });
-    // Now it is known, and when it was here can't be written.
+    // Now it is known, but the time of its connection cannot be written.
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    let mut guest = host.blind("guest", &[]);
+    let mut guest = host.headless_client("guest", &[]);
     guest.line("showing");
     host.program.nth_line(1, "can't open");
     let text = std::fs::read_to_string(&list).unwrap();
     std::fs::write(&list, text.replace("allowed = true", "allowed = false")).unwrap();
-    let (_, text) = guest.ended();
-    assert_says(&text, &["this device is forbidden"]);
+    let (_, text) = guest.wait();
+    assert_contains(&text, &["this device is forbidden"]);
 }
 
 #[test]
-fn a_link_that_was_late_itself_rejects_its_run() {
+fn a_late_hop_rejects_its_run() {
     let target = UdpSocket::bind("127.0.0.1:0").expect("a port");
     target.set_read_timeout(Some(TIMEOUT)).expect("a time");
     let to = target.local_addr().expect("an address").to_string();
-    // Nothing leaves within a nanosecond.
+    // No packet leaves within a nanosecond.
     for (limit, code) in [("1ns", 3), ("1000s", 0)] {
-        let words = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
+        let args = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
         let limits = ["--punctual", "1000s", "--max-late", limit];
-        let mut hop = Program::start("hop", openuvr(&[&words[..], &limits].concat()));
+        let mut hop = Program::start("hop", openuvr(&[&args[..], &limits].concat()));
         let port = port_of(&hop.line("relaying from"));
         let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
         client.send_to(b"word", ("127.0.0.1", port)).expect("sent");
         let mut word = [0; 8];
-        assert_eq!(target.recv(&mut word).expect("it is relayed"), 4);
+        assert_eq!(target.recv(&mut word).expect("a relayed datagram"), 4);
         hop.signal(rustix::process::Signal::INT);
-        let (status, text) = hop.ended();
+        let (status, text) = hop.wait();
         assert_eq!(status.code(), Some(code), "{text}");
         let verdict = if code == 0 { "is valid" } else { "is INVALID" };
-        assert_says(&text, &["this run ", verdict]);
+        assert_contains(&text, &["this run ", verdict]);
     }
 }
 
 #[test]
-fn a_page_that_cannot_be_served_is_said() {
+fn an_unavailable_page_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let bind = ["--bind", "127.0.0.1:0", "--discoverable=false"];
-    let with = |words: &[&str]| host_fails(&[&PATTERN[..], &bind, words].concat());
-    assert_says(
+    let with = |args: &[&str]| host_fails(&[&PATTERN[..], &bind, args].concat());
+    assert_contains(
         &with(&["--web", &address]),
         &["--web: can't serve browsers at", &address, "in use"],
     );
-    assert_says(
+    assert_contains(
         &with(&["--web", "--web-cert", "/nonexistent.pem"]),
         &["web-cert and web-key belong together"],
     );
@@ -514,31 +513,31 @@ fn a_page_that_cannot_be_served_is_said() {
         "/nonexistent.pem",
     ];
     let free = "127.0.0.1:0";
-    assert_says(
+    assert_contains(
         &with(&[&["--web", free][..], &files].concat()),
         &["/nonexistent.pem", "there is no such file"],
     );
-    assert_says(
+    assert_contains(
         &with(&files),
         &["web-cert and web-key are the page's: they need web"],
     );
-    assert_says(
+    assert_contains(
         &with(&["--web", free, "--web-ice", "turn:relay.example"]),
         &["web-ice", "turn:USER:SECRET@HOST"],
     );
-    let said = with(&["--web", free, "--web-ice", "turn:me:hidden@relay:70000"]);
-    assert_says(&said, &["web-ice", "turn:…@relay:70000"]);
-    assert_says(
+    let printed = with(&["--web", free, "--web-ice", "turn:me:hidden@relay:70000"]);
+    assert_contains(&printed, &["web-ice", "turn:…@relay:70000"]);
+    assert_contains(
         &with(&["--web-ice", "stun:relay.example"]),
         &["web-ice is for browsers: it needs web"],
     );
     for bad in ["desk", "203.0.113.7:0", "0.0.0.0", "203.0.113.7,224.0.0.1"] {
-        assert_says(
+        assert_contains(
             &with(&["--web", free, "--web-address", bad]),
             &["web-address", "203.0.113.7:4711"],
         );
     }
-    assert_says(
+    assert_contains(
         &with(&["--web-address", "203.0.113.7"]),
         &["web-address is for browsers: it needs web"],
     );

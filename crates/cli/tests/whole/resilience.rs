@@ -1,5 +1,5 @@
-//! What breaks while it runs: a process dies, a cable is cut, a window changes or goes, a display
-//! goes. What can recover does so by itself; what can't ends with one line.
+//! Failures at run time: a process dies, a cable is cut, a window changes or closes, a display ends.
+//! Recoverable failures recover automatically; others end with one line.
 
 use std::process::Command;
 
@@ -7,143 +7,145 @@ use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
 use crate::support::{
-    Display, Eye, Hop, Host, Painter, Program, Shot, client, eventually, openuvr, psnr, skip,
+    Display, Hop, Host, Painter, Program, ScreenCapture, Shot, client, eventually, openuvr, psnr,
+    skip,
 };
 
 const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
 const SLOW: [&str; 2] = ["--fps", "30"];
 
-/// Paints until the client shows it, as an application does that goes on.
-fn paint_until_shown(painter: &mut Painter, eye: &Eye) {
+/// Paints until the client shows it, as a running application does.
+fn paint_until_shown(painter: &mut Painter, capture: &ScreenCapture) {
     let mut wait = 0;
     eventually("a picture painted just now", || {
-        // One picture for each 50 ms of looking.
+        // One picture per 50 ms of polling.
         if wait == 0 {
             painter.paint();
         }
         wait = (wait + 1) % 10;
-        eye.stamp()
+        capture
+            .stamp()
             .filter(|stamp| painter.painted.last() == Some(stamp))
     });
 }
 
 #[test]
-fn a_host_that_was_killed_is_found_again() {
+fn a_killed_host_is_found_again() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let mut host = Host::knowing(
+    let mut host = Host::paired_with(
         &["client"],
         &[&SLOW[..], &["--display", &here.name]].concat(),
     );
     let mut client = host.client("client", &there, &[]);
-    let eye = Eye::open(&there);
-    paint_until_shown(&mut painter, &eye);
+    let capture = ScreenCapture::open(&there);
+    paint_until_shown(&mut painter, &capture);
     host.program.kill();
-    let last = eye.shot();
+    let last = capture.shot();
     client.line("fell silent; looking for it again");
     client.assert_running();
-    // The person is told over the picture, until others come.
-    eventually("words over it", || (eye.shot() != last).then_some(()));
-    let host = host.again();
+    // The client reports it over the picture, until new ones arrive.
+    eventually("text over it", || (capture.shot() != last).then_some(()));
+    let host = host.restart();
     client.nth_line(2, "connected to the host");
-    paint_until_shown(&mut painter, &eye);
-    let painted = Eye::open(&here);
+    paint_until_shown(&mut painter, &capture);
+    let painted = ScreenCapture::open(&here);
     eventually("the picture alone", || {
-        let likeness = psnr(&painted.shot(), &eye.shot());
+        let likeness = psnr(&painted.shot(), &capture.shot());
         (likeness > 30.0).then_some(())
     });
     host.program.line("client joins as player");
-    // The same window goes on.
-    assert!(eye.client_window().is_some());
+    // The window is kept.
+    assert!(capture.client_window().is_some());
     assert_eq!(client.count("showing"), 1, "{}", client.text());
 }
 
 #[test]
-fn a_host_that_was_stopped_and_started_is_found_again() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client"], &words);
-    let client = host.blind("client", &[]);
+fn a_restarted_host_is_found_again() {
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client"], &args);
+    let client = host.headless_client("client", &[]);
     client.line("showing");
     host.program.stop();
     client.line("it said goodbye; looking for it again");
-    let host = host.again();
+    let host = host.restart();
     client.nth_line(2, "connected to the host");
     host.program.line("client joins as player");
 }
 
 #[test]
-fn a_client_that_does_not_look_again_ends_with_its_host() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client"], &words);
-    let mut client = host.blind("client", &["--reconnect=false"]);
+fn a_client_without_reconnect_ends_with_its_host() {
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client"], &args);
+    let mut client = host.headless_client("client", &["--reconnect=false"]);
     client.line("showing");
     host.program.stop();
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert!(status.success(), "it was asked to: {text}");
     assert!(text.contains("the end: it said goodbye"), "{text}");
 }
 
 #[test]
 fn after_a_client_was_killed_the_next_one_plays() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["first", "second"], &words);
-    let mut first = host.blind("first", &[]);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["first", "second"], &args);
+    let mut first = host.headless_client("first", &[]);
     first.line("showing");
     first.kill();
-    // The same device is known at once, before its old session is missed.
-    let mut again = host.blind("first", &[]);
+    // The same device reconnects at once, before its old session times out.
+    let mut again = host.headless_client("first", &[]);
     again.line("player at");
     again.line("showing");
     again.kill();
     host.program.line("first is gone: it fell silent");
-    let second = host.blind("second", &[]);
+    let second = host.headless_client("second", &[]);
     second.line("player at");
     second.line("showing");
     host.program.assert_running();
 }
 
 #[test]
-fn a_link_that_was_cut_recovers() {
+fn a_cut_link_recovers() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let words = [&SLOW[..], &["--display", &here.name]].concat();
-    let mut host = Host::knowing(&["client"], &words);
+    let args = [&SLOW[..], &["--display", &here.name]].concat();
+    let mut host = Host::paired_with(&["client"], &args);
     let mut hop = Hop::start(&host, 0, &[]);
-    host.also_at("client", &hop.address());
-    let words = ["--display", there.name.as_str()];
-    let mut client = client(&host.folder, "client", &hop.address(), &words);
-    let eye = Eye::open(&there);
-    paint_until_shown(&mut painter, &eye);
-    // Too short to be noticed by anybody: the same session goes on, from another port.
+    host.add_address("client", &hop.address());
+    let args = ["--display", there.name.as_str()];
+    let mut client = client(&host.folder, "client", &hop.address(), &args);
+    let capture = ScreenCapture::open(&there);
+    paint_until_shown(&mut painter, &capture);
+    // Too short to be noticed: the same session continues from another port.
     hop.program.stop();
     let mut hop = Hop::start(&host, hop.port, &[]);
-    paint_until_shown(&mut painter, &eye);
-    // Long enough that both sides give the other up.
+    paint_until_shown(&mut painter, &capture);
+    // Long enough that both sides give up the session.
     hop.program.stop();
     client.line("looking for it again");
     host.program.line("client is gone");
     let _hop = Hop::start(&host, hop.port, &[]);
-    paint_until_shown(&mut painter, &eye);
+    paint_until_shown(&mut painter, &capture);
     client.assert_running();
     host.program.assert_running();
 }
 
 #[test]
-fn a_host_is_found_where_its_name_leads_now() {
+fn a_host_is_found_at_its_names_new_address() {
     if !rustix::process::geteuid().is_root() {
-        skip("a file of names of its own needs root");
+        skip("a private hosts file needs root");
         return;
     }
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let host = Host::knowing(&["client"], &words);
-    // At the address before, a hop is what answers.
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let host = Host::paired_with(&["client"], &args);
+    // A hop answers at the old address.
     let listen = format!("127.0.0.2:{}", host.port);
     let hop = ["lab", "hop", "--listen", &listen, "--to", &host.address()];
     let limits = ["--punctual", "100s"];
@@ -152,7 +154,7 @@ fn a_host_is_found_where_its_name_leads_now() {
     let names = host.folder.join("names");
     std::fs::write(&names, "127.0.0.2 desk\n").unwrap();
     let desk = format!("desk:{}", host.port);
-    host.also_at("client", &desk);
+    host.add_address("client", &desk);
 
     let with_names = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
     let keys = host.folder.join("client");
@@ -176,11 +178,11 @@ fn a_host_is_found_where_its_name_leads_now() {
     client.assert_running();
 }
 
-/// A client that writes every picture; where to.
+/// A client that writes every picture; also returns the folder.
 fn writer(host: &Host, name: &str) -> (Program, std::path::PathBuf) {
     let output = host.folder.join("pictures");
-    let words = ["--present", "headless", "--output", &output, "--every", "1"];
-    let client = client(&host.folder, name, &host.address(), &words);
+    let args = ["--present", "headless", "--output", &output, "--every", "1"];
+    let client = client(&host.folder, name, &host.address(), &args);
     (client, output.into())
 }
 
@@ -200,7 +202,7 @@ fn is_written(folder: &std::path::Path, picture: &Shot) -> bool {
 }
 
 #[test]
-fn a_window_is_shown_in_each_size_and_its_end_is_told() {
+fn a_window_is_shown_in_each_size_until_its_end() {
     let Some(here) = Display::start("640x480") else {
         return;
     };
@@ -213,8 +215,8 @@ fn a_window_is_shown_in_each_size_and_its_end_is_told() {
         "raw",
         "--cursor=false",
     ];
-    let words = [&SLOW[..], &["--display", &here.name], &window].concat();
-    let mut host = Host::knowing(&["client"], &words);
+    let args = [&SLOW[..], &["--display", &here.name], &window].concat();
+    let mut host = Host::paired_with(&["client"], &args);
     let (mut client, output) = writer(&host, "client");
     eventually("the first picture", || {
         is_written(&output, &first).then_some(())
@@ -231,82 +233,85 @@ fn a_window_is_shown_in_each_size_and_its_end_is_told() {
         host.program.line(&format!("the picture is {size}"));
     }
     painter.close();
-    let (status, text) = host.program.ended();
-    assert!(status.success(), "a source that ends is no failure: {text}");
+    let (status, text) = host.program.wait();
+    assert!(
+        status.success(),
+        "the end of a source is not a failure: {text}"
+    );
     assert!(text.contains("the end: window destroyed"), "{text}");
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert!(status.success(), "{text}");
     assert!(text.contains("the application has ended"), "{text}");
 }
 
 #[test]
-fn a_window_of_an_odd_size_is_shown_by_the_codec_too() {
+fn a_codec_shows_a_window_of_odd_size() {
     let (Some(here), Some(there)) = (Display::start("640x480"), Display::start("640x480")) else {
         return;
     };
     let mut painter = Painter::open(&here, Size::new(333, 241), "odd");
     painter.paint();
-    let words = [&SLOW[..], &["--display", &here.name, "--window", "odd"]].concat();
-    let host = Host::knowing(&["client"], &words);
+    let args = [&SLOW[..], &["--display", &here.name, "--window", "odd"]].concat();
+    let host = Host::paired_with(&["client"], &args);
     let client = host.client("client", &there, &[]);
     client.line("showing 333x241");
-    let eye = Eye::open(&there);
+    let capture = ScreenCapture::open(&there);
     let painted = painter.paint();
     eventually("the same picture at the client", || {
-        let shown = eye.part(painted.size);
+        let shown = capture.region(painted.size);
         (crate::support::psnr(&shown, &painted) >= 28.0).then_some(())
     });
 }
 
 #[test]
-fn a_host_whose_display_goes_ends_with_the_reason() {
+fn a_host_reports_the_end_of_its_display() {
     let (Some(mut here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let mut host = Host::knowing(
+    let mut host = Host::paired_with(
         &["client"],
         &[&SLOW[..], &["--display", &here.name]].concat(),
     );
     let mut client = host.client("client", &there, &[]);
     client.line("showing");
     host.program.line("the picture is");
-    let said = host.program.text().lines().count();
+    let lines_before = host.program.text().lines().count();
     here.kill();
-    let (status, text) = host.program.ended();
+    let (status, text) = host.program.wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    let more: Vec<&str> = text.lines().skip(said).collect();
-    // The reason, who is sent away by it, and perhaps that pointer and input broke too.
+    let more: Vec<&str> = text.lines().skip(lines_before).collect();
+    // The reason, the disconnected clients, and possibly failures of pointer and input.
     let reasons = more.iter().filter(|line| line.starts_with("openuvr: "));
     assert_eq!(reasons.count(), 1, "{text}");
     assert!(text.contains("capture failed: X display"), "{text}");
     assert!(more.len() <= 4, "{text}");
-    // The host may be started again.
+    // The host can be started again.
     client.line("something failed there; looking for it again");
     client.assert_running();
 }
 
 #[test]
-fn a_client_whose_display_goes_ends_and_the_host_goes_on() {
+fn a_client_ends_with_its_display() {
     let Some(mut there) = Display::start(SIZE) else {
         return;
     };
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client", "other"], &words);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client", "other"], &args);
     let mut client = host.client("client", &there, &[]);
     client.line("showing");
-    let said = client.text().lines().count();
+    let lines_before = client.text().lines().count();
     there.kill();
-    let (status, text) = client.ended();
+    let (status, text) = client.wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    let more: Vec<&str> = text.lines().skip(said).collect();
-    // What is shown at the end, and then the reason.
+    let more: Vec<&str> = text.lines().skip(lines_before).collect();
+    // The summary at the end, followed by the reason.
     let reasons: Vec<&&str> = more.iter().filter(|l| l.starts_with("openuvr: ")).collect();
-    assert_eq!(reasons.len(), 1, "one clear line: {text}");
+    assert_eq!(reasons.len(), 1, "one line: {text}");
     assert!(reasons[0].contains("display"), "{text}");
     host.program.line("client is gone: it said goodbye");
-    let other = host.blind("other", &[]);
+    let other = host.headless_client("other", &[]);
     other.line("player at");
     other.line("showing");
     host.program.assert_running();
@@ -314,13 +319,13 @@ fn a_client_whose_display_goes_ends_and_the_host_goes_on() {
 
 #[test]
 fn both_end_in_order_on_sigterm() {
-    let words = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
-    let mut host = Host::knowing(&["client"], &words);
-    let mut client = host.blind("client", &[]);
+    let args = ["--source", "pattern", "--size", SIZE, "--fps", "15"];
+    let mut host = Host::paired_with(&["client"], &args);
+    let mut client = host.headless_client("client", &[]);
     client.line("showing");
     client.signal(Signal::TERM);
-    assert!(client.ended().0.success());
+    assert!(client.wait().0.success());
     host.program.line("client is gone: it said goodbye");
     host.program.signal(Signal::TERM);
-    assert!(host.program.ended().0.success());
+    assert!(host.program.wait().0.success());
 }

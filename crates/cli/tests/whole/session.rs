@@ -1,4 +1,4 @@
-//! `openuvr session`: it runs, is played and controlled, and leaves nothing behind, however it ends.
+//! `openuvr session`: it runs, is played and controlled, and cleans up, however it ends.
 
 use std::process::Command;
 
@@ -11,7 +11,9 @@ use serde_json::Value;
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 use crate::support::portal::Portal;
-use crate::support::{Display, Eye, Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
+use crate::support::{
+    Display, Folder, NO_SOUND, Program, ScreenCapture, client, eventually, openuvr, skip,
+};
 
 fn has_xvfb() -> bool {
     let there = Command::new("Xvfb").arg("-help").output().is_ok();
@@ -22,21 +24,21 @@ fn has_xvfb() -> bool {
 }
 
 /// A session of the portal with the built-in scene, or with another application.
-fn start(portal: &Portal, words: &[&str], application: &[&str]) -> Program {
-    start_with(portal, words, application, |command| command)
+fn start(portal: &Portal, args: &[&str], application: &[&str]) -> Program {
+    start_with(portal, args, application, |command| command)
 }
 
-/// The same, by the command that `by` makes of it.
+/// As [`start`], with the command that `by` returns.
 fn start_with(
     portal: &Portal,
-    words: &[&str],
+    args: &[&str],
     application: &[&str],
     by: impl FnOnce(Command) -> Command,
 ) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200"];
-    // On a busy machine nobody comes for long.
+    // On a busy machine the first connection takes a while.
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let scene = [
         env!("CARGO_BIN_EXE_openuvr"),
@@ -46,25 +48,25 @@ fn start_with(
     ];
     let application = match application {
         [] => &scene[..],
-        words => words,
+        args => args,
     };
-    let all = [&own[..], &more, words, &["--"], application].concat();
+    let all = [&own[..], &more, args, &["--"], application].concat();
     let mut command = openuvr(&all);
     command.env("PULSE_SERVER", NO_SOUND);
     Program::start("session", by(command))
 }
 
-/// Where it can be played.
+/// The addresses of the running session.
 fn running(session: &Program) -> Value {
     let line = session.line("\"web\":");
     serde_json::from_str(&line).expect("a line of JSON")
 }
 
-/// How it ended, and that nothing of it is left.
+/// The reported end; also checks that nothing is left.
 fn end(session: &mut Program, portal: &Portal) -> Value {
-    let (_, text) = session.ended();
+    let (_, text) = session.wait();
     let line = text.lines().find(|line| line.contains("\"why\":"));
-    let line = line.unwrap_or_else(|| panic!("no end in {text}"));
+    let line = line.unwrap_or_else(|| panic!("no end reported in {text}"));
     nothing_left(portal);
     serde_json::from_str(line).expect("a line of JSON")
 }
@@ -72,7 +74,9 @@ fn end(session: &mut Program, portal: &Portal) -> Value {
 /// Processes with the session in their environment.
 fn processes(portal: &Portal) -> Vec<u32> {
     let mark = format!("OPENUVR_SESSION={}", portal.session);
-    let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let all = std::fs::read_dir("/proc")
+        .expect("proc is mounted")
+        .flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let of_it = |pid: &u32| {
         let about = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -89,8 +93,8 @@ fn nothing_left(portal: &Portal) {
     });
 }
 
-/// What its page answers to curl; status and body.
-fn ask(at: &Value, method: &str, path: &str, token: &str) -> (String, String) {
+/// The page's HTTP answer: status and body.
+fn request(at: &Value, method: &str, path: &str, token: &str) -> (String, String) {
     let url = format!("{}{path}", at["web"].as_str().expect("an address"));
     let answer = Command::new("curl")
         .args(["--silent", "--insecure", "--request", method])
@@ -120,12 +124,12 @@ fn a_session_is_played_and_stopped_by_its_portal() {
     player.line("player at");
     let all = portal.token(Actions::ALL);
     eventually("the player is counted", || {
-        let (status, body) = ask(&at, "GET", "/session", &all);
+        let (status, body) = request(&at, "GET", "/session", &all);
         assert_eq!(status, "200", "{body}");
-        let told: Value = serde_json::from_str(&body).expect("JSON");
-        (told["connected"] == 1).then_some(())
+        let state: Value = serde_json::from_str(&body).expect("JSON");
+        (state["connected"] == 1).then_some(())
     });
-    // The same saves in a second session, which is refused at once.
+    // A second session with the same saves is rejected at once.
     let second = Portal::new();
     let mut refused = start(&second, &["--save", &saves], &[]);
     let why = end(&mut refused, &second);
@@ -133,54 +137,54 @@ fn a_session_is_played_and_stopped_by_its_portal() {
         why["why"].to_string().contains("another session has"),
         "{why}"
     );
-    // Nobody else may control it.
+    // No other token may control it.
     let less = portal.token(Actions::of(&[Action::Status]));
-    assert_eq!(ask(&at, "POST", "/session/stop", &less).0, "403");
-    let (status, body) = ask(&at, "POST", "/session/stop", &second.token(Actions::ALL));
+    assert_eq!(request(&at, "POST", "/session/stop", &less).0, "403");
+    let (status, body) = request(&at, "POST", "/session/stop", &second.token(Actions::ALL));
     assert_eq!(status, "401", "{body}");
-    assert_eq!(ask(&at, "POST", "/session/renew", &all).0, "200");
-    assert_eq!(ask(&at, "POST", "/session/stop", &all).0, "200");
+    assert_eq!(request(&at, "POST", "/session/renew", &all).0, "200");
+    assert_eq!(request(&at, "POST", "/session/stop", &all).0, "200");
     let why = end(&mut session, &portal);
     assert_eq!(
         (&why["code"], why["why"].as_str()),
         (&0.into(), Some("the portal stopped the session"))
     );
-    player.ended();
+    player.wait();
     assert!(std::path::Path::new(&saves).is_dir(), "saves stay");
 }
 
 #[test]
-fn an_only_window_fills_the_display_of_a_session() {
+fn a_single_window_fills_a_sessions_display() {
     if !has_xvfb() {
         return;
     }
     let scene = [env!("CARGO_BIN_EXE_openuvr"), "scene", "--size=160x90"];
-    let (whole, own) = (Size::new(320, 200), Size::new(160, 90));
-    let ways: [(&[&str], Size); 2] = [(&[], whole), (&["--place=false"], own)];
-    for (words, size) in ways {
+    let (full, own) = (Size::new(320, 200), Size::new(160, 90));
+    let ways: [(&[&str], Size); 2] = [(&[], full), (&["--place=false"], own)];
+    for (args, size) in ways {
         let portal = Portal::new();
-        let mut session = start(&portal, words, &scene);
+        let mut session = start(&portal, args, &scene);
         running(&session);
         let name = portal.session.to_string().replace('-', "");
         let folder = std::env::temp_dir().join(format!("ouvr-{name}"));
-        let told = std::fs::read(folder.join("running.json")).expect("it runs");
-        let told: Value = serde_json::from_slice(&told).expect("JSON");
+        let running = std::fs::read(folder.join("running.json")).expect("it runs");
+        let running: Value = serde_json::from_slice(&running).expect("JSON");
         let authority = folder.join("xauthority");
         let authority = authority.to_str().expect("UTF-8");
-        let display = told["display"].as_str().expect("a display");
-        let eye = Eye::open(&Display::of_another(display, authority));
+        let display = running["display"].as_str().expect("a display");
+        let capture = ScreenCapture::open(&Display::of_another(display, authority));
         eventually(&format!("a window of {size}"), || {
-            let tree = eye.conn.query_tree(eye.root).ok()?.reply().ok()?;
+            let tree = capture.conn.query_tree(capture.root).ok()?.reply().ok()?;
             let mut windows = tree.children.into_iter();
-            windows.find(|window| eye.geometry(*window) == Some(size))
+            windows.find(|window| capture.geometry(*window) == Some(size))
         });
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
 }
 
 #[test]
-fn a_session_that_nobody_wants_ends() {
+fn an_unused_session_ends() {
     if !has_xvfb() {
         return;
     }
@@ -195,7 +199,7 @@ fn a_session_that_nobody_wants_ends() {
 }
 
 #[test]
-fn an_application_that_fails_is_told_of() {
+fn a_failed_application_is_reported() {
     if !has_xvfb() {
         return;
     }
@@ -215,7 +219,7 @@ fn an_application_that_fails_is_told_of() {
 }
 
 #[test]
-fn a_session_that_fills_disk_or_memory_is_ended() {
+fn a_session_over_its_disk_or_memory_limit_ends() {
     if !has_xvfb() {
         return;
     }
@@ -242,18 +246,18 @@ fn an_application_inherits_no_descriptors() {
     if !has_xvfb() {
         return;
     }
-    for door in ["screen", "api"] {
+    for method in ["screen", "api"] {
         let (portal, folder) = (Portal::new(), Folder::new());
         let saves = folder.join("saves");
         let lists = "ls -l /proc/self/fd >$HOME/new; mv $HOME/new $HOME/list; exec sleep 1000";
-        let words = [
+        let args = [
             "--save",
             &saves,
             "--first-picture=600",
-            &format!("--door={door}"),
+            &format!("--door={method}"),
         ];
-        // One that whoever starts the session has left open.
-        let mut session = start_with(&portal, &words, &["sh", "-c", lists], |command| {
+        // A descriptor that the session's parent has left open.
+        let mut session = start_with(&portal, &args, &["sh", "-c", lists], |command| {
             let inner = "exec 9</dev/zero; exec \"$0\" \"$@\"";
             let mut outer = Command::new("sh");
             outer.args(["-c", inner]).arg(command.get_program());
@@ -274,16 +278,16 @@ fn an_application_inherits_no_descriptors() {
             let number = number.rsplit(' ').next().expect("a word");
             // ls has opened the last one itself.
             let usual = ["0", "1", "2"].contains(&number) || leads_to.ends_with("/fd");
-            assert!(usual, "{door}: {list}");
+            assert!(usual, "{method}: {list}");
         }
         assert!(list.contains(" 0 -> "), "{list}");
         session.signal(Signal::TERM);
-        session.ended();
+        session.wait();
     }
 }
 
 #[test]
-fn nothing_is_orphaned_when_a_part_is_killed() {
+fn no_process_is_orphaned_by_a_kill() {
     if !has_xvfb() {
         return;
     }
@@ -295,18 +299,18 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
     );
     let hides = hides.replace("openuvr-scene", &scene);
     let application = ["sh", "-c", &hides];
-    // Two beside each other: the second one is not harmed by the end of the first.
+    // Two sessions side by side: the end of the first does not affect the second.
     let (first, second) = (Portal::new(), Portal::new());
     let mut killed = start(&first, &[], &application);
     let mut other = start(&second, &[], &application);
     running(&killed);
     let at = running(&other);
     killed.signal(Signal::KILL);
-    killed.ended();
+    killed.wait();
     nothing_left(&first);
     other.assert_running();
     assert!(processes(&second).len() >= 4);
-    // And now its host, which is its only child.
+    // Now the host, its only child.
     let id = other.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let host: i32 = children
@@ -315,7 +319,7 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
         .parse()
         .expect("one child");
     let host = rustix::process::Pid::from_raw(host).expect("not 0");
-    rustix::process::kill_process(host, Signal::KILL).expect("it is ours");
+    rustix::process::kill_process(host, Signal::KILL).expect("a child process");
     let why = end(&mut other, &second);
     assert!(
         why["why"]
@@ -323,5 +327,5 @@ fn nothing_is_orphaned_when_a_part_is_killed() {
             .contains("the host of the session ended"),
         "{why}"
     );
-    assert_eq!(ask(&at, "GET", "/session", "").0, "000", "nobody answers");
+    assert_eq!(request(&at, "GET", "/session", "").0, "000", "no answer");
 }

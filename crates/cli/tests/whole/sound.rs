@@ -1,4 +1,5 @@
-//! Sound from a player at the host's sound server to what a client plays: which pitch, how loud, where not.
+//! Sound from a player at the host's sound server to a client's output: pitch, level, and where it must be
+//! absent.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,75 +12,75 @@ use crate::support::sound::{
 use crate::support::stalls::Stalls;
 use crate::support::{Folder, Hop, Host, NO_SOUND, Program, client, eventually, openuvr};
 
-/// A machine that stood still for so long makes silence of its own, of which a test knows nothing.
+/// A machine that stalled for this long inserts silence that a test cannot attribute.
 const STALLED: Duration = Duration::from_millis(250);
 
 const PICTURE: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
 
 const PITCH: f64 = 500.0;
 
-/// Another player's.
+/// The pitch of another player.
 const OTHER: f64 = 800.0;
 
-/// Samples at a tone's beginning and end, where the codec may fade it: a tenth of a second.
+/// Samples at a tone's start and end that the codec may fade: 0.1 s.
 const EDGE: usize = 9600;
 
-/// A client, what it heard and what it noted.
+/// A client with its recording and its CSV.
 struct Listener {
     program: Program,
-    heard: PathBuf,
+    recording: PathBuf,
     csv: PathBuf,
 }
 
 impl Listener {
     /// Joins `host` at `address`; its sound goes to a file.
-    fn join(host: &Host, name: &str, address: &str, words: &[&str]) -> Listener {
-        let heard = host.folder.path().join(format!("{name}.wav"));
+    fn join(host: &Host, name: &str, address: &str, args: &[&str]) -> Listener {
+        let recording = host.folder.path().join(format!("{name}.wav"));
         let csv = host.folder.path().join(format!("{name}.csv"));
-        let sound = format!("wav:{}", heard.display());
+        let sound = format!("wav:{}", recording.display());
         let own = ["--present", "null", "--csv", csv.to_str().expect("text")];
-        let words = [&own[..], &["--sound", &sound], words].concat();
+        let args = [&own[..], &["--sound", &sound], args].concat();
         Listener {
-            program: client(&host.folder, name, address, &words),
-            heard,
+            program: client(&host.folder, name, address, &args),
+            recording,
             csv,
         }
     }
 
-    /// Waits until it has heard a pitch at a level for so many tenths of a second.
-    fn hears(&self, pitch: f64, level: f64, tenths: usize) {
+    /// Waits until the recording has a pitch at a level for this many 0.1 s windows.
+    fn wait_for_tone(&self, pitch: f64, level: f64, tenths: usize) {
         eventually(
             &format!("{tenths} tenths of a second of {pitch} Hz"),
             || {
-                let found = tenths_at(&samples(&self.heard), pitch, level);
+                let found = tenths_at(&samples(&self.recording), pitch, level);
                 (found >= tenths).then_some(())
             },
         );
     }
 
-    /// Waits until its rows say something of sound that was noted from now on.
-    fn notes_more(&self) {
+    /// Waits for new CSV rows with audio statistics.
+    fn wait_for_report(&self) {
         let before = rows(&self.csv, "audio_delay").len();
-        // Rows are written once a second, reports come once a second.
+        // Rows and reports are written once a second.
         eventually("later rows", || {
             (rows(&self.csv, "audio_delay").len() > before + 90).then_some(())
         });
     }
 }
 
-/// What the rows of a CSV have in a column.
+/// A column of a CSV.
 fn rows(csv: &std::path::Path, column: &str) -> Vec<String> {
     let text = std::fs::read_to_string(csv).unwrap_or_default();
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default().split(',');
-    let Some(place) = names.clone().position(|name| name == column) else {
+    let Some(index) = names.clone().position(|name| name == column) else {
         return Vec::new();
     };
-    let fields = lines.map(|line| line.split(',').nth(place).unwrap_or_default().to_owned());
+    let fields = lines.map(|line| line.split(',').nth(index).unwrap_or_default().to_owned());
     fields.collect()
 }
 
-/// The last sum of sample frames that were made up, as a CSV has it.
+/// The newest number of concealed sample frames in a CSV.
 fn concealed(csv: &std::path::Path) -> usize {
     last_sum(csv, "audio_concealed")
 }
@@ -87,17 +88,17 @@ fn concealed(csv: &std::path::Path) -> usize {
 fn last_sum(csv: &std::path::Path, column: &str) -> usize {
     let rows = rows(csv, column);
     let last = rows.iter().rev().find_map(|row| row.parse().ok());
-    last.expect("the client said how it plays")
+    last.expect("a report of the client")
 }
 
-/// Of a tone of [`PITCH`] four tenths of five are as it was played. A client that had no processor in time has said so,
-/// and spoils a tenth each time.
-fn is_heard(tone: &[f32], csv: &std::path::Path) {
+/// At least four of five 0.1 s windows contain [`PITCH`] as played. Each reported underrun of a client
+/// without enough processor time may spoil one more.
+fn check_tone(tone: &[f32], csv: &std::path::Path) {
     let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
     let dry = last_sum(csv, "audio_underruns");
     assert!(
         (right + dry) * 10 >= tenths * 8,
-        "{right} of {tenths} tenths, ran dry {dry} times"
+        "{right} of {tenths} tenths, {dry} underruns"
     );
 }
 
@@ -113,8 +114,8 @@ fn has_audio_thread(program: &Program) -> bool {
     threads(program).iter().any(|name| name == "ouvr-audio")
 }
 
-/// Waits for more frames in a client's record.
-fn picture_goes_on(csv: &std::path::Path) {
+/// Waits for further frames in a client's CSV.
+fn wait_for_frames(csv: &std::path::Path) {
     let before = rows(csv, "outcome").len();
     eventually("more frames", || {
         (rows(csv, "outcome").len() > before + 30).then_some(())
@@ -122,12 +123,12 @@ fn picture_goes_on(csv: &std::path::Path) {
 }
 
 fn host(server: &PulseServer, clients: &[&str]) -> Host {
-    let words = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
-    Host::with_sound(&server.address, clients, &words)
+    let args = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
+    Host::with_sound(&server.address, clients, &args)
 }
 
 #[test]
-fn a_client_hears_what_a_program_plays_at_the_host() {
+fn a_client_hears_a_program_at_the_host() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -139,17 +140,17 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
     let recorder = Recorder::start(&server.address, "usual", &played);
     let player = Player::start(&server.address, "usual", PITCH);
     let stalls = Stalls::watch();
-    client.hears(PITCH, LEVEL, 40);
+    client.wait_for_tone(PITCH, LEVEL, 40);
     drop((player, recorder));
-    // What was made up within the tone has been told then.
-    client.notes_more();
-    let said = client.program.stop();
-    let all = samples(&client.heard);
-    let length = std::fs::metadata(&client.heard).expect("a file").len();
+    // By then, all concealment within the tone was reported.
+    client.wait_for_report();
+    let output = client.program.stop();
+    let all = samples(&client.recording);
+    let length = std::fs::metadata(&client.recording).expect("a file").len();
     assert_eq!(length, 44 + all.len() as u64 * 2, "the file is finished");
     let tone = from_first_to_last(&all);
     if stalls.longest() <= STALLED {
-        is_heard(tone, &client.csv);
+        check_tone(tone, &client.csv);
     }
     let tenths = levels(tone, PITCH).len();
     let wrong = levels(tone, OTHER).iter().filter(|l| **l > 0.05).count();
@@ -158,37 +159,37 @@ fn a_client_hears_what_a_program_plays_at_the_host() {
         silent_frames(&tone[EDGE..tone.len() - EDGE]),
         concealed(&client.csv),
     );
-    // What the player itself left out, because it got no turn, is no fault of the stream.
+    // Samples that the player itself skipped, without processor time, are no fault of the stream.
     let left_out = silent_frames(from_first_to_last(&samples(&played)));
-    // A machine on which the client got no turn is silent for longer, and says so.
-    let allowed = match said.contains("ran dry") {
+    // A client without processor time has more silence, and reports it.
+    let allowed = match output.contains("ran dry") {
         true => tone.len() / 20,
         false => concealed + left_out,
     };
-    let whole = format!("{silent} silent, {concealed} made up, {left_out} not played");
+    let whole = format!("{silent} silent, {concealed} concealed, {left_out} not played");
     assert!(silent <= allowed, "{whole}");
-    assert!(said.contains("sound p50"), "{said}");
+    assert!(output.contains("sound p50"), "{output}");
     let late = rows(&client.csv, "audio_latency");
     assert!(late.iter().any(|row| !row.is_empty()), "latency is known");
 }
 
 #[test]
-fn what_pipewire_plays_is_heard_as_well() {
+fn sound_of_pipewire_is_heard() {
     let Some(server) = PipeWire::start() else {
         return;
     };
-    let words = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
-    let host = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "pulse:usual"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _player = Player::start(&server.address, "usual", PITCH);
-    // How much of it is whole is asked with PulseAudio: PipeWire's threads have no priority here, and leave
-    // out what they come late for.
-    client.hears(PITCH, LEVEL, 20);
-    assert_eq!(tenths_at(&samples(&client.heard), OTHER, LEVEL), 0);
+    // The amount of loss is checked with PulseAudio: PipeWire's threads have no real-time priority here, and
+    // skip late data.
+    client.wait_for_tone(PITCH, LEVEL, 20);
+    assert_eq!(tenths_at(&samples(&client.recording), OTHER, LEVEL), 0);
 }
 
 #[test]
-fn two_clients_hear_at_once_each_as_loud_as_it_wants() {
+fn two_clients_have_separate_volumes() {
     let Some(server) = PulseServer::start() else {
         return;
     };
@@ -196,9 +197,9 @@ fn two_clients_hear_at_once_each_as_loud_as_it_wants() {
     let one = Listener::join(&host, "one", &host.address(), &[]);
     let two = Listener::join(&host, "two", &host.address(), &["--volume", "50"]);
     let _player = Player::start(&server.address, "usual", PITCH);
-    one.hears(PITCH, LEVEL, 15);
-    two.hears(PITCH, LEVEL / 2.0, 15);
-    assert_eq!(tenths_at(&samples(&two.heard), PITCH, LEVEL), 0);
+    one.wait_for_tone(PITCH, LEVEL, 15);
+    two.wait_for_tone(PITCH, LEVEL / 2.0, 15);
+    assert_eq!(tenths_at(&samples(&two.recording), PITCH, LEVEL), 0);
 }
 
 #[test]
@@ -207,35 +208,35 @@ fn sound_that_is_off_at_one_end_has_no_thread() {
         return;
     };
     let _player = Player::start(&server.address, "usual", PITCH);
-    let words = [&PICTURE[..], &["--sound", "off"]].concat();
-    let mute = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "off"]].concat();
+    let mute = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&mute, "client", &mute.address(), &[]);
     client.program.line("showing");
-    picture_goes_on(&client.csv);
+    wait_for_frames(&client.csv);
     assert!(!has_audio_thread(&mute.program) && !has_audio_thread(&client.program));
-    assert!(samples(&client.heard).is_empty());
+    assert!(samples(&client.recording).is_empty());
 
     let host = host(&server, &["deaf"]);
     let csv = host.folder.join("deaf.csv");
-    let deaf = host.blind("deaf", &["--sound", "off", "--csv", &csv]);
+    let deaf = host.headless_client("deaf", &["--sound", "off", "--csv", &csv]);
     deaf.line("showing");
-    picture_goes_on(csv.as_ref());
+    wait_for_frames(csv.as_ref());
     assert!(!has_audio_thread(&deaf));
-    let told = rows(csv.as_ref(), "audio_delay");
-    assert!(told.iter().all(String::is_empty), "{told:?}");
+    let delays = rows(csv.as_ref(), "audio_delay");
+    assert!(delays.iter().all(String::is_empty), "{delays:?}");
 }
 
 #[test]
-fn without_a_sound_server_only_who_insists_fails() {
+fn a_missing_sound_server_fails_only_if_required() {
     let why = "no sound server can be reached";
-    let words = [&PICTURE[..], &["--sound", "auto"]].concat();
-    let host = Host::knowing(&["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "auto"]].concat();
+    let host = Host::paired_with(&["client"], &args);
     assert_eq!(host.program.count(why), 1, "{}", host.program.text());
     let csv = host.folder.join("client.csv");
-    let client = host.blind("client", &["--sound", "auto", "--csv", &csv]);
+    let client = host.headless_client("client", &["--sound", "auto", "--csv", &csv]);
     client.line("showing");
-    picture_goes_on(csv.as_ref());
-    // It would play what is recorded here.
+    wait_for_frames(csv.as_ref());
+    // Recording works, so it would play.
     let here = "the host is this machine";
     assert_eq!(client.count(here), 1, "{}", client.text());
 
@@ -248,10 +249,10 @@ fn without_a_sound_server_only_who_insists_fails() {
         &insists,
     ]
     .concat();
-    for words in [host, client] {
-        let mut command = openuvr(&words);
+    for args in [host, client] {
+        let mut command = openuvr(&args);
         command.env("PULSE_SERVER", NO_SOUND);
-        let line = Program::start(words[0], command).fails_in_one_line();
+        let line = Program::start(args[0], command).fails_in_one_line();
         assert!(line.contains(why) && line.contains("start one"), "{line}");
     }
 }
@@ -264,71 +265,71 @@ fn sound_comes_back_with_its_server() {
     let host = host(&server, &["client"]);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let player = Player::start(&server.address, "usual", PITCH);
-    client.hears(PITCH, LEVEL, 5);
+    client.wait_for_tone(PITCH, LEVEL, 5);
     server.kill();
     drop(player);
     host.program.line("no sound for now");
-    picture_goes_on(&client.csv);
+    wait_for_frames(&client.csv);
     server.again();
     let _player = Player::start(&server.address, "usual", OTHER);
-    client.hears(OTHER, LEVEL, 5);
-    let told = host.program.count("no sound for now");
-    assert_eq!(told, 1, "{}", host.program.text());
-    picture_goes_on(&client.csv);
+    client.wait_for_tone(OTHER, LEVEL, 5);
+    let count = host.program.count("no sound for now");
+    assert_eq!(count, 1, "{}", host.program.text());
+    wait_for_frames(&client.csv);
 }
 
 #[test]
-fn sound_follows_the_default_sink_and_says_so() {
+fn sound_follows_the_default_sink() {
     let Some(server) = PulseServer::start() else {
         return;
     };
     server.add_sink("headphones");
-    let words = [&PICTURE[..], &["--sound", "pulse"]].concat();
-    let host = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "pulse"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _before = Player::start(&server.address, "usual", PITCH);
-    client.hears(PITCH, LEVEL, 5);
+    client.wait_for_tone(PITCH, LEVEL, 5);
     server.pactl(&["set-default-sink", "headphones"]);
     host.program
         .line("openuvr host: sound follows the default device: headphones");
     let _after = Player::start(&server.address, "headphones", OTHER);
-    client.hears(OTHER, LEVEL, 5);
-    assert_eq!(host.program.count("sound follows"), 1, "it is told once");
+    client.wait_for_tone(OTHER, LEVEL, 5);
+    assert_eq!(host.program.count("sound follows"), 1, "reported once");
 }
 
 #[test]
-fn a_link_that_loses_makes_no_hole_in_the_sound() {
+fn a_lossy_link_makes_no_gap_in_the_sound() {
     let Some(server) = PulseServer::start() else {
         return;
     };
     let host = host(&server, &["client"]);
     let hop = Hop::start(&host, 0, &["--loss", "10%", "--seed", "7"]);
-    host.also_at("client", &hop.address());
+    host.add_address("client", &hop.address());
     let mut client = Listener::join(&host, "client", &hop.address(), &["--table", "on"]);
     let player = Player::start(&server.address, "usual", PITCH);
     let stalls = Stalls::watch();
-    client.hears(PITCH, LEVEL, 60);
+    client.wait_for_tone(PITCH, LEVEL, 60);
     drop(player);
-    client.notes_more();
-    let said = client.program.stop();
-    let all = samples(&client.heard);
+    client.wait_for_report();
+    let output = client.program.stop();
+    let all = samples(&client.recording);
     let tone = from_first_to_last(&all);
     let stalled = stalls.longest() > STALLED;
     if !stalled {
-        is_heard(tone, &client.csv);
+        check_tone(tone, &client.csv);
     }
     let made_up = concealed(&client.csv);
-    // A payload that is lost comes with the next one: of a tenth a hundredth stays lost, not a twentieth.
+    // A lost payload is repeated in the next one: 10 % of loss leaves 1 %, not 5 %.
     assert!(
         made_up * 40 < all.len() || stalled,
-        "{made_up} of {} made up",
+        "{made_up} of {} concealed",
         all.len() / 2
     );
-    assert!(said.contains("sound p50"), "{said}");
+    assert!(output.contains("sound p50"), "{output}");
 }
 
 /// A client that plays to a sink of the server.
-fn plays_to(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Program, PathBuf) {
+fn play_to_sink(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Program, PathBuf) {
     let csv = host.folder.path().join(format!("{name}.csv"));
     let (dir, sink) = (host.folder.join(name), format!("pulse:{sink}"));
     let (address, file) = (host.address(), csv.to_str().expect("text"));
@@ -340,58 +341,58 @@ fn plays_to(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Progr
 }
 
 #[test]
-fn a_sink_that_comes_back_with_another_rate_is_heard() {
+fn a_sink_with_a_changed_rate_is_heard() {
     let Some(server) = PulseServer::start() else {
         return;
     };
     let load = |rate: &str| {
         let rate = format!("rate={rate}");
-        let words = ["load-module", "module-null-sink", "sink_name=out", &rate];
-        server.pactl(&words).trim().to_owned()
+        let args = ["load-module", "module-null-sink", "sink_name=out", &rate];
+        server.pactl(&args).trim().to_owned()
     };
     let module = load("48000");
-    let words = [&PICTURE[..], &["--sound", "pulse:out"]].concat();
-    let host = Host::with_sound(&server.address, &["client"], &words);
+    let args = [&PICTURE[..], &["--sound", "pulse:out"]].concat();
+    let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let player = Player::start(&server.address, "out", PITCH);
-    client.hears(PITCH, LEVEL, 5);
+    client.wait_for_tone(PITCH, LEVEL, 5);
     server.pactl(&["unload-module", &module]);
     drop(player);
     host.program.line("no sound for now");
-    picture_goes_on(&client.csv);
+    wait_for_frames(&client.csv);
     load("44100");
     let _player = Player::start(&server.address, "out", OTHER);
-    client.hears(OTHER, LEVEL, 5);
-    picture_goes_on(&client.csv);
+    client.wait_for_tone(OTHER, LEVEL, 5);
+    wait_for_frames(&client.csv);
 }
 
 #[test]
-fn a_sound_server_that_is_stuck_holds_up_nobody() {
+fn a_stuck_sound_server_blocks_no_client() {
     let Some(server) = PulseServer::start() else {
         return;
     };
-    let words = [
+    let args = [
         "load-module",
         "module-null-sink",
         "sink_name=out",
         "rate=48000",
     ];
-    server.pactl(&words);
+    server.pactl(&args);
     let host = host(&server, &["listener", "player", "other"]);
     let listener = Listener::join(&host, "listener", &host.address(), &[]);
-    let (mut player, played) = plays_to(&server, &host, "player", "out");
+    let (mut player, played) = play_to_sink(&server, &host, "player", "out");
     let _tone = Player::start(&server.address, "usual", PITCH);
-    listener.hears(PITCH, LEVEL, 10);
+    listener.wait_for_tone(PITCH, LEVEL, 10);
     player.line("showing");
     server.hold();
-    picture_goes_on(&listener.csv);
-    picture_goes_on(&played);
-    // Who leaves then is not held up either, and who comes and insists is told.
+    wait_for_frames(&listener.csv);
+    wait_for_frames(&played);
+    // A client can still leave, and one that requires sound gets an error.
     player.stop();
-    let (mut other, _) = plays_to(&server, &host, "other", "out");
+    let (mut other, _) = play_to_sink(&server, &host, "other", "out");
     let line = other.fails_in_one_line();
     assert!(line.contains("does not answer: restart it"), "{line}");
     server.go_on();
-    let before = tenths_at(&samples(&listener.heard), PITCH, LEVEL);
-    listener.hears(PITCH, LEVEL, before + 10);
+    let before = tenths_at(&samples(&listener.recording), PITCH, LEVEL);
+    listener.wait_for_tone(PITCH, LEVEL, before + 10);
 }

@@ -1,4 +1,4 @@
-//! A client that has to come back to its host while others ask for handshakes without end.
+//! A client that reconnects to its host during a flood of handshake requests.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 
 use crate::support::{Host, PIN, eventually};
 
-/// Together.
+/// Of all attackers together.
 const A_SECOND: u32 = 3000;
 
 #[test]
-fn a_client_comes_back_beside_3000_begins_a_second() {
-    let words = [
+fn a_client_reconnects_beside_3000_begins_a_second() {
+    let args = [
         "--source", "pattern", "--size", "320x200", "--fps", "15", PIN[0], PIN[1],
     ];
-    let mut host = Host::knowing(&["client"], &words);
-    let mut client = host.blind("client", &[]);
+    let mut host = Host::paired_with(&["client"], &args);
+    let mut client = host.headless_client("client", &[]);
     client.line("showing");
     let keys = load_or_create(&host.folder.path().join("client"), KeyOwner::Client).unwrap();
     let claims = [
@@ -46,8 +46,8 @@ fn a_client_comes_back_beside_3000_begins_a_second() {
     };
     more(1000);
     host.program.kill();
-    let host = host.again();
-    // The new host's cookies are others.
+    let host = host.restart();
+    // The new host uses other cookies.
     let before = struck.load(Ordering::Relaxed);
     client.nth_line(2, "connected to the host");
     host.program.line("client joins as player");

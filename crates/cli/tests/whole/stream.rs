@@ -1,4 +1,4 @@
-//! What the source drew is what the client shows.
+//! The client shows the source's pictures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,42 +16,42 @@ use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::{
-    Display, Eye, Folder, Host, PIN, Painter, Program, Shot, eventually, psnr, scene,
+    Display, Folder, Host, PIN, Painter, Program, ScreenCapture, Shot, eventually, psnr, scene,
 };
 
 const SIZE: &str = "640x360";
 const PIXELS: Size = Size::new(640, 360);
 
-/// Between two pictures of a painter: about 30 a second.
+/// Pause between two pictures of a painter: about 30 a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
-/// Reads a display's bar code again and again: every different one that it saw, in order.
-struct Watch {
+/// Polls a display's bar code: all distinct ones, in order.
+struct StampRecorder {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Stamp>>,
 }
 
-impl Watch {
-    fn start(display: &Display) -> Watch {
-        let eye = Eye::open(display);
+impl StampRecorder {
+    fn start(display: &Display) -> StampRecorder {
+        let capture = ScreenCapture::open(display);
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut seen: Vec<Stamp> = Vec::new();
             while !stopping.load(Ordering::Relaxed) {
-                if let Some(stamp) = eye.stamp().filter(|stamp| seen.last() != Some(stamp)) {
+                if let Some(stamp) = capture.stamp().filter(|stamp| seen.last() != Some(stamp)) {
                     seen.push(stamp);
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
             seen
         });
-        Watch { stop, thread }
+        StampRecorder { stop, thread }
     }
 
     fn end(self) -> Vec<Stamp> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the display stays")
+        self.thread.join().expect("the polling thread")
     }
 }
 
@@ -67,18 +67,18 @@ fn assert_increasing(seen: &[Stamp]) {
 }
 
 #[test]
-fn the_scene_arrives_as_it_was_drawn() {
+fn the_scene_arrives_unchanged() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let _scene = scene(&here, SIZE, "20");
-    Eye::open(&here).more_frames(1);
+    ScreenCapture::open(&here).more_frames(1);
     let mut host = Host::start(&[&PIN[..], &["--display", &here.name]].concat());
     let mut client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let (drawn, shown) = (Watch::start(&here), Watch::start(&there));
-    Eye::open(&there).more_frames(40);
-    // The last that the client showed is surely seen at the source by now.
+    let (drawn, shown) = (StampRecorder::start(&here), StampRecorder::start(&there));
+    ScreenCapture::open(&there).more_frames(40);
+    // By now, the source's poller has seen the client's last frame.
     let (shown, drawn) = (shown.end(), drawn.end());
     assert_increasing(&drawn);
     assert_increasing(&shown);
@@ -88,9 +88,9 @@ fn the_scene_arrives_as_it_was_drawn() {
     for stamp in shown.iter().filter(|s| s.frame >= *first) {
         assert!(
             stamp.frame <= *last,
-            "{stamp:?} is shown but not drawn yet ({last})"
+            "{stamp:?} is shown, but was not rendered ({last})"
         );
-        // A busy machine may have kept this test from seeing one or the other at the source.
+        // On a busy machine, this test may have missed frames at the source.
         if let Some(drawn) = drawn.get(&stamp.frame) {
             assert_eq!(drawn, stamp);
             known += 1;
@@ -98,7 +98,7 @@ fn the_scene_arrives_as_it_was_drawn() {
     }
     assert!(
         known >= 10,
-        "{known} frames were seen at both ends, of {} shown",
+        "{known} of the {} shown frames were seen at both ends",
         shown.len()
     );
     host.program.assert_running();
@@ -106,13 +106,13 @@ fn the_scene_arrives_as_it_was_drawn() {
     assert_eq!(
         client.text().lines().count(),
         4,
-        "nothing to complain about:\n{}",
+        "no warnings:\n{}",
         client.text()
     );
 }
 
 #[test]
-fn every_way_to_encode_shows_what_was_drawn() {
+fn each_encoder_shows_the_rendered_frames() {
     let Some(there) = Display::start(SIZE) else {
         return;
     };
@@ -129,33 +129,33 @@ fn every_way_to_encode_shows_what_was_drawn() {
         let mut host = Host::start(&[&PIN[..], &pattern, way].concat());
         let mut client = host.client("client", &there, &PIN);
         client.line("showing 640x360");
-        // Each is a bar code that was read from the window.
-        Eye::open(&there).more_frames(5);
+        // Each has a bar code that was read from the window.
+        ScreenCapture::open(&there).more_frames(5);
         host.program.assert_running();
         client.assert_running();
     }
 }
 
 #[test]
-fn only_what_was_painted_is_shown_and_the_last_picture_stays() {
+fn only_painted_pictures_are_shown() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let words = [
+    let args = [
         "--display",
         &here.name,
         "--bitrate",
         "20M",
         "--cursor=false",
     ];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let host = Host::start(&[&PIN[..], &args].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let watch = Watch::start(&there);
-    let eye = Eye::open(&there);
-    eye.stamp_when("the picture that was there before the client", |s| {
+    let watch = StampRecorder::start(&there);
+    let capture = ScreenCapture::open(&there);
+    capture.stamp_when("the picture that was there before the client", |s| {
         s.frame == 1
     });
     let mut last = painter.paint();
@@ -164,7 +164,7 @@ fn only_what_was_painted_is_shown_and_the_last_picture_stays() {
         last = painter.paint();
     }
     let end = *painter.painted.last().unwrap();
-    eye.stamp_when("the last picture", |stamp| *stamp == end);
+    capture.stamp_when("the last picture", |stamp| *stamp == end);
     let shown = watch.end();
     assert_increasing(&shown);
     for stamp in &shown {
@@ -178,10 +178,10 @@ fn only_what_was_painted_is_shown_and_the_last_picture_stays() {
         "{} of 42 pictures were seen",
         shown.len()
     );
-    // Nothing moves any more: the picture becomes a good one.
+    // The picture stands still now: static refinement improves it.
     let mut best = 0.0_f64;
     eventually("a good picture", || {
-        best = best.max(psnr(&eye.shot(), &last));
+        best = best.max(psnr(&capture.shot(), &last));
         (best >= 36.0).then_some(())
     });
 }
@@ -192,12 +192,12 @@ fn pictures_of_a_moving_scene_are_alike_at_both_ends() {
         return;
     };
     let _scene = scene(&here, SIZE, "5");
-    let source = Eye::open(&here);
+    let source = ScreenCapture::open(&here);
     source.more_frames(1);
     let host = Host::start(&[&PIN[..], &["--display", &here.name, "--cursor=false"]].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let window = Eye::open(&there);
+    let window = ScreenCapture::open(&there);
     let mut drawn: BTreeMap<u32, Shot> = BTreeMap::new();
     let mut compared: BTreeMap<u32, f64> = BTreeMap::new();
     eventually("five pictures at both ends", || {
@@ -210,13 +210,13 @@ fn pictures_of_a_moving_scene_are_alike_at_both_ends() {
             && let Some(drawn) = drawn.get(&stamp.frame)
         {
             let alike = psnr(drawn, &shown);
-            // It may be improved while it stands.
+            // A still picture may be refined.
             let best = compared.entry(stamp.frame).or_insert(alike);
             *best = best.max(alike);
         }
         (compared.len() >= 6).then_some(())
     });
-    // The newest may be compared with a half-drawn source.
+    // The newest may be compared with a partly painted source.
     for (frame, alike) in compared.iter().take(5) {
         assert!(*alike >= 28.0, "frame {frame}: {alike:.1} dB");
     }
@@ -229,31 +229,31 @@ fn raw_pixels_arrive_exactly_in_a_window() {
     };
     let mut painter = Painter::open(&here, PIXELS, "painter");
     painter.paint();
-    let words = [
+    let args = [
         "--display",
         &here.name,
         "--encoder",
         "raw",
         "--cursor=false",
     ];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let host = Host::start(&[&PIN[..], &args].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let eye = Eye::open(&there);
+    let capture = ScreenCapture::open(&there);
     for _ in 0..5 {
         let painted = painter.paint().colours();
         let stamp = *painter.painted.last().unwrap();
-        eye.stamp_when("the picture just painted", |shown| *shown == stamp);
+        capture.stamp_when("the picture just painted", |shown| *shown == stamp);
         assert!(
-            eye.shot().colours() == painted,
+            capture.shot().colours() == painted,
             "frame {} differs",
             stamp.frame
         );
     }
 }
 
-/// Grey noise below a flat area, on all of a display.
-fn paint_noise(eye: &Eye) {
+/// Paints grey noise below a flat area over a whole display.
+fn paint_noise(capture: &ScreenCapture) {
     let mut seed = 5u32;
     let pixels: Vec<u8> = (0..PIXELS.height)
         .flat_map(|y| (0..PIXELS.width).map(move |_| y))
@@ -267,34 +267,46 @@ fn paint_noise(eye: &Eye) {
             }; 4]
         })
         .collect();
-    let gc = eye.conn.generate_id().expect("an id");
+    let gc = capture.conn.generate_id().expect("an id");
     let (width, height) = (640, 360);
     let format = xproto::ImageFormat::Z_PIXMAP;
-    eye.conn
-        .create_gc(gc, eye.root, &xproto::CreateGCAux::new())
+    capture
+        .conn
+        .create_gc(gc, capture.root, &xproto::CreateGCAux::new())
         .expect("sent");
-    (eye.conn)
-        .put_image(format, eye.root, gc, width, height, 0, 0, 0, 24, &pixels)
+    (capture.conn)
+        .put_image(
+            format,
+            capture.root,
+            gc,
+            width,
+            height,
+            0,
+            0,
+            0,
+            24,
+            &pixels,
+        )
         .expect("sent");
-    eye.conn.sync().expect("the server lives");
+    capture.conn.sync().expect("a running X server");
 }
 
 #[test]
-fn a_still_picture_becomes_exact_and_then_costs_nothing() {
+fn a_still_picture_becomes_exact_at_no_further_cost() {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
         return;
     };
-    let source = Eye::open(&here);
+    let source = ScreenCapture::open(&here);
     paint_noise(&source);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
-    let words = ["--display", &here.name, "--cursor=false", "--csv", &csv];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let args = ["--display", &here.name, "--cursor=false", "--csv", &csv];
+    let host = Host::start(&[&PIN[..], &args].concat());
     let client = host.client("client", &there, &PIN);
     client.line("showing 640x360");
-    let (drawn, eye) = (source.shot(), Eye::open(&there));
+    let (drawn, capture) = (source.shot(), ScreenCapture::open(&there));
     eventually("an exact picture", || {
-        (psnr(&drawn, &eye.shot()) >= 49.0).then_some(())
+        (psnr(&drawn, &capture.shot()) >= 49.0).then_some(())
     });
     let frames = || std::fs::read_to_string(&csv).map_or(0, |csv| csv.lines().count());
     let (mut before, mut calm) = (frames(), 0);
@@ -303,14 +315,14 @@ fn a_still_picture_becomes_exact_and_then_costs_nothing() {
         before = frames();
         (calm >= 200).then_some(())
     });
-    // Flat areas have no level too much or too little.
-    let shown = eye.part(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
+    // Flat areas are exact to one level.
+    let shown = capture.region(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
     let worst = |pixels: &[u8]| (0..3).map(|n| pixels[n].abs_diff(93)).max();
     let worst = shown.pixels.chunks_exact(4).filter_map(worst).max();
     assert!(worst <= Some(2), "{worst:?}");
 }
 
-/// The picture files that are whole, in the order of their names.
+/// The complete picture files, in the order of their names.
 fn pictures(folder: &Path) -> Vec<Shot> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -331,18 +343,18 @@ fn count_files(folder: &Path) -> usize {
 }
 
 /// A client that writes every picture into a folder beside its keys.
-fn writer(host: &Host, name: &str, words: &[&str]) -> (Program, std::path::PathBuf) {
+fn writer(host: &Host, name: &str, args: &[&str]) -> (Program, std::path::PathBuf) {
     let output = host.folder.join(&format!("{name}-pictures"));
     let own = ["--present", "headless", "--output", &output, "--every", "1"];
-    let own = [&own, words].concat();
+    let own = [&own, args].concat();
     let client = crate::support::client(&host.folder, name, &host.address(), &own);
     (client, output.into())
 }
 
 #[test]
-fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
+fn raw_pictures_of_a_headless_client_are_exact() {
     let size = Size::new(320, 200);
-    let words = [
+    let args = [
         "--source",
         "pattern",
         "--size",
@@ -352,7 +364,7 @@ fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
         "--fps",
         "10",
     ];
-    let host = Host::start(&[&PIN[..], &words].concat());
+    let host = Host::start(&[&PIN[..], &args].concat());
     let (mut client, output) = writer(&host, "client", &PIN);
     eventually("ten pictures", || {
         (count_files(&output) >= 10).then_some(())
@@ -364,7 +376,7 @@ fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
     assert_eq!(last.stamp(), shown.last().and_then(Shot::stamp));
     shown.push(last);
 
-    // The same pattern made here: everything but the time in the bar code is the same.
+    // The same pattern made here: equal except for the time in the bar code.
     let mut pattern = Pattern::open(size, 1000.0).unwrap();
     let (mut frame, mut truth) = (0, Vec::new());
     let below = (barcode::height(320) * 320) as usize;
@@ -395,23 +407,23 @@ fn raw_pictures_of_a_headless_client_are_those_of_the_pattern() {
 fn renditions(csv: &str) -> BTreeMap<String, String> {
     let mut rows = csv.lines().map(|row| row.split(','));
     let mut names = rows.next().expect("the columns' names");
-    let place = names
+    let index = names
         .position(|name| name == "rendition")
         .expect("a column");
     let rows = rows.filter_map(|mut row| {
         let session = row.clone().next()?;
-        Some((session.to_owned(), row.nth(place)?.to_owned()))
+        Some((session.to_owned(), row.nth(index)?.to_owned()))
     });
     rows.collect()
 }
 
 #[test]
-fn each_client_can_have_an_encoder_of_its_own() {
+fn each_client_can_have_its_own_encoder() {
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
-    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let own = ["--each-its-own", "--csv", &csv, "--table", "on"];
-    let mut host = Host::knowing(&["player", "observer"], &[&words[..], &own].concat());
+    let mut host = Host::paired_with(&["player", "observer"], &[&args[..], &own].concat());
     let (mut player, a) = writer(&host, "player", &[]);
     host.program.line("rendition 1: x264 is open for 320x200");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
@@ -438,10 +450,10 @@ fn each_client_can_have_an_encoder_of_its_own() {
 }
 
 #[test]
-fn a_client_gets_the_first_encoder_that_it_takes() {
-    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+fn a_client_gets_the_first_encoder_it_supports() {
+    let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
     let both = ["--encoder", "x264,jpeg"];
-    let host = Host::knowing(&["jpeg", "h264"], &[&words[..], &both].concat());
+    let host = Host::paired_with(&["jpeg", "h264"], &[&args[..], &both].concat());
     let (mut jpeg, a) = writer(&host, "jpeg", &["--codec", "jpeg"]);
     host.program.line("rendition 2: jpeg is open for 320x200");
     let (mut h264, b) = writer(&host, "h264", &["--observe"]);
@@ -468,13 +480,13 @@ fn a_client_gets_the_first_encoder_that_it_takes() {
 
 #[test]
 fn a_player_and_two_observers_see_the_same() {
-    let words = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
-    let host = Host::knowing(&["player", "observer", "second"], &words);
+    let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
+    let host = Host::paired_with(&["player", "observer", "second"], &args);
     let (mut player, a) = writer(&host, "player", &[]);
     player.line("player at");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
     observer.line("observer at");
-    // A second player may watch, unless the host says otherwise.
+    // A second client becomes an observer by default.
     let (mut second, c) = writer(&host, "second", &[]);
     second.line("observer at");
     let folders = [&a, &b, &c];
@@ -494,7 +506,7 @@ fn a_player_and_two_observers_see_the_same() {
             .map(|shot| shot.stamp().expect("a bar code"))
             .collect();
         assert!(stamps.len() >= 19);
-        // A picture that stands still may be sent again in better quality.
+        // Static refinement may resend a still picture.
         assert!(stamps.is_sorted_by_key(|stamp| stamp.frame), "{stamps:?}");
         let distinct: BTreeMap<u32, u64> = stamps.iter().map(|s| (s.frame, s.drawn_us)).collect();
         for (frame, drawn_us) in distinct {
@@ -504,7 +516,7 @@ fn a_player_and_two_observers_see_the_same() {
         }
     }
     let by_all = times.values().filter(|(_, count)| *count == 3).count();
-    assert!(by_all >= 10, "{by_all} frames were seen by all three");
+    assert!(by_all >= 10, "{by_all} frames arrived at all three");
     for name in ["player", "observer", "second"] {
         host.program
             .line(&format!("{name} is gone: it said goodbye"));

@@ -1,11 +1,11 @@
-//! The live table and the messages above it, as a person sees them in a terminal.
+//! The live table and the messages above it, as rendered by a terminal.
 
 use std::net::UdpSocket;
 
 use crate::support::screen::Screen;
 use crate::support::{Folder, PIN, Program, client, eventually, openuvr};
 
-/// A host of a moving picture, and where it is.
+/// A host of a moving picture, with its address.
 struct Host {
     screen: Screen,
     folder: Folder,
@@ -13,7 +13,7 @@ struct Host {
 }
 
 impl Host {
-    /// Starts one in a terminal; `None` without tmux.
+    /// Starts a host in a terminal; `None` without tmux.
     fn start(columns: u16, rows: u16) -> Option<Host> {
         let folder = Folder::new();
         let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -22,8 +22,8 @@ impl Host {
         let dir = folder.join("host");
         let own = ["host", "--config-dir", &dir, "--bind", &address];
         let more = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
-        let words = [&own[..], &more, &PIN, &["--realtime", "off"]].concat();
-        let screen = Screen::start(columns, rows, &openuvr(&words))?;
+        let args = [&own[..], &more, &PIN, &["--realtime", "off"]].concat();
+        let screen = Screen::start(columns, rows, &openuvr(&args))?;
         screen.row("streaming a test pattern");
         Some(Host {
             screen,
@@ -32,22 +32,22 @@ impl Host {
         })
     }
 
-    fn client(&self, name: &str, words: &[&str]) -> Program {
-        let words = [&["--present", "null"], words].concat();
-        client(&self.folder, name, &self.address, &words)
+    fn client(&self, name: &str, args: &[&str]) -> Program {
+        let args = [&["--present", "null"], args].concat();
+        client(&self.folder, name, &self.address, &args)
     }
 
-    /// Waits until the table was drawn again, with other figures.
-    fn redrawn(&self) {
-        let before = table_of(&self.screen.seen());
+    /// Waits until the table is redrawn with other values.
+    fn wait_for_redraw(&self) {
+        let before = table_of(&self.screen.visible_rows());
         self.screen.eventually("another table", |_| {
-            let now = table_of(&self.screen.seen());
+            let now = table_of(&self.screen.visible_rows());
             (!now.is_empty() && now != before).then_some(())
         });
     }
 }
 
-/// The rows of the table: from its headline on.
+/// The rows of the table, from its heading on.
 fn table_of(rows: &[String]) -> Vec<String> {
     let head = |row: &String| row.contains(" (player)") || row.contains("whole frames/s");
     let first = rows.iter().position(head);
@@ -68,19 +68,19 @@ fn messages_stay_above_the_table() {
     desk.line("player at");
     host.screen.row("desk joins as player");
     host.screen.row("desk (player)");
-    host.redrawn();
-    host.screen.types(&["p", "Enter"]);
+    host.wait_for_redraw();
+    host.screen.type_text(&["p", "Enter"]);
     let pin = host.screen.row("with the PIN");
-    host.redrawn();
-    host.redrawn();
+    host.wait_for_redraw();
+    host.wait_for_redraw();
     let rows = host.screen.rows();
-    let told = [
+    let expected = [
         "streaming a test",
         "desk joins as player",
         pin.as_str(),
         "whole frames/s",
     ];
-    let places: Vec<_> = (told.iter())
+    let places: Vec<_> = (expected.iter())
         .map(|part| rows.iter().position(|row| row.contains(part)))
         .collect();
     assert!(places.iter().all(Option::is_some), "{rows:#?}");
@@ -88,18 +88,22 @@ fn messages_stay_above_the_table() {
     assert_eq!(count(&rows, "whole frames/s"), 1, "one table: {rows:#?}");
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
     assert_eq!(count(&rows, "no client"), 0, "{rows:#?}");
-    // Somebody goes.
+    // A client leaves.
     drop(desk);
     host.screen.row("desk is gone: it");
     host.screen.row("no client now");
     let rows = host.screen.rows();
-    for part in [&told[..3], &["desk is gone"]].concat() {
+    for part in [&expected[..3], &["desk is gone"]].concat() {
         assert_eq!(count(&rows, part), 1, "{part}: {rows:#?}");
     }
-    host.screen.types(&["C-c"]);
-    assert_eq!(host.screen.ended(), 0);
+    host.screen.type_text(&["C-c"]);
+    assert_eq!(host.screen.wait(), 0);
     let rows = host.screen.rows();
-    assert_eq!(count(&rows, "no client"), 0, "the rows are gone: {rows:#?}");
+    assert_eq!(
+        count(&rows, "no client"),
+        0,
+        "the rows are removed: {rows:#?}"
+    );
     assert_eq!(count(&rows, "FirstSent→FirstReceived"), 1, "{rows:#?}");
     assert_eq!(count(&rows, "desk is gone"), 1, "{rows:#?}");
 }
@@ -114,19 +118,19 @@ fn a_terminal_of_another_size_has_one_table() {
     host.screen.row("desk (player)");
     for columns in [50, 30, 72, 120] {
         host.screen.resize(columns, 40);
-        // A message that is wrapped where it is narrow.
-        host.screen.types(&["b", "Enter"]);
-        host.redrawn();
-        host.redrawn();
-        // Rows that the terminal has wrapped anew may have scrolled off it.
+        // A message that wraps in a narrow terminal.
+        host.screen.type_text(&["b", "Enter"]);
+        host.wait_for_redraw();
+        host.wait_for_redraw();
+        // Rows that the terminal has rewrapped may have scrolled off.
         host.screen.eventually("one table", |_| {
-            let rows = host.screen.seen();
+            let rows = host.screen.visible_rows();
             let whole = rows
                 .iter()
                 .filter(|row| row.starts_with("FirstReceived→Recover"));
             (count(&rows, "desk (player)") == 1 && whole.count() == 1).then_some(())
         });
-        let rows = host.screen.seen();
+        let rows = host.screen.visible_rows();
         let all: String = rows.concat();
         assert!(all.contains("streaming a test pattern"), "{rows:#?}");
         assert!(all.contains("desk joins as player"), "{rows:#?}");
@@ -136,10 +140,10 @@ fn a_terminal_of_another_size_has_one_table() {
 }
 
 #[test]
-fn a_picture_that_stands_still_has_a_host() {
+fn a_still_picture_has_a_live_table() {
     let folder = Folder::new();
     let dir = folder.join("client");
-    let words = [
+    let args = [
         "client",
         "127.0.0.1:9",
         "--config-dir",
@@ -147,7 +151,7 @@ fn a_picture_that_stands_still_has_a_host() {
         "--present",
         "null",
     ];
-    let Some(screen) = Screen::start(80, 24, &openuvr(&[&words[..], &PIN].concat())) else {
+    let Some(screen) = Screen::start(80, 24, &openuvr(&[&args[..], &PIN].concat())) else {
         return;
     };
     screen.row("no answer from 127.0.0.1:9 yet");
@@ -156,19 +160,19 @@ fn a_picture_that_stands_still_has_a_host() {
 }
 
 #[test]
-fn what_is_typed_stays_until_its_end() {
+fn typed_input_stays_until_its_end() {
     let Some(host) = Host::start(100, 40) else {
         return;
     };
     let _desk = host.client("desk", &PIN);
     host.screen.row("desk (player)");
-    host.screen.types(&["b", "Space", "2"]);
-    host.redrawn();
-    host.redrawn();
+    host.screen.type_text(&["b", "Space", "2"]);
+    host.wait_for_redraw();
+    host.wait_for_redraw();
     eventually("it is still there", || {
         let rows = host.screen.rows();
         rows.iter().any(|row| row == "b 2").then_some(())
     });
-    host.screen.types(&["x", "Enter"]);
+    host.screen.type_text(&["x", "Enter"]);
     host.screen.row("must be bits per second");
 }

@@ -1,4 +1,4 @@
-//! Clients that a portal sends: who comes in by a ticket, as what, and who does not.
+//! Portal tickets: the clients and roles that they admit, and rejected ones.
 
 use std::process::Command;
 
@@ -12,17 +12,17 @@ use crate::support::{Folder, Host, Program, client, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// A host that takes the portal's tickets, and its key.
+/// A host that accepts the portal's tickets, and its key.
 fn host(portal: &Portal) -> (Host, PublicKey) {
-    let words = portal.words();
-    let words = [&words[0], &words[1]].map(String::as_str);
-    let host = Host::start(&[&words[..], &PATTERN].concat());
+    let args = portal.args();
+    let args = [&args[0], &args[1]].map(String::as_str);
+    let host = Host::start(&[&args[..], &PATTERN].concat());
     let key = load_or_create(&host.folder.path().join("host"), KeyOwner::Host);
     (host, key.expect("it has one").public())
 }
 
-/// A client of its own that was given a link with this ticket.
-fn follows(folder: &Folder, name: &str, link: &str) -> Program {
+/// Starts a new client with a link that contains this ticket.
+fn open_link(folder: &Folder, name: &str, link: &str) -> Program {
     client(folder, name, link, &["--present", "null"])
 }
 
@@ -32,20 +32,20 @@ fn key_of(folder: &Folder, name: &str) -> PublicKey {
 }
 
 #[test]
-fn a_ticket_lets_a_client_in_and_is_written_down_nowhere() {
+fn a_ticket_admits_a_client_and_is_not_stored() {
     let portal = Portal::new();
     let (host, key) = host(&portal);
     assert_eq!(host.program.count("PIN"), 0, "pairing is closed");
     let ours = key_of(&host.folder, "player");
     let ticket = portal.ticket(Role::Player, Some(&ours));
     let link = portal.link(&host.address(), key, &ticket);
-    let mut player = follows(&host.folder, "player", &link);
+    let mut player = open_link(&host.folder, "player", &link);
     player.line("player at");
     host.program.line("player joins as player");
-    // Who may watch does not play, whatever it asks for.
+    // An observer's ticket never gives the player role.
     let ticket = portal.ticket(Role::Observer, None);
     let link = portal.link(&host.address(), key, &ticket);
-    let mut watcher = follows(&host.folder, "watcher", &link);
+    let mut watcher = open_link(&host.folder, "watcher", &link);
     watcher.line("observer at");
     host.program.line("watcher joins as observer");
     player.stop();
@@ -57,16 +57,16 @@ fn a_ticket_lets_a_client_in_and_is_written_down_nowhere() {
 }
 
 #[test]
-fn a_client_that_lost_its_link_comes_back_without_a_ticket() {
+fn a_client_reconnects_without_a_ticket() {
     let portal = Portal::new();
     let (host, key) = host(&portal);
     let ours = key_of(&host.folder, "player");
     let mut ticket = portal.ticket(Role::Player, Some(&ours));
-    // Within the skew of clocks.
+    // Within the tolerated clock skew.
     ticket.not_after = UnixTime(now().0 - 5);
     let hop = crate::support::Hop::start(&host, 0, &[]);
     let link = portal.link(&hop.address(), key, &ticket);
-    let player = follows(&host.folder, "player", &link);
+    let player = open_link(&host.folder, "player", &link);
     player.line("player at");
     let port = hop.port;
     drop(hop);
@@ -77,13 +77,13 @@ fn a_client_that_lost_its_link_comes_back_without_a_ticket() {
 }
 
 #[test]
-fn bad_tickets_are_refused_with_their_reason_at_both_ends() {
+fn bad_tickets_are_rejected_with_a_reason() {
     let portal = Portal::new();
     let (mut host, key) = host(&portal);
     let good = || portal.ticket(Role::Player, None);
     let used = good();
     let link = portal.link(&host.address(), key, &used);
-    let mut first = follows(&host.folder, "first", &link);
+    let mut first = open_link(&host.folder, "first", &link);
     first.line("player at");
     let other = Portal {
         signer: TicketSigner::generate().expect("randomness"),
@@ -112,34 +112,37 @@ fn bad_tickets_are_refused_with_their_reason_at_both_ends() {
         (&other, good(), "is not signed by the portal"),
     ] {
         let link = signs.link(&host.address(), key, &ticket);
-        let said = follows(&host.folder, "second", &link).fails_in_one_line();
-        assert!(said.contains(why), "{why}: {said}");
+        let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
+        assert!(printed.contains(why), "{why}: {printed}");
         host.program.line(why);
     }
-    let stranger = key_of(&host.folder, "nobody");
+    let stranger = key_of(&host.folder, "stranger");
     let link = portal.link(&host.address(), stranger, &good());
-    let said = follows(&host.folder, "second", &link).fails_in_one_line();
-    assert!(said.contains("does not show the host's key"), "{said}");
+    let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
+    assert!(
+        printed.contains("does not show the host's key"),
+        "{printed}"
+    );
     first.assert_running();
     host.program.assert_running();
     assert_eq!(host.program.count("joins as"), 1);
 }
 
 #[test]
-fn a_host_without_a_portal_takes_no_tickets() {
+fn a_host_without_a_portal_rejects_tickets() {
     let host = Host::start(&PATTERN);
     let key = load_or_create(&host.folder.path().join("host"), KeyOwner::Host);
     let portal = Portal::new();
     let ticket = portal.ticket(Role::Player, None);
     let key = key.expect("it has one").public();
     let link = portal.link(&host.address(), key, &ticket);
-    let said = follows(&host.folder, "second", &link).fails_in_one_line();
-    assert!(said.contains("takes no tickets"), "{said}");
+    let printed = open_link(&host.folder, "second", &link).fails_in_one_line();
+    assert!(printed.contains("takes no tickets"), "{printed}");
 }
 
-/// As when a person follows a link in a browser: xdg-open finds who opens it, and starts a client.
+/// A link followed in a browser: xdg-open finds the handler and starts a client.
 #[test]
-fn a_link_opens_a_client_by_the_desktop() {
+fn the_desktop_opens_a_link_with_a_client() {
     let has = Command::new("xdg-open").arg("--version").output().is_ok();
     if !has {
         skip("xdg-utils are not installed");
@@ -151,11 +154,12 @@ fn a_link_opens_a_client_by_the_desktop() {
     let at = |name: &str| home.path().join(name);
     let settings = at("config/openuvr");
     std::fs::create_dir_all(&settings).expect("a folder");
-    let told = "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
-    std::fs::write(settings.join("client.toml"), told).expect("it is written");
+    let client_settings =
+        "present = \"null\"\nsound = \"off\"\nname = \"follower\"\nreconnect = false\n";
+    std::fs::write(settings.join("client.toml"), client_settings).expect("a writable folder");
     let surround = |command: &mut Command| {
         command
-            // Without one xdg-open looks for browsers alone; nobody connects to it.
+            // Without DISPLAY, xdg-open only tries browsers; no program connects to it.
             .env("DISPLAY", ":nowhere")
             .env_remove("WAYLAND_DISPLAY")
             .env_remove("XDG_CURRENT_DESKTOP")
@@ -176,14 +180,14 @@ fn a_link_opens_a_client_by_the_desktop() {
     let mut again = openuvr(&["link", "open", "--only=10.0.0.0/8", "--", &link]);
     surround(&mut again);
     let refused = again.output().expect("it starts");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        said.contains("may not lead to") && !refused.status.success(),
-        "{said}"
+        printed.contains("may not lead to") && !refused.status.success(),
+        "{printed}"
     );
-    // Its end is the client's.
+    // It ends with the client.
     drop(host);
-    opened.ended();
+    opened.wait();
     let mut uninstall = openuvr(&["link", "uninstall"]);
     surround(&mut uninstall);
     assert!(uninstall.output().expect("it starts").status.success());

@@ -1,4 +1,4 @@
-//! Whom a client believes, and whom a host lets in, when somebody else takes the place of either.
+//! Trust of clients and hosts when another machine takes the place of either.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::support::{Folder, Host, PIN, Program, client, eventually, openuvr};
 
-/// A host that nobody needs to see, small and slow.
+/// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// The time that the handshakes of this file are told.
+/// The time for the handshakes of this file.
 fn now(since: Instant) -> Virtual {
     Virtual(i64::try_from(since.elapsed().as_nanos()).expect("a short test"))
 }
 
-/// Somebody who answers as a host would, has another key, and wants to know what a client would show
-/// to a host that pairs.
+/// An impostor that answers like a host, with another key, and collects what a client reveals to a host that
+/// pairs.
 struct FakeHost {
-    /// Hellos so far, one or more for each attempt of the client.
+    /// Number of Hellos, one or more per attempt of the client.
     greeted: Arc<AtomicUsize>,
-    /// PINs that could be tested.
+    /// Number of PINs that could be tested.
     shown: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -67,7 +67,7 @@ impl FakeHost {
                 }
                 let unknown = |_: &_| DeviceStatus::Unknown;
                 let reaction = host.handle_datagram(now, path_of(from), &datagram[..n], &unknown);
-                // Byte 8 of a handshake datagram is its kind; 3 is Hello.
+                // Byte 8 of a handshake datagram is its type; 3 is Hello.
                 greeted.fetch_add(usize::from(datagram[8] == 3), Ordering::Relaxed);
                 if let Some(reply) = reaction.reply {
                     let _ = socket.send_to(&reply, from);
@@ -96,23 +96,23 @@ impl FakeHost {
 }
 
 #[test]
-fn a_known_host_is_not_replaced_by_who_answers_there() {
-    let mut host = Host::knowing(&["client"], &PATTERN);
+fn a_known_host_is_not_replaced_by_an_impostor() {
+    let mut host = Host::paired_with(&["client"], &PATTERN);
     let (address, folder) = (host.address(), &host.folder);
     let known = folder.path().join("client/hosts.toml");
-    let before = std::fs::read_to_string(&known).expect("it knows the host");
+    let before = std::fs::read_to_string(&known).expect("the client's known hosts");
     host.program.stop();
     let fake = FakeHost::start(&address);
-    // With a PIN on its command line, as in a script: never shown to somebody without the key.
+    // With a PIN on its command line, as in a script: never revealed to a host without the key.
     for _ in 0..3 {
-        let words = [&["--present", "null"][..], &PIN].concat();
-        let (status, text) = client(folder, "client", &address, &words).ended();
+        let args = [&["--present", "null"][..], &PIN].concat();
+        let (status, text) = client(folder, "client", &address, &args).wait();
         assert!(!status.success(), "{text}");
         assert!(text.contains("is known: --pin is not used"), "{text}");
         assert!(text.contains("does not know this device"), "{text}");
     }
     assert!(fake.greeted.load(Ordering::Relaxed) >= 3);
-    assert_eq!(fake.stop(), 0, "a PIN was shown");
+    assert_eq!(fake.stop(), 0, "a PIN was revealed");
     assert_eq!(
         std::fs::read_to_string(&known).expect("still there"),
         before
@@ -120,10 +120,10 @@ fn a_known_host_is_not_replaced_by_who_answers_there() {
 }
 
 #[test]
-fn after_a_session_no_pin_is_shown_to_anybody() {
+fn after_a_session_no_pin_is_revealed() {
     let mut host = Host::start(&[&PIN[..], &PATTERN].concat());
     let address = host.address();
-    let client = host.blind("client", &PIN);
+    let client = host.headless_client("client", &PIN);
     client.line("paired with the host");
     client.line("player at");
     host.program.stop();
@@ -131,28 +131,30 @@ fn after_a_session_no_pin_is_shown_to_anybody() {
     eventually("the client looks for its host", || {
         (fake.greeted.load(Ordering::Relaxed) >= 1).then_some(())
     });
-    // It ends, or goes on to look for the key that it knows.
+    // It ends, or continues to look for the known key.
     eventually("an answer has been judged", || {
         let again = fake.greeted.load(Ordering::Relaxed) >= 4;
         (again || client.count("does not know this device") > 0).then_some(())
     });
-    assert_eq!(fake.stop(), 0, "a PIN was shown");
+    assert_eq!(fake.stop(), 0, "a PIN was revealed");
     assert_eq!(client.count("paired"), 1, "{}", client.text());
 }
 
 #[test]
-fn pairing_again_is_asked_for_and_shows_both_keys() {
-    let mut old = Host::knowing(&["client"], &PATTERN);
+fn pairing_again_is_explicit_and_shows_both_keys() {
+    let mut old = Host::paired_with(&["client"], &PATTERN);
     let address = old.address();
-    let first = old.blind("client", &[]).line("connected to the host");
+    let first = old
+        .headless_client("client", &[])
+        .line("connected to the host");
     let before = first.rsplit(' ').next().expect("a fingerprint").to_owned();
     old.program.stop();
-    // The host was set up anew: it has another key, and knows nobody.
+    // A reinstalled host: another key, and no paired devices.
     std::fs::remove_dir_all(old.folder.path().join("host")).expect("its keys");
-    let anew = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
+    let reinstalled = Host::start_at(old.port, &[&PATTERN[..], &PIN].concat());
     let present = ["--present", "null"];
     let without = [&present[..], &PIN].concat();
-    let text = client(&old.folder, "client", &address, &without).ended().1;
+    let text = client(&old.folder, "client", &address, &without).wait().1;
     assert!(text.contains("--pair-again"), "{text}");
     let again = [&present[..], &PIN, &["--pair-again"]].concat();
     let paired = client(&old.folder, "client", &address, &again);
@@ -164,11 +166,11 @@ fn pairing_again_is_asked_for_and_shows_both_keys() {
     let known = client(&old.folder, "client", &address, &present);
     let line = known.line("connected to the host");
     assert!(!line.contains(&before), "{line}");
-    assert_eq!(anew.program.count("wrong PIN"), 0);
+    assert_eq!(reinstalled.program.count("wrong PIN"), 0);
 }
 
-/// Guesses at `host` from an address of its own as fast as it is answered, until `stop`.
-fn guess(from: &str, host: SocketAddr, stop: &AtomicBool) {
+/// Guesses PINs at `host` from its own address at the maximum rate, until `stop`.
+fn guess_pins(from: &str, host: SocketAddr, stop: &AtomicBool) {
     let socket = UdpSocket::bind(from).expect("loopback has many addresses");
     socket
         .set_read_timeout(Some(Duration::from_millis(50)))
@@ -187,8 +189,8 @@ fn guess(from: &str, host: SocketAddr, stop: &AtomicBool) {
             }
             let mut datagram = [0; 2048];
             if let Ok(n) = socket.recv(&mut datagram) {
-                let heard = client.handle_datagram(now(began), &datagram[..n]);
-                over = matches!(heard, Err(e) if e != HandshakeError::Crypto);
+                let result = client.handle_datagram(now(began), &datagram[..n]);
+                over = matches!(result, Err(e) if e != HandshakeError::Crypto);
             }
             over |= client.handle_timeout(now(began)).is_err();
         }
@@ -203,13 +205,13 @@ fn an_honest_client_pairs_while_others_guess() {
     let attackers: Vec<_> = (2..6)
         .map(|n| {
             let stop = stop.clone();
-            std::thread::spawn(move || guess(&format!("127.0.0.{n}:0"), at, &stop))
+            std::thread::spawn(move || guess_pins(&format!("127.0.0.{n}:0"), at, &stop))
         })
         .collect();
-    // All of them have used their tries, and go on.
+    // All of them have used their tries, and continue.
     host.program
         .nth_line(4 * 3, "a wrong PIN came from 127.0.0.");
-    let honest = host.blind("honest", &PIN);
+    let honest = host.headless_client("honest", &PIN);
     honest.line("paired with the host");
     honest.line("player at");
     stop.store(true, Ordering::Relaxed);
@@ -232,15 +234,15 @@ fn an_honest_client_pairs_while_others_guess() {
 
 #[test]
 fn the_end_of_a_pairing_window_is_a_line() {
-    let words = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
-    let host = Host::start(&words);
+    let args = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let host = Host::start(&args);
     host.program
         .line("pairing is closed: no device paired in time");
-    let text = host.blind("late", &PIN).fails_in_one_line();
+    let text = host.headless_client("late", &PIN).fails_in_one_line();
     assert!(text.contains("the host is not pairing now"), "{text}");
 }
 
-/// The PIN that a line names.
+/// The PIN in a line.
 fn pin_of(text: &str) -> String {
     let (_, pin) = text.split_once("with the PIN  ").expect("a PIN");
     let digits = pin.chars().take_while(char::is_ascii_digit);
@@ -248,56 +250,58 @@ fn pin_of(text: &str) -> String {
 }
 
 #[test]
-fn devices_pair_opens_a_window_at_a_host_that_runs() {
-    let words = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
-    let host = Host::start(&words);
+fn devices_pair_opens_a_window_at_a_running_host() {
+    let args = [&PATTERN[..], &PIN, &["--pair-for", "1s"]].concat();
+    let host = Host::start(&args);
     host.program
         .line("pairing is closed: no device paired in time");
     let pin = pin_of(&host.devices(&["pair"]));
     host.program.line("pairing is open for 120 s");
-    // As a person pastes it.
+    // With blanks, as pasted.
     let blanks = format!(" {} {}\u{a0}", &pin[..3], &pin[3..]);
-    let client = host.blind("second", &["--pin", &blanks]);
+    let client = host.headless_client("second", &["--pin", &blanks]);
     client.line("paired with the host");
     host.program.line("paired with second");
     // The window was for one device.
-    let text = host.blind("third", &["--pin", &pin]).fails_in_one_line();
+    let text = host
+        .headless_client("third", &["--pin", &pin])
+        .fails_in_one_line();
     assert!(text.contains("the host is not pairing now"), "{text}");
     assert!(text.contains("openuvr devices pair"), "{text}");
 }
 
 #[test]
-fn devices_pair_says_that_no_host_runs() {
+fn devices_pair_needs_a_running_host() {
     let folder = Folder::new();
-    let place = folder.join("host");
-    let command = openuvr(&["devices", "pair", "--config-dir", &place]);
+    let dir = folder.join("host");
+    let command = openuvr(&["devices", "pair", "--config-dir", &dir]);
     let text = Program::start("pair", command).fails_in_one_line();
     assert!(
-        text.contains("no host that uses the folder") && text.contains(&place),
+        text.contains("no host that uses the folder") && text.contains(&dir),
         "{text}"
     );
     let command = openuvr(&["devices", "pair", "--for", "2h"]);
-    let (status, text) = Program::start("pair", command).ended();
+    let (status, text) = Program::start("pair", command).wait();
     assert_eq!(status.code(), Some(2), "{text}");
 }
 
 #[test]
-fn the_authority_that_is_printed_signed_the_page() {
+fn the_printed_authority_signed_the_page() {
     let host = Host::start(&[&PATTERN[..], &["--web", "127.0.0.1:0"]].concat());
     let page = host.folder.path().join("host/web.pem");
     let page = eventually("the page's certificate", || {
         std::fs::read_to_string(&page).ok()
     });
     let page = CertificateDer::from_pem_slice(page.as_bytes()).expect("a certificate");
-    let place = host.folder.join("host");
+    let dir = host.folder.join("host");
     let print = || {
-        let command = &mut openuvr(&["web-certificate", "--config-dir", &place]);
+        let command = &mut openuvr(&["web-certificate", "--config-dir", &dir]);
         let out = command.output().expect("the program runs");
         assert!(out.status.success(), "{out:?}");
         String::from_utf8(out.stdout).expect("PEM is text")
     };
     let printed = print();
-    // What a browser is given, and not what signs.
+    // The certificate for browsers, not the signing key.
     assert!(
         printed.starts_with("-----BEGIN CERTIFICATE-----\n")
             && printed.ends_with("-----END CERTIFICATE-----\n"),
@@ -319,10 +323,10 @@ fn the_authority_that_is_printed_signed_the_page() {
 }
 
 #[test]
-fn an_authority_is_printed_before_there_was_a_host() {
+fn an_authority_is_printed_before_the_first_host() {
     let folder = Folder::new();
-    let place = folder.join("new");
-    let command = &mut openuvr(&["web-certificate", "--config-dir", &place]);
+    let dir = folder.join("new");
+    let command = &mut openuvr(&["web-certificate", "--config-dir", &dir]);
     let out = command.output().expect("the program runs");
     assert!(out.status.success(), "{out:?}");
     let kept = std::fs::read(folder.path().join("new/web-authority.pem")).expect("it is kept");

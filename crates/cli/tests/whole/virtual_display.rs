@@ -1,4 +1,4 @@
-//! A host that brings its display: an application is started on it, and all of it ends together.
+//! A host with its own virtual display: the application starts on it, and both end together.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,18 +26,18 @@ fn has_xvfb() -> bool {
     there
 }
 
-/// `openuvr host` on a display of its own; the words behind `--` are the application.
-fn host(folder: &Folder, words: &[&str]) -> Command {
+/// `openuvr host` with a virtual display; the arguments after `--` are the application.
+fn host(folder: &Folder, args: &[&str]) -> Command {
     let dir = folder.join("host");
-    let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], words].concat());
-    // As in a Wayland session with a display of its own.
+    let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], args].concat());
+    // As in a Wayland session with its own display.
     command
         .env("WAYLAND_DISPLAY", "wayland-7")
         .env("DISPLAY", ":4096");
     command
 }
 
-/// The display of a line such as `streaming 640x360 of display :99 on …`.
+/// The display in a line such as `streaming 640x360 of display :99 on …`.
 fn display_of(line: &str) -> String {
     let mut words = line.split_whitespace();
     let name = words.find(|word| word.starts_with(':'));
@@ -47,7 +47,7 @@ fn display_of(line: &str) -> String {
 }
 
 /// Whether a program with the cookies of this file can connect to the display.
-fn answers(display: &str, authority: &str) -> bool {
+fn can_connect(display: &str, authority: &str) -> bool {
     let mut command = Command::new("xdpyinfo");
     command.env("DISPLAY", display).env("XAUTHORITY", authority);
     command
@@ -67,28 +67,28 @@ fn is_gone(pid: &str) -> bool {
 }
 
 #[test]
-fn an_application_is_shown_and_ends_its_host() {
+fn the_host_ends_with_its_application() {
     if !has_xvfb() {
         return;
     }
     let folder = Folder::new();
-    let (told, go) = (folder.join("told"), folder.join("go"));
-    // It says where it is, draws, and ends when it is told to.
+    let (report, go) = (folder.join("report"), folder.join("go"));
+    // The script prints its environment, renders, and ends on request.
     let script = folder.join("app");
     let scene = env!("CARGO_BIN_EXE_openuvr");
     let text = format!(
-        "#!/bin/sh\necho \"$DISPLAY ${{WAYLAND_DISPLAY-none}} $1\" >{told}.new\nmv {told}.new {told}\n\
+        "#!/bin/sh\necho \"$DISPLAY ${{WAYLAND_DISPLAY-none}} $1\" >{report}.new\nmv {report}.new {report}\n\
          {scene} scene --size 640x360 --fps 20 &\nuntil test -e {go}; do sleep 0.05; done\nkill $!\nexit 7\n"
     );
     std::fs::write(&script, text).expect("written");
-    let words = [&PIN[..], &["--", "sh", &script, "a word"]].concat();
-    let mut host = Program::start("host", host(&folder, &words));
+    let args = [&PIN[..], &["--", "sh", &script, "a word"]].concat();
+    let mut host = Program::start("host", host(&folder, &args));
     let line = host.line("openuvr host: streaming 640x360");
     let display = display_of(&line);
-    let told = eventually("the application's word", || {
-        std::fs::read_to_string(&told).ok()
+    let message = eventually("the application's report", || {
+        std::fs::read_to_string(&report).ok()
     });
-    assert_eq!(told.trim(), format!("{display} none a word"));
+    assert_eq!(message.trim(), format!("{display} none a word"));
     assert!(Path::new(&socket(&display)).exists());
 
     let address = format!("127.0.0.1:{}", crate::support::port_of(&line));
@@ -101,7 +101,7 @@ fn an_application_is_shown_and_ends_its_host() {
         (rows.matches(",whole,").count() > 10).then_some(())
     });
     std::fs::write(&go, "").expect("written");
-    let (status, text) = host.ended();
+    let (status, text) = host.wait();
     assert_eq!(status.code(), Some(7), "{text}");
     assert!(text.contains("sh has ended: exit status: 7"), "{text}");
     assert!(!Path::new(&socket(&display)).exists(), "{text}");
@@ -109,20 +109,20 @@ fn an_application_is_shown_and_ends_its_host() {
 }
 
 #[test]
-fn what_a_launcher_leaves_behind_is_shown_until_its_end() {
+fn a_launchers_children_are_streamed_until_their_end() {
     if !has_xvfb() {
         return;
     }
     let folder = Folder::new();
     let pids = folder.join("pids");
     let scene = env!("CARGO_BIN_EXE_openuvr");
-    // As a daemon leaves its parent, its process group and its session.
+    // As a daemon, it leaves its parent, its process group and its session.
     let script = format!(
         "setsid sh -c 'echo $PPID $$ >{pids}.new; mv {pids}.new {pids}; exec {scene} scene --size 640x360 --fps 20' &
          until test -e {pids}; do sleep 0.05; done"
     );
-    let words = [&PIN[..], &["--", "sh", "-c", &script]].concat();
-    let mut host = Program::start("host", host(&folder, &words));
+    let args = [&PIN[..], &["--", "sh", "-c", &script]].concat();
+    let mut host = Program::start("host", host(&folder, &args));
     let line = host.line("openuvr host: streaming 640x360");
     let pids = eventually("the launcher's word", || {
         std::fs::read_to_string(&pids).ok()
@@ -140,7 +140,7 @@ fn what_a_launcher_leaves_behind_is_shown_until_its_end() {
     });
     let game = game.parse().ok().and_then(Pid::from_raw).expect("a number");
     kill_process(game, Signal::TERM).expect("it runs");
-    let (status, text) = host.ended();
+    let (status, text) = host.wait();
     assert_eq!(status.code(), Some(0), "{text}");
     assert!(text.contains("sh has ended: exit status: 0"), "{text}");
     client.line("the end: the application has ended");
@@ -161,7 +161,9 @@ fn helpers_that_end_do_not_stay_as_zombies() {
     eventually("the helpers", || Path::new(&ended).exists().then_some(()));
     let zombies = || {
         let of_host = format!("Z {} ", host.id());
-        let all = std::fs::read_dir("/proc").expect("it is there").flatten();
+        let all = std::fs::read_dir("/proc")
+            .expect("proc is mounted")
+            .flatten();
         let stats = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
         stats.filter(|stat| stat.contains(&of_host)).count()
     };
@@ -176,7 +178,7 @@ fn ctrl_c_ends_the_application_and_the_display() {
     }
     let folder = Folder::new();
     let pids = folder.join("pids");
-    // One that takes no notice of a polite word, and a child of it.
+    // An application that ignores SIGTERM, with a child.
     let script = format!(
         "trap '' TERM INT; sleep 1000 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; while :; do wait; \
          sleep 0.1; done"
@@ -184,10 +186,10 @@ fn ctrl_c_ends_the_application_and_the_display() {
     let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
     let line = host.line("openuvr host: streaming 640x360");
     let pids = eventually("the application", || std::fs::read_to_string(&pids).ok());
-    let asked = Instant::now();
+    let requested = Instant::now();
     let text = host.stop();
-    let took = asked.elapsed();
-    assert!(took >= Duration::from_secs(3), "{took:?} is no time to end");
+    let took = requested.elapsed();
+    assert!(took >= Duration::from_secs(3), "{took:?} is too short");
     assert!(text.contains("sh did not end in 3 s: killed"), "{text}");
     assert!(!text.contains("has ended"), "{text}");
     assert!(!Path::new(&socket(&display_of(&line))).exists(), "{text}");
@@ -197,20 +199,20 @@ fn ctrl_c_ends_the_application_and_the_display() {
 }
 
 #[test]
-fn an_application_below_a_shell_has_time_to_end() {
+fn an_application_in_a_shell_has_time_to_end() {
     if !has_xvfb() {
         return;
     }
     let folder = Folder::new();
-    let (begun, saved) = (folder.join("begun"), folder.join("saved"));
-    // The outer shell ends as soon as it is asked to.
+    let (started, saved) = (folder.join("started"), folder.join("saved"));
+    // The outer shell ends at once on SIGTERM.
     let script = format!(
-        "sh -c 'trap \"sleep 0.5; touch {saved}; exit\" TERM; touch {begun}; while :; do sleep 0.1; done'; true"
+        "sh -c 'trap \"sleep 0.5; touch {saved}; exit\" TERM; touch {started}; while :; do sleep 0.1; done'; true"
     );
     let mut host = Program::start("host", host(&folder, &["--", "sh", "-c", &script]));
     host.line("openuvr host: streaming 640x360");
     eventually("the application", || {
-        Path::new(&begun).exists().then_some(())
+        Path::new(&started).exists().then_some(())
     });
     let text = host.stop();
     assert!(Path::new(&saved).exists(), "{text}");
@@ -218,7 +220,7 @@ fn an_application_below_a_shell_has_time_to_end() {
 }
 
 #[test]
-fn what_left_the_application_is_killed_too() {
+fn detached_children_are_killed_too() {
     if !has_xvfb() {
         return;
     }
@@ -231,13 +233,13 @@ fn what_left_the_application_is_killed_too() {
     host.line("openuvr host: streaming 640x360");
     let pid = eventually("the other session", || std::fs::read_to_string(&pid).ok());
     let text = host.stop();
-    let told = "what was started by sh did not end in 2 s: killed";
-    assert!(text.contains(told), "{text}");
+    let message = "what was started by sh did not end in 2 s: killed";
+    assert!(text.contains(message), "{text}");
     eventually("its end", || is_gone(pid.trim()).then_some(()));
 }
 
 #[test]
-fn an_empty_display_is_named_and_for_holders_of_its_cookie() {
+fn an_empty_display_is_for_holders_of_its_cookie() {
     if !has_xvfb() {
         return;
     }
@@ -246,27 +248,27 @@ fn an_empty_display_is_named_and_for_holders_of_its_cookie() {
     let line = host.line("is empty: start something on it");
     let display = display_of(&line);
     host.line("streaming 640x360");
-    // What it says that one shall type.
+    // The printed shell assignment.
     let (_, authority) = line.split_once("XAUTHORITY=").expect("the cookie's file");
     let authority = authority.split(' ').next().expect("a word");
-    let mode = std::fs::metadata(authority).expect("it is there");
+    let mode = std::fs::metadata(authority).expect("the cookie's file");
     let mode = std::os::unix::fs::MetadataExt::mode(&mode);
     assert_eq!(mode & 0o777, 0o600);
-    let connects = |authority| answers(&display, authority);
+    let connects = |authority| can_connect(&display, authority);
     assert!(connects(authority), "with the cookie");
     assert!(!connects("/nonexistent"), "this user without the cookie");
     if geteuid().is_root() {
         let other = std::thread::spawn({
             let (display, authority) = (display.clone(), authority.to_owned());
             move || {
-                // Of this thread alone.
+                // Of this thread only.
                 set_thread_uid(Uid::from_raw(65_534)).expect("root may");
-                answers(&display, &authority)
+                can_connect(&display, &authority)
             }
         });
-        assert!(!other.join().expect("it ran"), "another user may, too");
+        assert!(!other.join().expect("it ran"), "another user has access");
     }
-    // A power cut of the host leaves no server behind.
+    // Killing the host leaves no server behind.
     host.kill();
     eventually("the display is gone", || {
         (!connects(authority)).then_some(())
@@ -274,36 +276,36 @@ fn an_empty_display_is_named_and_for_holders_of_its_cookie() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_one_line() {
+fn missing_programs_are_one_error_line() {
     let folder = Folder::new();
-    let fails = |mut command: Command, wanted: &str| {
+    let fails = |mut command: Command, expected: &str| {
         command.env_remove("WAYLAND_DISPLAY");
         let text = Program::start("host", command).fails_in_one_line();
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
     };
     let mut nowhere = host(&folder, &[]);
     nowhere.env("PATH", "/nonexistent");
     fails(nowhere, "apt install xvfb");
-    // One that can't start: no memory for the screen, no right to its folder.
+    // A server that fails to start: no memory for the screen, no right to its folder.
     let broken = folder.path().join("Xvfb");
     std::fs::write(&broken, "#!/bin/sh\necho Fatal server error: >&2\nexit 1\n").expect("a file");
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    std::fs::set_permissions(&broken, all).expect("it is ours");
+    std::fs::set_permissions(&broken, all).expect("a temporary folder");
     let mut command = host(&folder, &[]);
     command.env("PATH", folder.path());
     fails(command, "Xvfb ended without a display of 640x360");
-    // One that hangs.
+    // A server that hangs.
     std::fs::write(&broken, "#!/bin/sh\nexec /bin/sleep 100\n").expect("a file");
     let mut command = host(&folder, &[]);
     command.env("PATH", folder.path());
     fails(command, "Xvfb does not say within 10 s");
     let dir = folder.join("host");
     let shown = ["--display", ":4096", "--", "xterm"];
-    let words = [&["host", "--config-dir", &dir][..], &shown].concat();
-    fails(openuvr(&words), "give --virtual 1920x1080");
+    let args = [&["host", "--config-dir", &dir][..], &shown].concat();
+    fails(openuvr(&args), "give --virtual 1920x1080");
     if has_xvfb() {
-        let words = ["--", "/nonexistent/program"];
-        fails(host(&folder, &words), "can't start /nonexistent/program");
+        let args = ["--", "/nonexistent/program"];
+        fails(host(&folder, &args), "can't start /nonexistent/program");
     }
     let pattern = ["--source", "pattern"];
     fails(host(&folder, &pattern), "it needs the source x11");

@@ -1,4 +1,4 @@
-//! hello_xr in a browser with a headset: Chromium, and iwer in the headset's place.
+//! hello_xr in a browser with an emulated headset: Chromium and iwer.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::support::{PIN, eventually};
 /// The emulated headset of the page's own tests.
 const HEADSET: &str = include_str!("../../../gateway/tests/chromium/headset.js");
 
-/// Where the library behind it lies, once the page's packages are installed.
+/// Path of iwer, after installation of the page's packages.
 const LIBRARY: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../gateway/page/node_modules/iwer/build/iwer.min.js"
 );
 
-/// The share of green, which only cubes have that are not ahead, in a part of the picture that the host sent: of the
-/// left eye its middle, from half its height down.
+/// Share of green, the colour of cubes that are not ahead, in a part of the host's picture: the middle of the
+/// left eye, from half its height down.
 const GREEN: &str = "(() => { \
     const video = document.querySelector('#video'); \
     const copy = document.createElement('canvas'); \
@@ -31,10 +31,10 @@ const GREEN: &str = "(() => { \
         green += data[at + 1] > 150 && data[at] < 90 && data[at + 2] < 90; \
     return green / (data.length / 4); })()";
 
-/// The orientation with which the newest frame's first view was drawn: x, y, z, w.
+/// Orientation of the first view of the newest frame: x, y, z, w.
 const DRAWN: &str = "[0, 1, 2, 3].map((n) => globalThis.views.getFloat32(10 + 12 + 4 * n, true))";
 
-/// What the page's canvas shows in both eyes: of each half the share that is not black and not of the background.
+/// Content of the page's canvas in both eyes: for each half the share that is neither black nor background.
 const SHOWN: &str = "new Promise((done) => requestAnimationFrame(() => { \
     const canvas = document.querySelector('#reality'); \
     const copy = document.createElement('canvas'); \
@@ -66,20 +66,20 @@ fn log_in(hello: &Hello, browser: &mut Browser, library: &str) -> Tab {
     tab
 }
 
-/// What is found in two halves of something.
-fn pair(said: &Value) -> Option<[f64; 2]> {
-    Some([said[0].as_f64()?, said[1].as_f64()?])
+/// Reads a pair of numbers.
+fn pair(printed: &Value) -> Option<[f64; 2]> {
+    Some([printed[0].as_f64()?, printed[1].as_f64()?])
 }
 
 #[test]
-fn hello_xr_is_seen_and_felt_in_a_browsers_headset() {
+fn hello_xr_runs_in_a_browsers_headset() {
     let Some(program) = browser::program() else {
         return skip_of_another_tier("chromium is not installed");
     };
     let Ok(library) = std::fs::read_to_string(Path::new(LIBRARY)) else {
         return skip_of_another_tier("iwer is not installed");
     };
-    let Some(mut hello) = Hello::encoded("x264", &["--web", "127.0.0.1:0"]) else {
+    let Some(mut hello) = Hello::with_encoder("x264", &["--web", "127.0.0.1:0"]) else {
         return;
     };
     let mut browser = Browser::start(program, hello.folder.path());
@@ -97,7 +97,7 @@ fn hello_xr_is_seen_and_felt_in_a_browsers_headset() {
         let [left, right] = pair(&browser.run(&tab, SHOWN))?;
         (left > 0.005 && right > 0.005).then_some(())
     });
-    // The head turns by 45 degrees to the right, and the application draws what is there.
+    // The head turns by 45° to the right, and the application renders that view.
     let half = -22.5_f64.to_radians();
     let turn = format!(
         "device.quaternion.set(0, {}, 0, {})",
@@ -113,7 +113,7 @@ fn hello_xr_is_seen_and_felt_in_a_browsers_headset() {
     eventually("the cube on the right", || {
         (browser.run(&tab, GREEN).as_f64()? > 0.02).then_some(())
     });
-    // A hand closes: the application takes it, and has it feel that.
+    // A controller squeezes; the application grabs and sends haptic feedback.
     browser.run(&tab, "device.controllers.left.position.set(0.2, 1.4, -0.4)");
     browser.run(
         &tab,
@@ -123,16 +123,13 @@ fn hello_xr_is_seen_and_felt_in_a_browsers_headset() {
     assert_eq!(browser.run(&tab, "felt('right')"), Value::Null);
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
-    hello.program.hang_up();
-    let (status, text) = hello.program.ended();
+    hello.program.close_stdin();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
 }
 
-/// Also where nothing else may be skipped.
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever reads the tests' output is to know"
-)]
+/// Also in CI, where other tests may not be skipped.
+#[expect(clippy::print_stderr, reason = "visible in the tests' output")]
 fn skip_of_another_tier(why: &str) {
     eprintln!("SKIPPED: {why} (./dev test-web installs it)");
 }

@@ -1,15 +1,15 @@
-//! The desktop client as a headset: what its window shows of our room is what its head looks at.
+//! The desktop client as a headset: its window shows the view of its head in the test room.
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::Size;
 use rustix::process::Signal;
 
 use crate::EYE;
-use crate::room::{code, is_of, room};
-use crate::support::{Display, Eye, PIN, Shot, client, eventually};
-use crate::watcher::looking;
+use crate::room::{code, room, shows_direction};
+use crate::support::{Display, PIN, ScreenCapture, Shot, client, eventually};
+use crate::watcher::head_pose;
 
-/// The head looks to the left for a while, then to the right for a while, again and again.
+/// The head alternates between left and right.
 const SCRIPT: &str =
     "0,0,0,0,20,0,0\n5,0,0,0,20,0,0\n5.5,0,0,0,-20,0,0\n10.5,0,0,0,-20,0,0\n11,0,0,0,20,0,0\n";
 
@@ -29,24 +29,24 @@ fn a_scripted_head_turns_the_picture_in_the_window() {
     );
     let own = ["--display", &display.name, "--sound", "off"];
     let seen = ["--head", &head, "--view", "left", "--reproject", "on"];
-    let words = [&PIN[..], &own, &seen].concat();
-    let mut client = client(&room.folder, "client", &address, &words);
+    let args = [&PIN[..], &own, &seen].concat();
+    let mut client = client(&room.folder, "client", &address, &args);
     client.line("showing");
-    let eye = Eye::open(&display);
+    let capture = ScreenCapture::open(&display);
     for (side, yaw) in [("left", 20.0_f32), ("right", -20.0), ("left again", 20.0)] {
-        let head = looking(yaw.to_radians(), 0.0);
-        eventually(side, || shows(&eye, &head).then_some(()));
+        let head = head_pose(yaw.to_radians(), 0.0);
+        eventually(side, || shows(&capture, &head).then_some(()));
     }
     let text = client.stop();
-    // Not the picture alone: the thread that re-aims has drawn it.
+    // The reprojection thread must have rendered, in addition to the picture.
     assert!(text.contains("pictures of eyes drawn"), "{text}");
     room.program.signal(Signal::INT);
-    let (status, text) = room.program.ended();
+    let (status, text) = room.program.wait();
     assert!(status.success(), "{text}");
 }
 
-/// Whether the window's pixels are those of the left eye of a head that looks so.
-fn shows(eye: &Eye, head: &Pose) -> bool {
-    let shot: Shot = eye.part(Size::new(EYE, EYE));
-    code(&shot, false).is_some_and(|code| !code.right && is_of(&code, head))
+/// Whether the window shows the left eye of this head.
+fn shows(capture: &ScreenCapture, head: &Pose) -> bool {
+    let shot: Shot = capture.region(Size::new(EYE, EYE));
+    code(&shot, false).is_some_and(|code| !code.right && shows_direction(&code, head))
 }

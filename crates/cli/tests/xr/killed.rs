@@ -1,11 +1,11 @@
-//! An application that ends as in a crash, while a client is there.
+//! An application that is killed while a client is connected.
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Program, Shot};
-use crate::{BOTH, Hello, ahead};
+use crate::{BOTH, Hello, cube_centroids};
 
-/// The application, which `openuvr xr` has started.
+/// The application that `openuvr xr` has started.
 fn application(of: &Program) -> Pid {
     let id = of.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
@@ -17,29 +17,29 @@ fn application(of: &Program) -> Pid {
 }
 
 #[test]
-fn an_application_that_is_killed_is_gone_and_starts_anew() {
+fn a_killed_application_can_be_restarted() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
     };
-    let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
+    let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
     let mut watcher = hello.watch();
-    hello.sees("both eyes", is_drawn);
-    // It draws without a pause: somewhere in a frame.
+    hello.wait_for("both eyes", is_drawn);
+    // Killed in mid-frame: it renders without a pause.
     kill_process(application(&hello.program), Signal::KILL).expect("it is ours");
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");
     assert!(!text.contains("panicked"), "{text}");
     watcher.line("looking for it again");
     watcher.assert_running();
     watcher.stop();
 
-    // Nothing that it has left is in the way of the next.
+    // Remains of the killed process do not block the next.
     let Some(mut next) = Hello::start(&[]) else {
         return;
     };
     let _watcher = next.watch();
-    next.sees("both eyes", is_drawn);
-    next.program.hang_up();
-    let (status, text) = next.program.ended();
+    next.wait_for("both eyes", is_drawn);
+    next.program.close_stdin();
+    let (status, text) = next.program.wait();
     assert!(status.success(), "{text}");
 }

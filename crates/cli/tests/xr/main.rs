@@ -1,7 +1,8 @@
-//! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe, without
-//! any display server, and clients that look at what comes; and a room of ours.
+//! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe
+//! without a display server, with clients that check the pictures, and the test room.
 //!
-//! hello_xr draws cubes with colours of their sides: one two metres ahead of the head, others on the floor around.
+//! hello_xr renders cubes with a colour for each side: one two metres ahead of the head, others on the floor
+//! around.
 
 mod room;
 #[path = "../support/mod.rs"]
@@ -27,11 +28,11 @@ use openuvr_proto::units::Size;
 use support::{Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip};
 use watcher::Watcher;
 
-/// Of both eyes.
+/// Size of both eyes.
 const BOTH: Size = Size::new(640, 320);
 const EYE: u32 = 320;
 
-/// The driver and nothing else, so that the test is the same on a machine with a graphics card.
+/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
 fn driver() -> Option<PathBuf> {
     let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
     let mut files = files.flatten().flatten().map(|file| file.path());
@@ -49,35 +50,35 @@ struct Hello {
 }
 
 impl Hello {
-    /// `None`, said aloud, where something is missing.
-    fn start(words: &[&str]) -> Option<Hello> {
-        // Pictures that lose nothing.
-        Hello::encoded("raw", words)
+    /// `None`, with a message, if a dependency is missing.
+    fn start(args: &[&str]) -> Option<Hello> {
+        // Lossless pictures.
+        Hello::with_encoder("raw", args)
     }
 
-    /// The same with another encoder.
-    fn encoded(encoder: &str, words: &[&str]) -> Option<Hello> {
+    /// As [`Hello::start`], with another encoder.
+    fn with_encoder(encoder: &str, args: &[&str]) -> Option<Hello> {
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("there is no hello_xr (libopenxr-utils)");
             return None;
         }
-        // What it says is heard line by line, as at a terminal.
-        Hello::of(
+        // Line-buffered output, as in a terminal.
+        Hello::with_application(
             encoder,
-            words,
+            args,
             &["stdbuf", "-oL", "hello_xr", "-g", "Vulkan2"],
         )
     }
 
-    /// The same of another application.
-    fn of(encoder: &str, words: &[&str], application: &[&str]) -> Option<Hello> {
+    /// As [`Hello::with_encoder`], with another application.
+    fn with_application(encoder: &str, args: &[&str], application: &[&str]) -> Option<Hello> {
         let driver = driver()?;
         let folder = Folder::new();
         let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
         let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
         let (runtime, dir) = (runtime.to_str().expect("UTF-8"), folder.join("host"));
         let own = ["--runtime", runtime, "--config-dir", &dir, "--sound", "off"];
-        let place = ["--bind", "127.0.0.1:0", "--discoverable=false"];
+        let network = ["--bind", "127.0.0.1:0", "--discoverable=false"];
         let how = [
             "--encoder",
             encoder,
@@ -86,15 +87,15 @@ impl Hello {
             "--eye",
             "320x320",
         ];
-        let words = [&["xr"], &own[..], &place, &how, &PIN, words].concat();
-        let mut command = openuvr(&[&words[..], &["--"], application].concat());
+        let args = [&["xr"], &own[..], &network, &how, &PIN, args].concat();
+        let mut command = openuvr(&[&args[..], &["--"], application].concat());
         command
             .env("VK_ICD_FILENAMES", driver)
             .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
             .env("HOME", folder.path())
             .env("XDG_RUNTIME_DIR", folder.path());
-        // It ends when somebody types, or when its input does.
-        let program = Program::listening("xr", command);
+        // hello_xr ends on input, or at the end of its input.
+        let program = Program::with_stdin("xr", command);
         Some(Hello { program, folder })
     }
 
@@ -102,18 +103,18 @@ impl Hello {
         port_of(&self.program.line("openuvr xr: streaming"))
     }
 
-    /// A client that writes down every picture.
+    /// A client that writes every picture to a file.
     fn watch(&self) -> Program {
         let output = self.folder.join("pictures");
         let _ = std::fs::remove_dir_all(&output);
         let own = ["--present", "headless", "--every", "1", "--output", &output];
         let address = format!("127.0.0.1:{}", self.port());
-        let words = [&PIN[..], &own].concat();
-        client(&self.folder, "client", &address, &words)
+        let args = [&PIN[..], &own].concat();
+        client(&self.folder, "client", &address, &args)
     }
 
-    /// The newest picture that a client has written down whole, as soon as one is as is wanted.
-    fn sees(&self, what: &str, wanted: impl Fn(&Shot) -> bool) -> Shot {
+    /// Waits for a complete picture of a client that satisfies `condition`.
+    fn wait_for(&self, what: &str, condition: impl Fn(&Shot) -> bool) -> Shot {
         let folder = self.folder.path().join("pictures");
         eventually(what, || {
             let files = std::fs::read_dir(&folder).ok()?;
@@ -124,18 +125,18 @@ impl Hello {
                 .drain(..gone)
                 .for_each(|file| drop(std::fs::remove_file(file)));
             let newest = files.iter().rev().find_map(|file| Shot::from_png(file))?;
-            wanted(&newest).then_some(newest)
+            condition(&newest).then_some(newest)
         })
     }
 }
 
-/// Blue, green or red and nothing else, as hello_xr paints sides; the place in BGRX.
+/// Colours of hello_xr's sides, as their index in BGRX: pure blue, green or red.
 const BLUE: usize = 0;
 const GREEN: usize = 1;
 const RED: usize = 2;
 
-/// Where pixels of one colour lie in a part of a picture: the middle of them all, if there are any.
-fn middle_of(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option<[f64; 2]> {
+/// Centroid of the pixels of one colour in a region of a picture, if there are any.
+fn centroid(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option<[f64; 2]> {
     let mut sum = [0.0; 2];
     let mut count = 0.0;
     for y in from[1]..to[1] {
@@ -155,154 +156,159 @@ fn middle_of(shot: &Shot, colour: usize, from: [u32; 2], to: [u32; 2]) -> Option
     (count > 0.0).then(|| sum.map(|sum| sum / count))
 }
 
-/// The cube ahead, in each eye's own picture.
-fn ahead(shot: &Shot) -> Option<[[f64; 2]; 2]> {
+/// Centroid of the cube ahead in each eye's picture.
+fn cube_centroids(shot: &Shot) -> Option<[[f64; 2]; 2]> {
     let (above, below) = (EYE / 2 - 40, EYE / 2 + 40);
-    let left = middle_of(shot, BLUE, [100, above], [EYE - 100, below])?;
-    let right = middle_of(shot, BLUE, [EYE + 100, above], [2 * EYE - 100, below])?;
+    let left = centroid(shot, BLUE, [100, above], [EYE - 100, below])?;
+    let right = centroid(shot, BLUE, [EYE + 100, above], [2 * EYE - 100, below])?;
     Some([left, [right[0] - f64::from(EYE), right[1]]])
 }
 
 #[test]
-fn what_an_application_was_refused_is_told() {
+fn a_failed_call_is_reported() {
     if Command::new("hello_xr").arg("--help").output().is_err() {
         return skip("there is no hello_xr (libopenxr-utils)");
     }
     let handheld = ["hello_xr", "-g", "Vulkan2", "-ff", "Handheld"];
-    let Some(mut hello) = Hello::of("raw", &[], &handheld) else {
+    let Some(mut hello) = Hello::with_application("raw", &[], &handheld) else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");
-    let told = "was refused xrGetSystem: this runtime is a head-mounted display only \
+    let message = "xrGetSystem failed: only head-mounted displays are supported \
         (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
-    assert_eq!(text.matches(told).count(), 1, "{text}");
+    assert_eq!(text.matches(message).count(), 1, "{text}");
     assert!(!text.contains("It may use another runtime"), "{text}");
 }
 
 #[test]
-fn an_application_that_crashed_is_said_to_have_crashed() {
-    let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "kill -SEGV $$"]) else {
+fn a_crash_is_reported() {
+    let Some(mut hello) = Hello::with_application("raw", &[], &["sh", "-c", "kill -SEGV $$"])
+    else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert_eq!(status.code(), Some(139), "{text}");
-    let told = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
-    assert!(text.contains(told), "{text}");
+    let message = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
+    assert!(text.contains(message), "{text}");
     assert!(!text.contains("It may use another runtime"), "{text}");
 }
 
 #[test]
-fn one_without_a_picture_is_asked_about_vulkan_and_opengl() {
-    let Some(mut hello) = Hello::of("raw", &[], &["true"]) else {
+fn an_application_without_a_picture_gets_a_hint() {
+    let Some(mut hello) = Hello::with_application("raw", &[], &["true"]) else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
-    let told = "the application has ended without a picture: it ended well. It may use another runtime of OpenXR, \
+    let message = "the application has ended without a picture: it ended well. It may use another runtime of OpenXR, \
         draw with neither Vulkan nor OpenGL, or not be an OpenXR application";
-    assert_eq!(text.matches(told).count(), 1, "{text}");
+    assert_eq!(text.matches(message).count(), 1, "{text}");
     let help = openuvr(&["xr", "--help"]).output().expect("it runs");
     let help = String::from_utf8_lossy(&help.stdout);
     assert!(help.contains("that draw with Vulkan or OpenGL"), "{help}");
 }
 
 #[test]
-fn one_that_ends_with_its_standard_input_is_told_of() {
-    let Some(mut hello) = Hello::of("raw", &[], &["sh", "-c", "hello_xr -g Vulkan2 </dev/null"])
+fn an_exit_at_the_end_of_stdin_is_reported() {
+    let Some(mut hello) =
+        Hello::with_application("raw", &[], &["sh", "-c", "hello_xr -g Vulkan2 </dev/null"])
     else {
         return;
     };
-    let (status, text) = hello.program.ended();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
-    let told = "the application is over: it ended well. Its standard input is no terminal";
-    assert_eq!(text.matches(told).count(), 1, "{text}");
+    let message = "the application is over: it ended well. Its standard input is no terminal";
+    assert_eq!(text.matches(message).count(), 1, "{text}");
 }
 
 #[test]
-fn both_eyes_of_hello_xr_are_seen_with_parallax() {
+fn both_eyes_of_hello_xr_have_parallax() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
     };
     hello.program.line("->XR_SESSION_STATE_SYNCHRONIZED");
     let watcher = hello.watch();
     hello.program.line("->XR_SESSION_STATE_FOCUSED");
-    let is_drawn = |shot: &Shot| shot.size == BOTH && ahead(shot).is_some();
-    let shot = hello.sees("both eyes", is_drawn);
-    let [left, right] = ahead(&shot).expect("as above");
-    // 63 mm between the eyes, two metres away, a right angle wide: 2.5 pixels to each side.
+    let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
+    let shot = hello.wait_for("both eyes", is_drawn);
+    let [left, right] = cube_centroids(&shot).expect("as above");
+    // 63 mm between the eyes, two metres away, 90° wide: 2.5 pixels to each side.
     let middle = f64::from(EYE) / 2.0 - 0.5;
     let (to_right, to_left) = (left[0] - middle, middle - right[0]);
     assert!((1.5..4.0).contains(&to_right), "{left:?} in the left eye");
     assert!((1.5..4.0).contains(&to_left), "{right:?} in the right eye");
-    assert!((left[1] - right[1]).abs() < 0.5, "at one height");
+    assert!((left[1] - right[1]).abs() < 0.5, "at the same height");
     // Cubes on the floor: their upper sides are green, above the red ones.
-    let floor = |colour| middle_of(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
+    let floor = |colour| centroid(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");
 
-    // Who goes takes the focus along; who comes brings it back, and the application has gone on.
+    // The focus is lost with the client and returns with the next; the application has continued.
     drop(watcher);
     hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
     let _watcher = hello.watch();
     hello.program.nth_line(2, "->XR_SESSION_STATE_FOCUSED");
-    hello.sees("both eyes again", is_drawn);
-    hello.program.hang_up();
-    let (status, text) = hello.program.ended();
+    hello.wait_for("both eyes again", is_drawn);
+    hello.program.close_stdin();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
 }
 
 #[test]
-fn a_head_that_turns_is_drawn_for_and_the_frames_say_so() {
+fn frames_carry_the_pose_of_a_turning_head() {
     let Some(mut hello) = Hello::start(&[]) else {
         return;
     };
     let mut watcher = Watcher::start(hello.port(), hello.folder.path());
-    let ahead = |shot: &Shot| {
+    let green_ahead = |shot: &Shot| {
         let (left, right) = ([130, 190], [190, 260]);
-        middle_of(shot, GREEN, left, right).is_some()
+        centroid(shot, GREEN, left, right).is_some()
     };
-    let straight = watcher.sees("straight ahead", 0.0, |shot| {
-        shot.size == BOTH && !ahead(shot)
+    let straight = watcher.wait_for("straight ahead", 0.0, |shot| {
+        shot.size == BOTH && !green_ahead(shot)
     });
     assert_eq!(straight, BOTH);
-    // What lay at the right edge of the left eye's picture, 45 degrees to the right, lies ahead.
+    // Content at the right edge of the left eye's picture, 45° to the right, is now ahead.
     let turned = -std::f32::consts::FRAC_PI_4;
-    watcher.sees("to the right", turned, ahead);
-    assert!(watcher.frames_with_pose() > 0, "frames name their poses");
-    hello.program.hang_up();
-    let (status, text) = hello.program.ended();
+    watcher.wait_for("to the right", turned, green_ahead);
+    assert!(watcher.frames_with_pose() > 0, "frames carry poses");
+    hello.program.close_stdin();
+    let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
 }
 
 #[test]
-fn a_runtime_is_installed_for_one_person_and_taken_away() {
+fn a_runtime_is_installed_for_one_user_and_removed() {
     let folder = Folder::new();
     let runtime = Path::new(env!("CARGO_BIN_EXE_openuvr"));
     let runtime = runtime.with_file_name("deps/libopenuvr_xr.so");
     let runtime = runtime.to_str().expect("UTF-8");
-    let run = |words: &[&str]| {
-        let mut command = openuvr(&[&["xr"], words].concat());
+    let run = |args: &[&str]| {
+        let mut command = openuvr(&[&["xr"], args].concat());
         command.env("XDG_CONFIG_HOME", folder.path());
         let output = command.output().expect("it runs");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        (output.status.success(), said)
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        (output.status.success(), printed)
     };
     let active = folder.path().join("openxr/1/active_runtime.json");
     let install = ["install", "--runtime", runtime, "--eye", "480x480"];
-    let (good, said) = run(&install);
-    assert!(good, "{said}");
-    let manifest = std::fs::read_to_string(&active).expect("it is there");
+    let (good, printed) = run(&install);
+    assert!(good, "{printed}");
+    let manifest = std::fs::read_to_string(&active).expect("the manifest");
     assert!(manifest.contains(runtime), "{manifest}");
     let order = folder.path().join("openuvr/xr-runtime.toml");
-    let order = std::fs::read_to_string(order).expect("it is there");
+    let order = std::fs::read_to_string(order).expect("the order file");
     assert!(order.contains("480x480"), "{order}");
-    let (good, said) = run(&["uninstall"]);
-    assert!(good && !active.exists(), "{said}");
-    // Another runtime stays.
-    std::fs::write(&active, r#"{"runtime": {"name": "Other"}}"#).expect("it is written");
-    let (good, said) = run(&install);
-    assert!(!good && said.contains("another OpenXR runtime"), "{said}");
+    let (good, printed) = run(&["uninstall"]);
+    assert!(good && !active.exists(), "{printed}");
+    // Another runtime is not replaced.
+    std::fs::write(&active, r#"{"runtime": {"name": "Other"}}"#).expect("a writable folder");
+    let (good, printed) = run(&install);
+    assert!(
+        !good && printed.contains("another OpenXR runtime"),
+        "{printed}"
+    );
     assert!(run(&["uninstall"]).0 && active.exists());
 }

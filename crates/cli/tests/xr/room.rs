@@ -1,5 +1,5 @@
-//! Our room under `openuvr xr`: each eye's picture says with a bar code where that eye looked, and frames say the
-//! same.
+//! The test room under `openuvr xr`: a bar code in each eye's picture encodes the view, which must match the
+//! frame's viewpoint.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use openuvr_proto::wire::video::Viewpoint;
 use rustix::process::Signal;
 
 use crate::support::{PIN, Shot};
-use crate::watcher::{Watcher, looking};
-use crate::{BLUE, BOTH, EYE, Hello, RED, middle_of};
+use crate::watcher::{Watcher, head_pose};
+use crate::{BLUE, BOTH, EYE, Hello, RED, centroid};
 
-/// The code in a half of the picture.
+/// The bar code in one half of the picture.
 pub(crate) fn code(shot: &Shot, right: bool) -> Option<ViewStamp> {
     let from = if right { EYE as usize * 4 } else { 0 };
     let size = Size::new(EYE, EYE);
@@ -23,94 +23,105 @@ pub(crate) fn code(shot: &Shot, right: bool) -> Option<ViewStamp> {
     view::read(&Picture::bgrx(size, &shot.pixels[from..], stride))
 }
 
-/// The codes of both eyes, if this is a picture of the room and its frame says with what it was drawn.
+/// The bar codes of both eyes, if this is a picture of the room and its frame has a viewpoint.
 fn codes(shot: &Shot, with: &Viewpoint) -> Option<[ViewStamp; 2]> {
-    let whole = shot.size == BOTH && with.pose.is_some() && with.views.is_some();
-    whole.then(|| Some([code(shot, false)?, code(shot, true)?]))?
+    let is_complete = shot.size == BOTH && with.pose.is_some() && with.views.is_some();
+    is_complete.then(|| Some([code(shot, false)?, code(shot, true)?]))?
 }
 
-/// Whether the code was drawn for a direction, of which a single step may be lost in rounding.
-pub(crate) fn is_of(code: &ViewStamp, pose: &Pose) -> bool {
-    let said = ViewStamp::default().looking(pose.orientation());
+/// Whether the bar code encodes this direction; rounding may change it by one step.
+pub(crate) fn shows_direction(code: &ViewStamp, pose: &Pose) -> bool {
+    let output = ViewStamp::default().looking(pose.orientation());
     let off = |a: f32, b: f32| (a - b).abs() < 1.5 * STEP;
-    off(code.yaw_degrees(), said.yaw_degrees()) && off(code.pitch_degrees(), said.pitch_degrees())
+    off(code.yaw_degrees(), output.yaw_degrees())
+        && off(code.pitch_degrees(), output.pitch_degrees())
 }
 
-/// Where one colour lies in each eye's own picture.
-fn in_both(shot: &Shot, colour: usize) -> [[f64; 2]; 2] {
-    let eye = |from| middle_of(shot, colour, [from, 20], [from + EYE, EYE]).expect("it is there");
+/// Centroid of one colour in each eye's picture.
+fn centroids(shot: &Shot, colour: usize) -> [[f64; 2]; 2] {
+    let eye = |from| {
+        centroid(shot, colour, [from, 20], [from + EYE, EYE]).expect("pixels of this colour")
+    };
     let (left, right) = (eye(0), eye(EYE));
     [left, [right[0] - f64::from(EYE), right[1]]]
 }
 
-/// The room under `openuvr xr`; `None`, said aloud, where something is missing.
+/// The room under `openuvr xr`; `None`, with a message, if a dependency is missing.
 pub(crate) fn room() -> Option<Hello> {
     let room = Path::new(env!("CARGO_BIN_EXE_openuvr")).with_file_name("openuvr-bench");
-    Hello::of("raw", &[], &[room.to_str().expect("UTF-8"), "room"])
+    Hello::with_application("raw", &[], &[room.to_str().expect("UTF-8"), "room"])
 }
 
-/// A right hand that pulls its trigger.
-fn pulling() -> ControllerState {
+/// A right controller with its trigger pulled.
+fn trigger_pulled() -> ControllerState {
     let mut held = ControllerState::new(Hand::Right);
     held.grip = Some(Pose::new([0.2, -0.2, -0.6], [0.0, 0.0, 0.0, 1.0]).expect("a pose"));
     held.trigger = ControllerState::pull(1.0);
     held
 }
 
-/// Whether both eyes' codes are of a head that looks so.
-fn drawn_for(head: Pose) -> impl Fn(&Shot, &Viewpoint) -> bool {
-    move |shot, with| codes(shot, with).is_some_and(|codes| codes.iter().all(|c| is_of(c, &head)))
+/// Whether both eyes' codes match this head.
+fn shows_head(head: Pose) -> impl Fn(&Shot, &Viewpoint) -> bool {
+    move |shot, with| {
+        codes(shot, with).is_some_and(|codes| codes.iter().all(|c| shows_direction(c, &head)))
+    }
 }
 
 #[test]
-fn a_room_is_drawn_for_the_eyes_that_its_frames_name() {
+fn the_views_of_a_frame_match_its_picture() {
     let Some(mut room) = room() else {
         return;
     };
     let mut watcher = Watcher::start(room.port(), room.folder.path());
-    // To the left, and upwards.
-    let head = looking(0.35, 0.2);
-    let (shot, with) = watcher.looks("the head's direction", &head, None, drawn_for(head));
+    // To the left and upwards.
+    let head = head_pose(0.35, 0.2);
+    let (shot, with) = watcher.wait_for_view("the head's direction", &head, None, shows_head(head));
     let [left, right] = codes(&shot, &with).expect("as above");
     assert!(!left.right && right.right, "each eye has its own picture");
     assert_eq!(left.frame, right.frame);
     assert_eq!(left.display_us, right.display_us);
-    // The pose in the frame is the one that the application drew with.
+    // The pose in the frame is the one that the application rendered with.
     let (echo, views) = (with.pose.expect("as above"), with.views.expect("as above"));
     assert_eq!(views.count(), 2);
-    assert!(is_of(&left, &views.left().pose), "{left:?} {views:?}");
-    assert!(is_of(&right, &views.right().pose), "{right:?} {views:?}");
-    assert!(is_of(&left, &echo.at), "{left:?} {echo:?}");
+    assert!(
+        shows_direction(&left, &views.left().pose),
+        "{left:?} {views:?}"
+    );
+    assert!(
+        shows_direction(&right, &views.right().pose),
+        "{right:?} {views:?}"
+    );
+    assert!(shows_direction(&left, &echo.at), "{left:?} {echo:?}");
     let display = echo.display.expect("the runtime has predicted it");
     let us = u64::try_from(display.0 / 1000).expect("after the start");
     assert_eq!(left.display_us_near(us), us);
 
-    // Straight ahead: a red block is near and below, a blue one far and above.
-    let ahead = looking(0.0, 0.0);
-    let (shot, _) = watcher.looks("the middle", &ahead, None, drawn_for(ahead));
-    let ([near, near_right], [far, far_right]) = (in_both(&shot, RED), in_both(&shot, BLUE));
+    // Straight ahead: a red block near and below, a blue one far and above.
+    let ahead = head_pose(0.0, 0.0);
+    let (shot, _) = watcher.wait_for_view("the middle", &ahead, None, shows_head(ahead));
+    let ([near, near_right], [far, far_right]) = (centroids(&shot, RED), centroids(&shot, BLUE));
     assert!(near[0] < far[0], "the red one is on the left");
     assert!(near[1] > far[1], "upright");
-    // 63 mm between the eyes, a right angle wide: half the width, over the distance of their front sides.
+    // 63 mm between the eyes, 90° wide: half the width, divided by the distance of their front sides.
     let shift = |distance: f64| f64::from(EYE) / 2.0 * 0.063 / distance;
     let (near, far) = (near[0] - near_right[0], far[0] - far_right[0]);
     assert!((near - shift(0.93)).abs() < 1.5, "the near one: {near}");
     assert!((far - shift(3.15)).abs() < 1.5, "the far one: {far}");
 
-    // A hand that presses feels it.
-    feels(&mut watcher, ahead);
+    // A controller with a pulled trigger gets haptic feedback.
+    wait_for_haptic(&mut watcher, ahead);
 
     room.program.signal(Signal::INT);
-    let (status, text) = room.program.ended();
+    let (status, text) = room.program.wait();
     assert!(text.contains("frames were drawn"), "{text}");
     assert!(!text.contains("VUID"), "{text}");
     assert!(status.success(), "{text}");
 }
 
-/// Pulls the right trigger until that hand feels it.
-fn feels(watcher: &mut Watcher, head: Pose) {
+/// Pulls the right trigger until that controller gets haptic feedback.
+fn wait_for_haptic(watcher: &mut Watcher, head: Pose) {
     crate::support::eventually("a tick", || {
-        watcher.looks("the room", &head, Some(pulling()), drawn_for(head));
+        watcher.wait_for_view("the room", &head, Some(trigger_pulled()), shows_head(head));
         watcher
             .felt
             .iter()
@@ -120,42 +131,49 @@ fn feels(watcher: &mut Watcher, head: Pose) {
 }
 
 #[test]
-fn a_client_in_a_headset_shows_what_its_head_sees() {
+fn a_client_in_a_headset_shows_the_heads_view() {
     let Some(mut room) = room() else {
         return;
     };
-    // The client is an application of our runtime, too, whose headset is a second client.
+    // The client is an application of the OpenXR runtime, too, with a second client as its headset.
     let program = env!("CARGO_BIN_EXE_openuvr");
     let (host, dir) = (
         format!("127.0.0.1:{}", room.port()),
         room.folder.join("client"),
     );
     let own = ["--present", "xr", "--config-dir", &dir, "--sound", "off"];
-    let words = [&[program, "client", &host][..], &own, &PIN].concat();
-    let Some(mut client) = Hello::of("raw", &[], &words) else {
+    let args = [&[program, "client", &host][..], &own, &PIN].concat();
+    let Some(mut client) = Hello::with_application("raw", &[], &args) else {
         return;
     };
     let mut watcher = Watcher::start(client.port(), client.folder.path());
     for (yaw, pitch) in [(0.35, 0.2), (-0.5, -0.1)] {
-        // Of the second client's head, through both hosts to the room; and its picture back, with the views that
-        // it was drawn for.
-        let head = looking(yaw, pitch);
-        let (shot, with) = watcher.looks("the head's direction", &head, None, drawn_for(head));
+        // The head of the second client goes through both hosts to the room. Its picture comes back with the
+        // views that it was rendered for.
+        let head = head_pose(yaw, pitch);
+        let (shot, with) =
+            watcher.wait_for_view("the head's direction", &head, None, shows_head(head));
         let [left, right] = codes(&shot, &with).expect("as above");
         assert!(!left.right && right.right, "each eye has its own picture");
         assert_eq!(left.frame, right.frame);
         let views = with.views.expect("as above");
-        assert!(is_of(&left, &views.left().pose), "{left:?} {views:?}");
-        assert!(is_of(&right, &views.right().pose), "{right:?} {views:?}");
+        assert!(
+            shows_direction(&left, &views.left().pose),
+            "{left:?} {views:?}"
+        );
+        assert!(
+            shows_direction(&right, &views.right().pose),
+            "{right:?} {views:?}"
+        );
     }
-    feels(&mut watcher, looking(-0.5, -0.1));
-    for (program, said) in [
+    wait_for_haptic(&mut watcher, head_pose(-0.5, -0.1));
+    for (program, output) in [
         (&mut client.program, "openuvr client"),
         (&mut room.program, "room"),
     ] {
         program.signal(Signal::INT);
-        let (_, text) = program.ended();
-        assert!(text.contains(said) && !text.contains("VUID"), "{text}");
+        let (_, text) = program.wait();
+        assert!(text.contains(output) && !text.contains("VUID"), "{text}");
         assert!(!text.contains("panicked"), "{text}");
     }
 }

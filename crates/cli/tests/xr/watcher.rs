@@ -1,4 +1,4 @@
-//! A client in this process that looks at its pictures, and has a head that turns.
+//! A client in this process that inspects its pictures and has a movable head.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,8 +17,8 @@ use openuvr_runtime::clock;
 
 use crate::support::{PIN, Shot, TIMEOUT};
 
-/// Pictures that wait to be looked at; what comes while all wait is not.
-const MOST: usize = 4;
+/// Number of queued pictures; further ones are dropped.
+const MAX_PICTURES: usize = 4;
 
 struct Presented {
     newest: Viewpoint,
@@ -47,7 +47,7 @@ pub(crate) struct Watcher {
     client: ClientRuntime,
     pictures: Receiver<(Shot, Viewpoint)>,
     with_pose: usize,
-    /// What the hands are to feel, all that was told.
+    /// All haptic feedback received.
     pub(crate) felt: Vec<Haptic>,
 }
 
@@ -62,7 +62,7 @@ impl Watcher {
             ..client::config::Config::new(target)
         };
         let opened = config.open().expect("a client");
-        let (to, pictures) = sync_channel(MOST);
+        let (to, pictures) = sync_channel(MAX_PICTURES);
         let surface = move || {
             let (newest, to) = (Viewpoint::default(), to.clone());
             Box::new(Presented { newest, to }) as Box<dyn Presenter>
@@ -102,21 +102,25 @@ impl Watcher {
         }
     }
 
-    /// Turns the head so far around its vertical axis, to the left, until a picture is as is wanted; its size.
-    pub(crate) fn sees(&mut self, what: &str, yaw: f32, wanted: impl Fn(&Shot) -> bool) -> Size {
-        let turned = looking(yaw, 0.0);
-        let (shot, _) = self.looks(what, &turned, None, |shot, _| wanted(shot));
+    /// Turns the head to the left by `yaw` until a picture satisfies `condition`; returns its size.
+    pub(crate) fn wait_for(
+        &mut self,
+        what: &str,
+        yaw: f32,
+        condition: impl Fn(&Shot) -> bool,
+    ) -> Size {
+        let turned = head_pose(yaw, 0.0);
+        let (shot, _) = self.wait_for_view(what, &turned, None, |shot, _| condition(shot));
         shot.size
     }
 
-    /// Has the head at `head`, and holds what is held, until a picture is as is wanted; that one, and with what it
-    /// was drawn.
-    pub(crate) fn looks(
+    /// Sets the head and the controllers until a picture satisfies `condition`; returns it with its viewpoint.
+    pub(crate) fn wait_for_view(
         &mut self,
         what: &str,
         head: &Pose,
         held: Option<ControllerState>,
-        wanted: impl Fn(&Shot, &Viewpoint) -> bool,
+        condition: impl Fn(&Shot, &Viewpoint) -> bool,
     ) -> (Shot, Viewpoint) {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -130,21 +134,21 @@ impl Watcher {
                 }
             }
             let seen = self.pictures.recv_timeout(Duration::from_millis(10));
-            if let Some(seen) = seen.ok().filter(|(shot, with)| wanted(shot, with)) {
+            if let Some(seen) = seen.ok().filter(|(shot, with)| condition(shot, with)) {
                 return seen;
             }
         }
-        panic!("it did not come: {what}");
+        panic!("timeout: {what}");
     }
 
-    /// Frames that have said with which pose they were drawn.
+    /// Number of frames with a pose.
     pub(crate) fn frames_with_pose(&self) -> usize {
         self.with_pose
     }
 }
 
-/// A head in the origin that looks so far to the left and upwards, in radians.
-pub(crate) fn looking(yaw: f32, pitch: f32) -> Pose {
+/// A head at the origin that looks to the left and upwards by these angles, in radians.
+pub(crate) fn head_pose(yaw: f32, pitch: f32) -> Pose {
     let ((sin, cos), (up, level)) = ((yaw / 2.0).sin_cos(), (pitch / 2.0).sin_cos());
     // Around y, after around x.
     let turned = [cos * up, sin * level, -sin * up, cos * level];

@@ -1,4 +1,4 @@
-//! Actions (OpenXR 1.0, section 11): sets of them, bindings, and what they say.
+//! Actions (OpenXR 1.0, section 11): action sets, bindings and action states.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
-use crate::border::{self, DONE, Outcome, Structure, answer, call, field_text, input, output};
+use crate::ffi::{self, DONE, Outcome, Structure, call, field_text, input, output, write_output};
 use crate::handles;
 use crate::instance::{Action, ActionSet, Instance};
-use crate::logic::actions::{ActionId, NewAction};
-use crate::logic::hands;
+use crate::logic::actions::{ActionId, ActionInfo};
+use crate::logic::controllers;
 use crate::logic::input::{ActiveSet, State, Value};
-use crate::logic::profiles::USERS;
+use crate::logic::profiles::USER_PATHS;
 use crate::session::Session;
 
-/// Elements of one list that the application gives at most (guess: far more than profiles have places).
-const MOST: u32 = 4096;
+/// Maximum length of an array parameter (guess: far more than profiles have components).
+const MAX_ELEMENTS: u32 = 4096;
 
 pub(crate) unsafe extern "system" fn create_set(
     handle: xr::Instance,
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "system" fn create_set(
         };
         let made = handles::add(handle.into_raw(), Arc::new(set))?;
         // SAFETY: the application's.
-        unsafe { answer(out, made)? };
+        unsafe { write_output(out, made)? };
         DONE
     })
 }
@@ -59,10 +59,14 @@ pub(crate) unsafe extern "system" fn create(
         let set = handles::get::<ActionSet>(handle)?;
         let instance = of(&set)?;
         // SAFETY: the application's.
-        let (info, users) = unsafe {
+        let (info, subaction_paths) = unsafe {
             let info = input(info)?;
-            let users = border::array(info.subaction_paths, info.count_subaction_paths, MOST)?;
-            (info, users)
+            let subaction_paths = ffi::array(
+                info.subaction_paths,
+                info.count_subaction_paths,
+                MAX_ELEMENTS,
+            )?;
+            (info, subaction_paths)
         };
         let kinds = [
             xr::ActionType::BOOLEAN_INPUT,
@@ -74,11 +78,11 @@ pub(crate) unsafe extern "system" fn create(
         if out.is_null() || !kinds.contains(&info.action_type) {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        let action = NewAction {
+        let action = ActionInfo {
             name: field_text(&info.action_name)?,
             localized: field_text(&info.localized_action_name)?,
             kind: info.action_type,
-            users: users.to_vec(),
+            subaction_paths: subaction_paths.to_vec(),
         };
         let mut actions = lock(&instance.actions);
         let id = actions.create(set.id, action, &lock(&instance.paths))?;
@@ -89,7 +93,7 @@ pub(crate) unsafe extern "system" fn create(
         };
         let made = handles::add(handle.into_raw(), Arc::new(action))?;
         // SAFETY: the application's.
-        unsafe { answer(out, made)? };
+        unsafe { write_output(out, made)? };
         DONE
     })
 }
@@ -113,7 +117,10 @@ pub(crate) unsafe extern "system" fn suggest(
         let (info, given) = unsafe {
             let info = input(info)?;
             let count = info.count_suggested_bindings;
-            (info, border::array(info.suggested_bindings, count, MOST)?)
+            (
+                info,
+                ffi::array(info.suggested_bindings, count, MAX_ELEMENTS)?,
+            )
         };
         if given.is_empty() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -138,7 +145,7 @@ pub(crate) unsafe extern "system" fn attach(
         // SAFETY: the application's.
         let given = unsafe {
             let info = input(info)?;
-            border::array(info.action_sets, info.count_action_sets, MOST)?
+            ffi::array(info.action_sets, info.count_action_sets, MAX_ELEMENTS)?
         };
         if given.is_empty() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -164,10 +171,10 @@ pub(crate) unsafe extern "system" fn current_profile(
         let state = unsafe { output(state)? };
         let mut paths = lock(&session.instance.paths);
         let user = paths.text(user)?.to_owned();
-        if !USERS.contains(&user.as_str()) {
+        if !USER_PATHS.contains(&user.as_str()) {
             return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
         }
-        session.has_sets()?;
+        session.check_any_attached()?;
         let input = lock(&session.input);
         state.interaction_profile = match input.profile(&user) {
             Some(profile) => paths.number(profile)?,
@@ -186,15 +193,19 @@ pub(crate) unsafe extern "system" fn sync(
         // SAFETY: the application's.
         let given = unsafe {
             let info = input(info)?;
-            border::array(info.active_action_sets, info.count_active_action_sets, MOST)?
+            ffi::array(
+                info.active_action_sets,
+                info.count_active_action_sets,
+                MAX_ELEMENTS,
+            )?
         };
         let mut active = Vec::new();
         for one in given {
             let set = handles::get::<ActionSet>(one.action_set)?;
-            session.has_set(set.id)?;
+            session.check_attached(set.id)?;
             let instance = &session.instance;
             let (actions, paths) = (lock(&instance.actions), lock(&instance.paths));
-            actions.check_set_user(set.id, one.subaction_path, &paths)?;
+            actions.check_set_path(set.id, one.subaction_path, &paths)?;
             active.push(ActiveSet {
                 set: set.id,
                 user: one.subaction_path,
@@ -206,7 +217,7 @@ pub(crate) unsafe extern "system" fn sync(
                 DONE
             }
             false => {
-                // Its player's input is for somebody else.
+                // Without input focus, no action set is active.
                 session.sync(&[]);
                 Ok(xr::Result::SESSION_NOT_FOCUSED)
             }
@@ -214,7 +225,7 @@ pub(crate) unsafe extern "system" fn sync(
     })
 }
 
-/// The action, if one of this kind may be asked after, or told something, at this place.
+/// Checks that an action has this type and subaction path, and that its set is attached.
 fn check(
     session: &Session,
     action: xr::Action,
@@ -225,14 +236,15 @@ fn check(
     let instance = &session.instance;
     let (actions, paths) = (lock(&instance.actions), lock(&instance.paths));
     actions.check(action.id, kind, user, &paths)?;
-    session.has_set(action.id.0)?;
+    session.check_attached(action.id.0)?;
     Ok(action.id)
 }
 
-/// Asks after the state of an action of this kind: where to answer, and what; `None`: it is inactive.
+/// Reads the state of an action of this type. Returns the output structure and the state; `None`: the action
+/// is inactive.
 ///
 /// # Safety
-/// All are the application's.
+/// All pointers are the application's.
 unsafe fn state<'a, T: Structure>(
     session: xr::Session,
     info: *const xr::ActionStateGetInfo,
@@ -247,7 +259,7 @@ unsafe fn state<'a, T: Structure>(
     Ok((state, found))
 }
 
-/// Whether an action is active, whether it has changed, and when.
+/// `isActive`, `changedSinceLastSync` and `lastChangeTime`.
 fn history(state: Option<State>) -> (xr::Bool32, xr::Bool32, xr::Time) {
     let changed = state.map_or(NEVER, |state| state.changed.0);
     (
@@ -287,7 +299,7 @@ pub(crate) unsafe extern "system" fn float(
         // SAFETY: the application's.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::FLOAT_INPUT)? };
         to.current_state = match state.map(|state| state.value) {
-            Some(Value::Number(number)) => number,
+            Some(Value::Float(number)) => number,
             _ => 0.0,
         };
         (
@@ -308,7 +320,7 @@ pub(crate) unsafe extern "system" fn vector(
         // SAFETY: the application's.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::VECTOR2F_INPUT)? };
         to.current_state = match state.map(|state| state.value) {
-            Some(Value::Pair([x, y])) => xr::Vector2f { x, y },
+            Some(Value::Vector2f([x, y])) => xr::Vector2f { x, y },
             _ => xr::Vector2f::default(),
         };
         (
@@ -331,20 +343,20 @@ pub(crate) unsafe extern "system" fn pose(
         let (info, to) = unsafe { (input(info)?, output(to)?) };
         let user = info.subaction_path;
         let action = check(&session, info.action, user, xr::ActionType::POSE_INPUT)?;
-        let is_active = lock(&session.input).place(action, user).is_some();
+        let is_active = lock(&session.input).pose_source(action, user).is_some();
         to.is_active = is_active.into();
         DONE
     })
 }
 
-/// An action that vibrates is told to do this, in each of the hands that it stands for.
+/// Sends haptic feedback to each hand that an action is bound to.
 ///
 /// # Safety
-/// All are the application's.
-unsafe fn vibrate(
+/// All pointers are the application's.
+unsafe fn send_haptic(
     session: xr::Session,
     info: *const xr::HapticActionInfo,
-    what: impl Fn(Hand) -> Haptic,
+    feedback: impl Fn(Hand) -> Haptic,
 ) -> Outcome {
     let session = handles::get::<Session>(session)?;
     // SAFETY: the application's.
@@ -354,17 +366,17 @@ unsafe fn vibrate(
     if !session.is_focused() {
         return Ok(xr::Result::SESSION_NOT_FOCUSED);
     }
-    // Where nothing is there that could vibrate the specification's answer is that it was done.
-    let hands = lock(&session.input).vibrating(action, info.subaction_path);
-    for hand in hands.iter().filter_map(|user| hands::hand(user)) {
-        session.haptic(what(hand));
+    // The specification requires success if no device with haptics is present.
+    let hands = lock(&session.input).haptic_users(action, info.subaction_path);
+    for hand in hands.iter().filter_map(|user| controllers::hand(user)) {
+        session.haptic(feedback(hand));
     }
     DONE
 }
 
-/// A vibration, as a client is told it.
+/// Converts a vibration to the wire representation.
 fn haptic(vibration: &xr::HapticVibration, hand: Hand) -> Haptic {
-    // The shortest is negative: what is told is zero.
+    // `XR_MIN_HAPTIC_DURATION` is negative, and becomes zero.
     let nanos = u64::try_from(vibration.duration.as_nanos()).unwrap_or(0);
     #[allow(
         clippy::cast_possible_truncation,
@@ -389,7 +401,7 @@ pub(crate) unsafe extern "system" fn apply_haptic(
         // SAFETY: the application's.
         unsafe {
             let vibration = input::<xr::HapticVibration>(feedback.cast())?;
-            vibrate(session, info, |hand| haptic(vibration, hand))
+            send_haptic(session, info, |hand| haptic(vibration, hand))
         }
     })
 }
@@ -400,6 +412,6 @@ pub(crate) unsafe extern "system" fn stop_haptic(
 ) -> xr::Result {
     // SAFETY: the application's.
     call(c"xrStopHapticFeedback", || unsafe {
-        vibrate(session, info, Haptic::stop)
+        send_haptic(session, info, Haptic::stop)
     })
 }

@@ -1,27 +1,26 @@
-//! `XR_EXT_conformance_automation`: the application itself says what its player holds and does. It is there for
-//! Khronos' conformance suite alone, and only where the environment asks for it (`extensions.rs`): a game must not
-//! find devices that nobody has.
+//! `XR_EXT_conformance_automation`: simulated input devices. Only for the Khronos conformance suite, and only
+//! if an environment variable enables it (`extensions.rs`): a game must not find devices that do not exist.
 
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{DONE, Outcome, call};
+use crate::ffi::{DONE, Outcome, call};
 use crate::handles;
-use crate::logic::devices::Profile;
 use crate::logic::input::{Input, Value};
 use crate::logic::pose::Pose;
-use crate::logic::profiles::USERS;
+use crate::logic::profiles::USER_PATHS;
+use crate::logic::profiles_1_0::Profile;
 use crate::session::{Player, Session, Space};
 
-/// What of a device has a place in the world.
+/// The pose components.
 const POSES: [&str; 3] = [
     "/input/grip/pose",
     "/input/aim/pose",
     "/input/grip_surface/pose",
 ];
 
-/// Tells the session's input something of a place, which is split into the person's and what is behind it.
-fn tell(
+/// Changes the input state of a source path, split into top level user path and component.
+fn set_input(
     session: xr::Session,
     user: xr::Path,
     source: xr::Path,
@@ -31,11 +30,11 @@ fn tell(
     let paths = lock(&session.instance.paths);
     let (user, source) = (paths.text(user)?, paths.text(source)?);
     let unsupported = xr::Result::ERROR_PATH_UNSUPPORTED;
-    if !USERS.contains(&user) {
+    if !USER_PATHS.contains(&user) {
         return Err(unsupported);
     }
-    let place = source.strip_prefix(user).ok_or(unsupported)?;
-    change(&mut lock(&session.input), user, place);
+    let component = source.strip_prefix(user).ok_or(unsupported)?;
+    change(&mut lock(&session.input), user, component);
     DONE
 }
 
@@ -49,19 +48,19 @@ pub(crate) unsafe extern "system" fn set_active(
         let session = handles::get::<Session>(session)?;
         let paths = lock(&session.instance.paths);
         let (profile, user) = (paths.text(profile)?, paths.text(user)?);
-        if Profile::find(profile).is_none() || !USERS.contains(&user) {
+        if Profile::find(profile).is_none() || !USER_PATHS.contains(&user) {
             return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
         }
         let mut input = lock(&session.input);
-        input.holds(user, profile, is_active.into());
+        input.set_device(user, profile, is_active.into());
         if is_active.into() {
-            // The suite expects a device that it has switched on to be somewhere, and each hand at its own place.
+            // The suite expects an active device to have a pose, different for each hand.
             let aside = match user {
                 "/user/hand/left" => -0.2,
                 _ => 0.2,
             };
-            for place in POSES {
-                input.lies_at_first(user, place, Pose::moved([aside, 0.0, 0.0]));
+            for component in POSES {
+                input.set_default_pose(user, component, Pose::translation([aside, 0.0, 0.0]));
             }
         }
         DONE
@@ -75,8 +74,8 @@ pub(crate) unsafe extern "system" fn set_bool(
     state: xr::Bool32,
 ) -> xr::Result {
     call(c"xrSetInputDeviceStateBoolEXT", || {
-        tell(session, user, source, |input, user, place| {
-            input.says(user, place, Value::Bool(state.into()));
+        set_input(session, user, source, |input, user, component| {
+            input.set_value(user, component, Value::Bool(state.into()));
         })
     })
 }
@@ -88,8 +87,8 @@ pub(crate) unsafe extern "system" fn set_float(
     state: f32,
 ) -> xr::Result {
     call(c"xrSetInputDeviceStateFloatEXT", || {
-        tell(session, user, source, |input, user, place| {
-            input.says(user, place, Value::Number(state));
+        set_input(session, user, source, |input, user, component| {
+            input.set_value(user, component, Value::Float(state));
         })
     })
 }
@@ -101,10 +100,10 @@ pub(crate) unsafe extern "system" fn set_vector(
     state: xr::Vector2f,
 ) -> xr::Result {
     call(c"xrSetInputDeviceStateVector2fEXT", || {
-        tell(session, user, source, |input, user, place| {
-            input.says(user, place, Value::Pair([state.x, state.y]));
-            input.says(user, &format!("{place}/x"), Value::Number(state.x));
-            input.says(user, &format!("{place}/y"), Value::Number(state.y));
+        set_input(session, user, source, |input, user, component| {
+            input.set_value(user, component, Value::Vector2f([state.x, state.y]));
+            input.set_value(user, &format!("{component}/x"), Value::Float(state.x));
+            input.set_value(user, &format!("{component}/y"), Value::Float(state.y));
         })
     })
 }
@@ -128,8 +127,8 @@ pub(crate) unsafe extern "system" fn set_location(
             at,
         });
         let pose = base.map(|base| base.pose.of(pose));
-        tell(session, user, source, |input, user, place| {
-            input.lies(user, place, pose);
+        set_input(session, user, source, |input, user, component| {
+            input.set_pose(user, component, pose);
         })
     })
 }

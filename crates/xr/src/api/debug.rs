@@ -1,4 +1,4 @@
-//! `XR_EXT_debug_utils`: messengers, names and labels of the application's. What they are told: `crate::debug`.
+//! `XR_EXT_debug_utils`: messengers, object names and labels. `crate::debug` delivers the messages.
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
-use crate::border::{self, DONE, Outcome, answer, call, input};
 use crate::debug::{self, Message, Object};
+use crate::ffi::{self, DONE, Outcome, call, input, write_output};
 use crate::handles;
 use crate::instance::{Instance, Messenger};
 use crate::session::Session;
 
-/// Handles that one message is about at most (guess).
-const MOST: u32 = 256;
+/// Maximum number of objects of a message (guess).
+const MAX_OBJECTS: u32 = 256;
 
 pub(crate) unsafe extern "system" fn create_messenger(
     handle: xr::Instance,
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "system" fn create_messenger(
         let made = handles::add(handle.into_raw(), Arc::new(Messenger { number }));
         let made = made.inspect_err(|_| debug::remove(number))?;
         // SAFETY: the application's.
-        unsafe { answer(out, made)? };
+        unsafe { write_output(out, made)? };
         DONE
     })
 }
@@ -59,28 +59,30 @@ pub(crate) unsafe extern "system" fn set_name(
         if info.object_type == xr::ObjectType::UNKNOWN || info.object_handle == 0 {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        debug::note(|notes| notes.call(info.object_type, info.object_handle, name))?;
+        debug::annotate(|annotations| {
+            annotations.set_name(info.object_type, info.object_handle, name)
+        })?;
         DONE
     })
 }
 
 /// # Safety
-/// It is null or a text of the application's.
-unsafe fn text(given: *const c_char) -> Outcome<CString> {
+/// `pointer` is null or a zero-terminated string of the application.
+unsafe fn text(pointer: *const c_char) -> Outcome<CString> {
     // SAFETY: the caller's duty.
-    let text = unsafe { border::string(given)? };
+    let text = unsafe { ffi::string(pointer)? };
     CString::new(text).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
 }
 
-/// The same where there need not be one.
+/// As [`text`], for an optional string.
 ///
 /// # Safety
 /// As [`text`].
-unsafe fn maybe<'a>(given: *const c_char) -> &'a CStr {
-    match given.is_null() {
+unsafe fn optional_text<'a>(pointer: *const c_char) -> &'a CStr {
+    match pointer.is_null() {
         true => c"",
         // SAFETY: the caller's duty.
-        false => unsafe { CStr::from_ptr(given) },
+        false => unsafe { CStr::from_ptr(pointer) },
     }
 }
 
@@ -93,29 +95,29 @@ pub(crate) unsafe extern "system" fn submit(
     call(c"xrSubmitDebugUtilsMessageEXT", || {
         handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
-        let (data, given) = unsafe {
+        let (data, objects) = unsafe {
             let data = input(data)?;
             let first = data.objects.cast_const();
-            (data, border::array(first, data.object_count, MOST)?)
+            (data, ffi::array(first, data.object_count, MAX_OBJECTS)?)
         };
         if data.message.is_null() || severity.into_raw() == 0 || kind.into_raw() == 0 {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        let object = |given: &xr::DebugUtilsObjectNameInfoEXT| Object {
-            kind: given.object_type,
-            handle: given.object_handle,
+        let object = |info: &xr::DebugUtilsObjectNameInfoEXT| Object {
+            kind: info.object_type,
+            handle: info.object_handle,
             // SAFETY: the application's.
-            name: unsafe { text(given.object_name) }.ok(),
+            name: unsafe { text(info.object_name) }.ok(),
         };
         // SAFETY: the application's.
         let message = unsafe {
             Message {
                 severity,
                 kind,
-                id: maybe(data.message_id),
-                function: maybe(data.function_name),
-                words: maybe(data.message),
-                objects: given.iter().map(object).collect(),
+                id: optional_text(data.message_id),
+                function: optional_text(data.function_name),
+                text: optional_text(data.message),
+                objects: objects.iter().map(object).collect(),
             }
         };
         debug::submit(instance.into_raw(), &message);
@@ -123,10 +125,10 @@ pub(crate) unsafe extern "system" fn submit(
     })
 }
 
-/// The session's number, and a label for it.
+/// The session's handle as a number, and its label.
 ///
 /// # Safety
-/// It is the application's.
+/// `info` is null or the application's.
 unsafe fn label(
     session: xr::Session,
     info: *const xr::DebugUtilsLabelEXT,
@@ -144,7 +146,7 @@ pub(crate) unsafe extern "system" fn begin_region(
     call(c"xrSessionBeginDebugUtilsLabelRegionEXT", || {
         // SAFETY: the application's.
         let (session, label) = unsafe { label(session, info)? };
-        debug::note(|notes| notes.begin(session, label))?;
+        debug::annotate(|annotations| annotations.begin_region(session, label))?;
         DONE
     })
 }
@@ -152,7 +154,7 @@ pub(crate) unsafe extern "system" fn begin_region(
 pub(crate) unsafe extern "system" fn end_region(session: xr::Session) -> xr::Result {
     call(c"xrSessionEndDebugUtilsLabelRegionEXT", || {
         handles::get::<Session>(session)?;
-        debug::note(|notes| notes.end(session.into_raw()));
+        debug::annotate(|annotations| annotations.end_region(session.into_raw()));
         DONE
     })
 }
@@ -164,7 +166,7 @@ pub(crate) unsafe extern "system" fn insert_label(
     call(c"xrSessionInsertDebugUtilsLabelEXT", || {
         // SAFETY: the application's.
         let (session, label) = unsafe { label(session, info)? };
-        debug::note(|notes| notes.insert(session, label));
+        debug::annotate(|annotations| annotations.insert_label(session, label));
         DONE
     })
 }

@@ -3,18 +3,19 @@
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{DONE, call, output};
+use crate::ffi::{DONE, call, output};
 use crate::handles;
 use crate::instance::Instance;
 use crate::logic::events::Event;
 
-/// Puts an event into the application's buffer.
+/// Writes an event to the application's buffer.
 ///
 /// # Safety
-/// `T` is an event, and no larger than the buffer.
+/// `T` is an event structure, and not larger than the buffer.
 unsafe fn put<T>(buffer: *mut xr::EventDataBuffer, event: T) {
     const { assert!(size_of::<T>() <= size_of::<xr::EventDataBuffer>()) };
-    // SAFETY: it fits, and is of no stricter alignment: all begin with the same two fields.
+    // SAFETY: it fits, and its alignment is not stricter: all event structures start with the same two
+    // fields.
     unsafe { buffer.cast::<T>().write(event) };
 }
 
@@ -28,11 +29,11 @@ pub(crate) unsafe extern "system" fn poll(
         let buffer = &raw mut *unsafe { output(buffer)? };
         let session = lock(&instance.session).upgrade();
         if let Some(session) = session {
-            session.look();
+            session.update();
         }
         let next = std::ptr::null();
         let event = lock(&instance.events).pop();
-        // SAFETY: each is an event of OpenXR.
+        // SAFETY: each is an event structure of OpenXR.
         unsafe {
             match event {
                 None => return Ok(xr::Result::EVENT_UNAVAILABLE),

@@ -6,12 +6,12 @@ use openxr_sys as xr;
 use super::layer::Layers;
 use super::system::{BLEND_MODE, count_views};
 use super::time;
-use crate::border::{self, DONE, call, input, optional, output};
+use crate::ffi::{self, DONE, call, input, optional, output};
 use crate::graphics::Image;
 use crate::handles;
 use crate::logic::composition::{Eye, Shape, Surface, upright};
-use crate::logic::scene::{Scene, Seen};
-use crate::logic::views::MOST_LAYERS;
+use crate::logic::scene::{EyeScene, Scene};
+use crate::logic::views::MAX_LAYERS;
 use crate::session::{Player, Session, Space};
 
 pub(crate) unsafe extern "system" fn wait(
@@ -26,11 +26,11 @@ pub(crate) unsafe extern "system" fn wait(
             optional(info)?;
             output(state)?
         };
-        let (frame, worth_drawing) = session.wait_frame()?;
+        let (frame, should_render) = session.wait_frame()?;
         let period = i64::try_from(frame.period.as_nanos()).unwrap_or(i64::MAX);
         state.predicted_display_time = xr::Time::from_nanos(frame.display.0);
         state.predicted_display_period = xr::Duration::from_nanos(period);
-        state.should_render = (worth_drawing && !session.is_headless()).into();
+        state.should_render = (should_render && !session.is_headless()).into();
         DONE
     })
 }
@@ -60,20 +60,20 @@ pub(crate) unsafe extern "system" fn end(
         if info.environment_blend_mode != BLEND_MODE {
             return Err(xr::Result::ERROR_ENVIRONMENT_BLEND_MODE_UNSUPPORTED);
         }
-        if info.layer_count > MOST_LAYERS {
+        if info.layer_count > MAX_LAYERS {
             return Err(xr::Result::ERROR_LAYER_LIMIT_EXCEEDED);
         }
         let given = unsafe {
             // SAFETY: the application's.
-            border::array(info.layers, info.layer_count, MOST_LAYERS)
+            ffi::array(info.layers, info.layer_count, MAX_LAYERS)
         };
         let given = match session.is_headless() {
-            // Nothing shows them, and they have no images: they are not looked at.
+            // A headless session has no images; its layers are ignored.
             true => &[],
             false => given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?,
         };
         let views = count_views(session.views())?;
-        let head = session.head_shown(display);
+        let head = session.rendered_head(display);
         let mut layers = Layers::new(&session, views, (head, display));
         for layer in given {
             // SAFETY: the application's.
@@ -82,30 +82,30 @@ pub(crate) unsafe extern "system" fn end(
         session.end_frame();
         let (size, eyes) = scene(layers.eyes, &session.headset().eyes(head.pose, views));
         if let Some(size) = size {
-            session.draws(size);
+            session.set_eye_size(size);
         }
-        // Without a layer nothing is to be seen: black, unless it was not to be drawn at all.
-        let size = size.or_else(|| session.eye(given.is_empty()));
+        // A frame without layers is black, unless `shouldRender` was false.
+        let size = size.or_else(|| session.eye_size(given.is_empty()));
         if let Some(graphics) = &session.graphics
             && let Some(size) = size
-            && let Some((wanted, drawn)) = session.wanted(display, &seen_from(&eyes))
+            && let Some((sink, drawn)) = session.sink(display, &rendered_views(&eyes))
         {
             let scene = Scene { size, eyes };
-            if let Err(why) = graphics.show(scene, wanted, drawn) {
-                session.say(&why);
+            if let Err(why) = graphics.show(scene, sink, drawn) {
+                session.report(&why);
             }
         }
         DONE
     })
 }
 
-/// What a frame's eyes see, from where its first projection layer was drawn, else from where they are; and how large
-/// its pictures are, if it has such a layer.
-fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec<Seen<Image>>) {
+/// The layers of each eye, seen from the view of the first projection layer or, without one, from the located
+/// view. Also returns the per-eye resolution, if there is a projection layer.
+fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec<EyeScene<Image>>) {
     let mut size: Option<Size> = None;
-    let seen = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
+    let eye_scenes = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
         let first = surfaces.iter().find_map(|surface| match surface.shape {
-            Shape::View(view) => Some((view, surface.part.size)),
+            Shape::View(view) => Some((view, surface.rect.size)),
             Shape::Quad(..) => None,
         });
         let eye = match first {
@@ -118,15 +118,15 @@ fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec
             }
             None => *eye,
         };
-        Seen { eye, surfaces }
+        EyeScene { eye, surfaces }
     });
-    let eyes = seen.collect();
+    let eyes = eye_scenes.collect();
     (size, eyes)
 }
 
-/// The eyes that a frame is drawn for.
-fn seen_from(eyes: &[Seen<Image>]) -> Vec<Eye> {
-    eyes.iter().map(|seen| seen.eye).collect()
+/// The views that a frame was rendered for.
+fn rendered_views(eyes: &[EyeScene<Image>]) -> Vec<Eye> {
+    eyes.iter().map(|eye_scene| eye_scene.eye).collect()
 }
 
 pub(crate) unsafe extern "system" fn locate_views(
@@ -147,9 +147,9 @@ pub(crate) unsafe extern "system" fn locate_views(
         let at = time(info.display_time)?;
         let head = match capacity {
             0 => session.head(at),
-            // These are what the picture will be drawn with, also where the application asks for views other
-            // than those that it has begun its session with.
-            _ => session.head_of_frame(at),
+            // The picture will be rendered with these views, even if the application locates views of another
+            // view configuration than that of its session.
+            _ => session.head_for_frame(at),
         };
         let player = Player {
             session: &session,
@@ -158,9 +158,9 @@ pub(crate) unsafe extern "system" fn locate_views(
         };
         let base = space.space.in_local(&player);
         let back = base.map(|base| base.pose.inverse());
-        let put = |eye: &Eye, place| {
+        let put = |eye: &Eye, pointer| {
             // SAFETY: the application's.
-            let to = unsafe { output::<xr::View>(place)? };
+            let to = unsafe { output::<xr::View>(pointer)? };
             to.pose = back.map_or(eye.pose, |back| back.of(eye.pose)).raw();
             to.fov = eye.fov;
             Ok(())
@@ -175,6 +175,6 @@ pub(crate) unsafe extern "system" fn locate_views(
         };
         let eyes = session.headset().eyes(head.pose, number);
         // SAFETY: the application's.
-        unsafe { border::list(&eyes, capacity, count, views, put) }
+        unsafe { ffi::list(&eyes, capacity, count, views, put) }
     })
 }

@@ -1,13 +1,13 @@
-//! `XR_KHR_opengl_enable`: which versions of OpenGL an application may draw with.
+//! `XR_KHR_opengl_enable`: the supported versions of OpenGL.
 
 use std::sync::atomic::Ordering;
 
 use openxr_sys as xr;
 
 use super::system;
-use crate::border::{DONE, call, output};
+use crate::ffi::{DONE, call, output};
 
-/// Textures whose size stays, also with several samples, are in the first; more than the last is not there.
+/// The first has immutable multisample textures; the last is the newest version of OpenGL.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(4, 3, 0), xr::Version::new(4, 6, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(
@@ -20,7 +20,9 @@ pub(crate) unsafe extern "system" fn requirements(
         // SAFETY: the application's.
         let to = unsafe { output(requirements)? };
         [to.min_api_version_supported, to.max_api_version_supported] = VERSIONS;
-        instance.asked_for_gl.store(true, Ordering::Relaxed);
+        instance
+            .gl_requirements_queried
+            .store(true, Ordering::Relaxed);
         DONE
     })
 }

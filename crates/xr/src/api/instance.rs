@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, Outcome, answer, call, chained, field, input, output};
 use crate::debug;
 use crate::extensions::{Enabled, all, name};
+use crate::ffi::{self, DONE, Outcome, call, chained, field, input, output, write_output};
 use crate::handles;
 use crate::instance::Instance;
 
-/// Instances at once (guess: the loader makes one).
-const MOST: u32 = 16;
+/// Maximum number of instances (guess: the loader creates one).
+const MAX_INSTANCES: u32 = 16;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -25,18 +25,18 @@ pub(crate) unsafe extern "system" fn enumerate_extensions(
 ) -> xr::Result {
     call(c"xrEnumerateInstanceExtensionProperties", || {
         if !layer.is_null() {
-            // Those of layers are the loader's to tell.
+            // The loader reports the extensions of API layers.
             return Err(xr::Result::ERROR_API_LAYER_NOT_PRESENT);
         }
-        let put = |(_, its, version): &(_, &[u8], u32), place| {
+        let put = |(_, its, version): &(_, &[u8], u32), pointer| {
             // SAFETY: the application's.
-            let to = unsafe { output::<xr::ExtensionProperties>(place)? };
+            let to = unsafe { output::<xr::ExtensionProperties>(pointer)? };
             field(&mut to.extension_name, name(its));
             to.extension_version = *version;
             Ok(())
         };
         // SAFETY: the application's.
-        unsafe { border::list(&all(), capacity, count, properties, put) }
+        unsafe { ffi::list(&all(), capacity, count, properties, put) }
     })
 }
 
@@ -53,25 +53,25 @@ pub(crate) unsafe extern "system" fn create(
         // SAFETY: the application's.
         let debugger = unsafe { debugger(info) };
         if let (Err(code), Some(debugger)) = (&made, debugger) {
-            debug::tell_only(&debugger, NAME, *code);
+            debug::report_to(&debugger, NAME, *code);
         }
         let made = made?;
-        if COUNT.load(Ordering::Relaxed) >= MOST {
+        if COUNT.load(Ordering::Relaxed) >= MAX_INSTANCES {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         let handle = handles::add(0, Arc::new(made))?;
         COUNT.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the application's.
-        let answered = unsafe { answer(instance, handle) };
-        if answered.is_err() {
+        let written = unsafe { write_output(instance, handle) };
+        if written.is_err() {
             end(handle)?;
         }
-        answered?;
+        written?;
         DONE
     })
 }
 
-/// An instance as it is asked for.
+/// Creates an instance.
 ///
 /// # Safety
 /// `info` is the application's.
@@ -81,15 +81,15 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
     }
     let application = &info.application_info;
     let name_invalid = xr::Result::ERROR_NAME_INVALID;
-    let name = border::field_text(&application.application_name).map_err(|_| name_invalid)?;
-    border::field_text(&application.engine_name).map_err(|_| name_invalid)?;
+    let name = ffi::field_text(&application.application_name).map_err(|_| name_invalid)?;
+    ffi::field_text(&application.engine_name).map_err(|_| name_invalid)?;
     if name.is_empty() {
         return Err(name_invalid);
     }
     let mut extensions = Enabled::of(application.api_version)?;
     // SAFETY: the application's.
     let names = unsafe {
-        border::array(
+        ffi::array(
             info.enabled_extension_names,
             info.enabled_extension_count,
             1024,
@@ -97,12 +97,12 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
     };
     for name in names {
         // SAFETY: the application's.
-        extensions = extensions.with(unsafe { border::string(*name)? })?;
+        extensions = extensions.with(unsafe { ffi::string(*name)? })?;
     }
     Ok(Instance::new(extensions))
 }
 
-/// The messenger that is to hear of this call, if there is one.
+/// The messenger in the create info's chain, which gets the messages of this call.
 ///
 /// # Safety
 /// `info` is the application's.
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "system" fn properties(
     })
 }
 
-/// This runtime's.
+/// Version of this runtime.
 fn version() -> xr::Version {
     let part = |text: &str| text.parse::<u16>().unwrap_or_default();
     xr::Version::new(
@@ -162,10 +162,10 @@ pub(crate) unsafe extern "system" fn result_to_string(
             Ok(number) => format!("XR_UNKNOWN_SUCCESS_{number}"),
             Err(_) => format!("XR_{known}"),
         };
-        let mut place = [0; xr::MAX_RESULT_STRING_SIZE];
-        field(&mut place, &text);
-        // SAFETY: the application's, of this size.
-        unsafe { answer(buffer.cast(), place)? };
+        let mut string = [0; xr::MAX_RESULT_STRING_SIZE];
+        field(&mut string, &text);
+        // SAFETY: the application's, and of this size.
+        unsafe { write_output(buffer.cast(), string)? };
         DONE
     })
 }
@@ -182,10 +182,10 @@ pub(crate) unsafe extern "system" fn structure_type_to_string(
             Ok(number) => format!("XR_UNKNOWN_STRUCTURE_TYPE_{number}"),
             Err(_) => format!("XR_TYPE_{known}"),
         };
-        let mut place = [0; xr::MAX_STRUCTURE_NAME_SIZE];
-        field(&mut place, &text);
-        // SAFETY: the application's, of this size.
-        unsafe { answer(buffer.cast(), place)? };
+        let mut string = [0; xr::MAX_STRUCTURE_NAME_SIZE];
+        field(&mut string, &text);
+        // SAFETY: the application's, and of this size.
+        unsafe { write_output(buffer.cast(), string)? };
         DONE
     })
 }

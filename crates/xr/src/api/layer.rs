@@ -1,4 +1,4 @@
-//! The layers of a frame, as the application hands them over (OpenXR 1.0, section 10.6).
+//! Reads and validates the layers of a frame (OpenXR 1.0, section 10.6).
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{Outcome, array, chained, input};
-use crate::debug::because;
+use crate::debug::with_message;
 use crate::extensions::Extension;
+use crate::ffi::{Outcome, array, chained, input};
 use crate::graphics::Image;
 use crate::handles;
-use crate::logic::composition::{Blend, Eye, Part, Shape, Surface, is_sensible};
-use crate::logic::head::Head;
+use crate::logic::composition::{Blend, Eye, ImageRect, Shape, Surface, is_valid_fov};
+use crate::logic::head::HeadState;
 use crate::logic::pose::Pose;
 use crate::session::{Player, Session, Space};
 use crate::swapchain::Swapchain;
 
-const WRONG: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
+const INVALID: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
 
-/// What was read, for each eye from behind to the front.
+/// The layers read so far, for each eye from back to front.
 pub(super) struct Layers<'a> {
     session: &'a Arc<Session>,
-    head: Head,
-    /// When the frame is to be seen.
+    head: HeadState,
+    /// The frame's display time.
     at: Instant,
     pub(super) eyes: Vec<Vec<Surface<Image>>>,
 }
@@ -33,7 +33,7 @@ impl Layers<'_> {
     pub(super) fn new(
         session: &Arc<Session>,
         views: usize,
-        (head, at): (Head, Instant),
+        (head, at): (HeadState, Instant),
     ) -> Layers<'_> {
         Layers {
             session,
@@ -43,13 +43,13 @@ impl Layers<'_> {
         }
     }
 
-    /// Adds one in front of the others.
+    /// Adds a layer in front of the others.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
+    /// The error code that the specification defines for the invalid parameter.
     ///
     /// # Safety
-    /// It is the application's.
+    /// `layer` is null or the application's.
     pub(super) unsafe fn read(
         &mut self,
         layer: *const xr::CompositionLayerBaseHeader,
@@ -57,7 +57,7 @@ impl Layers<'_> {
         if layer.is_null() {
             return Err(xr::Result::ERROR_LAYER_INVALID);
         }
-        // SAFETY: the application's; every layer begins with its kind, and it is read as that.
+        // SAFETY: the application's; every layer starts with its structure type.
         unsafe {
             match layer.cast::<xr::StructureType>().read() {
                 xr::CompositionLayerProjection::TYPE => self.projection(input(layer.cast())?),
@@ -68,38 +68,38 @@ impl Layers<'_> {
     }
 
     /// # Safety
-    /// Its views are the application's.
+    /// The layer's views are the application's.
     unsafe fn projection(&mut self, layer: &xr::CompositionLayerProjection) -> Outcome<()> {
         // SAFETY: the application's.
         let views = unsafe { array(layer.views, layer.view_count, 2)? };
         if views.len() != self.eyes.len() {
-            return Err(because(
-                WRONG,
-                c"a projection layer has not one view for each of the session's",
+            return Err(with_message(
+                INVALID,
+                c"a projection layer must have one view for each view of the session",
             ));
         }
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         for (index, view) in views.iter().enumerate() {
             // SAFETY: the application's.
             let view = unsafe { input::<xr::CompositionLayerProjectionView>(view)? };
-            if !is_sensible(view.fov) {
-                return Err(because(
-                    WRONG,
-                    c"a projection layer's field of view is none",
+            if !is_valid_fov(view.fov) {
+                return Err(with_message(
+                    INVALID,
+                    c"a projection layer's field of view is invalid",
                 ));
             }
             let eye = Eye {
                 pose: base.of(Pose::read(&view.pose)?),
                 fov: view.fov,
             };
-            let (image, part) = self.image(&view.sub_image, Aspect::Colour)?;
+            let (image, rect) = self.image(&view.sub_image, Aspect::Colour)?;
             if self.has_depth() {
                 // SAFETY: the application's.
                 unsafe { self.depth(view)? };
             }
             self.eyes[index].push(Surface {
                 image,
-                part,
+                rect,
                 blend,
                 shape: Shape::View(eye),
             });
@@ -112,10 +112,10 @@ impl Layers<'_> {
         instance.extensions.has(Extension::CompositionLayerDepth)
     }
 
-    /// Checks what the application says of a view's depths, if it does. Nothing of ours draws with them yet.
+    /// Validates the depth information of a view, if there is any. The composition does not use it yet.
     ///
     /// # Safety
-    /// What the view is chained to is the application's.
+    /// The view's `next` chain is the application's.
     unsafe fn depth(&self, view: &xr::CompositionLayerProjectionView) -> Outcome<()> {
         // SAFETY: the application's.
         let info = unsafe {
@@ -125,19 +125,19 @@ impl Layers<'_> {
             }
         };
         self.image(&info.sub_image, Aspect::Depth)?;
-        // Both may be infinite, and in either order; none is a number that is none.
+        // Both may be infinite, and in either order, but not NaN.
         let range = 0.0..=1.0;
-        let sensible = range.contains(&info.min_depth)
+        let is_valid = range.contains(&info.min_depth)
             && range.contains(&info.max_depth)
             && info.min_depth <= info.max_depth
             && info.near_z >= 0.0
             && info.far_z >= 0.0
             && info.near_z != info.far_z;
-        match sensible {
+        match is_valid {
             true => Ok(()),
-            false => Err(because(
-                WRONG,
-                c"a layer's depths or near and far planes are none",
+            false => Err(with_message(
+                INVALID,
+                c"a layer's depth range or near and far planes are invalid",
             )),
         }
     }
@@ -147,20 +147,25 @@ impl Layers<'_> {
             xr::EyeVisibility::BOTH => 0..2,
             xr::EyeVisibility::LEFT => 0..1,
             xr::EyeVisibility::RIGHT => 1..2,
-            _ => return Err(because(WRONG, c"a quad layer's eyes are none")),
+            _ => {
+                return Err(with_message(
+                    INVALID,
+                    c"a quad layer's eye visibility is invalid",
+                ));
+            }
         };
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         let size = [layer.size.width, layer.size.height];
         if !size.iter().all(|side| side.is_finite()) {
-            return Err(because(WRONG, c"a quad layer's size is no number"));
+            return Err(with_message(INVALID, c"a quad layer's size is not finite"));
         }
         let pose = base.of(Pose::read(&layer.pose)?);
-        let (image, part) = self.image(&layer.sub_image, Aspect::Colour)?;
+        let (image, rect) = self.image(&layer.sub_image, Aspect::Colour)?;
         for (eye, surfaces) in self.eyes.iter_mut().enumerate() {
             if eyes.contains(&eye) {
                 surfaces.push(Surface {
                     image: image.clone(),
-                    part,
+                    rect,
                     blend,
                     shape: Shape::Quad(pose, size),
                 });
@@ -169,7 +174,7 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// How the space of a layer lies in the player's.
+    /// Pose of a layer's space in the player's space.
     fn base(&self, space: xr::Space) -> Outcome<Pose> {
         let space = handles::get::<Space>(space)?;
         let base = space.space.in_local(&Player {
@@ -177,53 +182,60 @@ impl Layers<'_> {
             head: self.head,
             at: self.at,
         });
-        // One that is nowhere (a hand that is not there) is as good as the origin: it is shown, not lost.
-        Ok(base.map_or(Pose::SAME, |base| base.pose))
+        // A space without a pose (an inactive controller) is treated as the origin, so that its layers stay
+        // visible.
+        Ok(base.map_or(Pose::IDENTITY, |base| base.pose))
     }
 
-    fn image(&self, of: &xr::SwapchainSubImage, aspect: Aspect) -> Outcome<(Image, Part)> {
+    fn image(&self, of: &xr::SwapchainSubImage, aspect: Aspect) -> Outcome<(Image, ImageRect)> {
         let swapchain = handles::get::<Swapchain>(of.swapchain)?;
-        let pictures = &swapchain.pictures;
-        let fits = pictures.is_colour() == (aspect == Aspect::Colour);
+        let swapchain_images = &swapchain.images;
+        let fits = swapchain_images.is_colour() == (aspect == Aspect::Colour);
         if !Arc::ptr_eq(&swapchain.session, self.session) {
-            return Err(because(WRONG, c"a layer's swapchain is another session's"));
-        }
-        if !fits {
-            return Err(because(
-                WRONG,
-                c"a layer's swapchain has colours for depths, or depths for colours",
+            return Err(with_message(
+                INVALID,
+                c"a layer's swapchain belongs to another session",
             ));
         }
-        if of.image_array_index >= pictures.layers() {
-            return Err(because(WRONG, c"a layer's image has no such array element"));
+        if !fits {
+            return Err(with_message(
+                INVALID,
+                c"a layer's swapchain has a depth format in place of colour, or the reverse",
+            ));
         }
-        let part = part(of.image_rect, pictures.size())?;
-        let index = lock(&swapchain.images).shown()?;
+        if of.image_array_index >= swapchain_images.layers() {
+            return Err(with_message(
+                INVALID,
+                c"a layer's image array index is out of range",
+            ));
+        }
+        let rect = image_rect(of.image_rect, swapchain_images.size())?;
+        let index = lock(&swapchain.queue).latest_released()?;
         let image = Image {
             layer: of.image_array_index,
             index,
-            pictures: pictures.clone(),
+            swapchain_images: swapchain_images.clone(),
         };
-        Ok((image, part))
+        Ok((image, rect))
     }
 }
 
-/// What an image is to hold.
+/// Required content of an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aspect {
     Colour,
     Depth,
 }
 
-/// A part of an image of this size.
-fn part(rect: xr::Rect2Di, of: Size) -> Outcome<Part> {
+/// Validates a rectangle of an image of this size.
+fn image_rect(rect: xr::Rect2Di, of: Size) -> Outcome<ImageRect> {
     let number = |value: i32| u32::try_from(value).ok();
     let inside = || {
         let (x, y) = (number(rect.offset.x)?, number(rect.offset.y)?);
         let size = Size::new(number(rect.extent.width)?, number(rect.extent.height)?);
         let (right, below) = (x.checked_add(size.width)?, y.checked_add(size.height)?);
         let fits = size.width > 0 && size.height > 0 && right <= of.width && below <= of.height;
-        fits.then_some(Part { x, y, size })
+        fits.then_some(ImageRect { x, y, size })
     };
     inside().ok_or(xr::Result::ERROR_SWAPCHAIN_RECT_INVALID)
 }
@@ -232,7 +244,7 @@ fn blend(flags: xr::CompositionLayerFlags) -> Blend {
     let alpha = flags.contains(xr::CompositionLayerFlags::BLEND_TEXTURE_SOURCE_ALPHA);
     Blend {
         alpha,
-        straight: alpha && flags.contains(xr::CompositionLayerFlags::UNPREMULTIPLIED_ALPHA),
+        unpremultiplied: alpha && flags.contains(xr::CompositionLayerFlags::UNPREMULTIPLIED_ALPHA),
     }
 }
 
@@ -241,13 +253,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_lies_inside_its_image() {
+    fn a_rect_must_be_inside_its_image() {
         let rect = |x, y, width, height| {
             let rect = xr::Rect2Di {
                 offset: xr::Offset2Di { x, y },
                 extent: xr::Extent2Di { width, height },
             };
-            part(rect, Size::new(64, 32))
+            image_rect(rect, Size::new(64, 32))
         };
         assert!(rect(0, 0, 64, 32).is_ok() && rect(63, 31, 1, 1).is_ok());
         let outside = [

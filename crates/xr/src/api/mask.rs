@@ -1,10 +1,9 @@
-//! `XR_KHR_visibility_mask`: which parts of a view nobody sees. A client shows whole pictures, so there are none,
-//! and the specification's answer to that is a mesh without corners.
+//! `XR_KHR_visibility_mask`: the hidden parts of a view. A client shows whole pictures, so the mesh is empty.
 
 use openxr_sys as xr;
 
 use super::system::count_views;
-use crate::border::{DONE, call, output};
+use crate::ffi::{DONE, call, output};
 use crate::handles;
 use crate::session::Session;
 

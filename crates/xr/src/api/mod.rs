@@ -1,6 +1,6 @@
-//! The functions that the application calls, one file per chapter: each reads what it is given, asks what
-//! is to be done, and writes the answer. Below, `SAFETY: the application's` means: what it handed over with
-//! this call is what OpenXR says of it, and null is looked for.
+//! The API functions, one file per chapter of the specification: each validates its parameters, calls
+//! `logic`, and writes the results. In these files, `SAFETY: the application's` means that the parameters are
+//! valid as the specification requires; null pointers are checked.
 
 pub(crate) mod action;
 pub(crate) mod automation;
@@ -23,10 +23,10 @@ pub(crate) mod vulkan;
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 use openuvr_proto::time::Instant;
 
-/// A time that the application says.
+/// Validates a time that the application passes.
 fn time(time: xr::Time) -> Outcome<Instant> {
     match time.as_nanos() {
         ..=0 => Err(xr::Result::ERROR_TIME_INVALID),

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, answer, call};
+use crate::ffi::{self, DONE, call, write_output};
 use crate::handles;
 use crate::instance::Instance;
 
@@ -18,8 +18,8 @@ pub(crate) unsafe extern "system" fn from_string(
         let instance = handles::get::<Instance>(instance)?;
         // SAFETY: the application's.
         unsafe {
-            let number = lock(&instance.paths).number(border::string(text)?)?;
-            answer(path, number)?;
+            let number = lock(&instance.paths).number(ffi::string(text)?)?;
+            write_output(path, number)?;
         }
         DONE
     })
@@ -36,6 +36,6 @@ pub(crate) unsafe extern "system" fn to_string(
         let instance = handles::get::<Instance>(instance)?;
         let paths = lock(&instance.paths);
         // SAFETY: the application's.
-        unsafe { border::text(paths.text(path)?, capacity, count, buffer) }
+        unsafe { ffi::text(paths.text(path)?, capacity, count, buffer) }
     })
 }

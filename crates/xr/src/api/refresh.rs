@@ -1,13 +1,13 @@
-//! `XR_FB_display_refresh_rate`: how often the player's display shows a new picture. It is the display that decides:
-//! an application may ask for the rate that there is, or for none in particular.
+//! `XR_FB_display_refresh_rate`: the refresh rate of the player's display. The application cannot change it:
+//! it may request only the current rate, or none in particular.
 
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, Outcome, answer, call};
+use crate::ffi::{self, DONE, Outcome, call, write_output};
 use crate::handles;
 use crate::session::Session;
 
-/// Rates that differ by less, in pictures a second, are one.
+/// Rates that differ by less (in Hz) are equal.
 const SAME: f32 = 0.01;
 
 fn rate(session: xr::Session) -> Outcome<f32> {
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "system" fn enumerate(
     call(c"xrEnumerateDisplayRefreshRatesFB", || {
         let rate = rate(session)?;
         // SAFETY: the application's.
-        unsafe { border::values(&[rate], capacity, count, rates) }
+        unsafe { ffi::values(&[rate], capacity, count, rates) }
     })
 }
 
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> 
     call(c"xrGetDisplayRefreshRateFB", || {
         let rate = rate(session)?;
         // SAFETY: the application's.
-        unsafe { answer(to, rate)? };
+        unsafe { write_output(to, rate)? };
         DONE
     })
 }
@@ -39,7 +39,7 @@ pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> 
 pub(crate) unsafe extern "system" fn request(session: xr::Session, wanted: f32) -> xr::Result {
     call(c"xrRequestDisplayRefreshRateFB", || {
         let rate = rate(session)?;
-        // Zero: none in particular.
+        // Zero: no preference.
         match wanted == 0.0 || (wanted - rate).abs() < SAME {
             true => DONE,
             false => Err(xr::Result::ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB),

@@ -8,9 +8,9 @@ use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
 use super::system::{self, count_views};
-use crate::border::{DONE, Outcome, answer, call, chained, input};
-use crate::debug::because;
+use crate::debug::with_message;
 use crate::extensions::Extension;
+use crate::ffi::{DONE, Outcome, call, chained, input, write_output};
 use crate::graphics::Graphics;
 use crate::handles;
 use crate::instance::Instance;
@@ -33,13 +33,16 @@ pub(crate) unsafe extern "system" fn create(
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         let mut newest = lock(&instance.session);
-        if newest.upgrade().is_some_and(|session| !session.is_gone()) {
-            let words = c"one headset shows one session: destroy the other";
-            return Err(because(xr::Result::ERROR_LIMIT_REACHED, words));
+        if newest
+            .upgrade()
+            .is_some_and(|session| !session.is_destroyed())
+        {
+            let message = c"the instance has a session already; destroy it first";
+            return Err(with_message(xr::Result::ERROR_LIMIT_REACHED, message));
         }
         // SAFETY: the application's.
         let graphics = unsafe { graphics(&instance, info)? };
-        let both = settings::eye();
+        let both = settings::eye_size();
         let both = openuvr_proto::units::Size::new(both.width * 2, both.height);
         let stream = graphics.as_ref().and_then(|_| Stream::start(both));
         let made = Arc::new(Session::new(instance.clone(), graphics, stream));
@@ -47,14 +50,14 @@ pub(crate) unsafe extern "system" fn create(
         let weak: Weak<Session> = Arc::downgrade(&made);
         *newest = weak;
         drop(newest);
-        made.begins(handle);
+        made.set_handle(handle);
         // SAFETY: the application's.
-        unsafe { answer(session, handle)? };
+        unsafe { write_output(session, handle)? };
         DONE
     })
 }
 
-/// What it draws with; `None` if it says that it draws nothing.
+/// Creates the graphics; `None` for a headless session.
 ///
 /// # Safety
 /// `info` is the application's.
@@ -72,18 +75,18 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
     if let Some(binding) = vulkan
         && has(&[Extension::VulkanEnable, Extension::VulkanEnable2])
     {
-        let choice = lock(&instance.vulkan);
-        // SAFETY: the application's, whose device lives as long as the session.
+        let selection = lock(&instance.vulkan);
+        // SAFETY: the application's; the device outlives the session.
         unsafe {
             let binding = input(binding)?;
-            if !choice.asked {
+            if !selection.requirements_queried {
                 return Err(missing);
             }
-            let graphics = vulkan::graphics::Graphics::new(binding, &choice)?;
+            let graphics = vulkan::graphics::Graphics::new(binding, &selection)?;
             return Ok(Some(Graphics::Vulkan(Box::new(graphics))));
         }
     }
-    // SAFETY: the application's, whose context lives as long as the session.
+    // SAFETY: the application's; the context outlives the session.
     let context = unsafe {
         match (glx, egl) {
             (Some(binding), _) if has(&[Extension::OpenGlEnable]) => {
@@ -96,7 +99,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
         }
     };
     if let Some(binding) = context {
-        if !instance.asked_for_gl.load(Ordering::Relaxed) {
+        if !instance.gl_requirements_queried.load(Ordering::Relaxed) {
             return Err(missing);
         }
         // SAFETY: as above.
@@ -105,7 +108,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
     }
     match has(&[Extension::Headless]) && vulkan.is_none() && glx.is_none() && egl.is_none() {
         true => Ok(None),
-        false => Err(because(
+        false => Err(with_message(
             xr::Result::ERROR_GRAPHICS_DEVICE_INVALID,
             c"XrSessionCreateInfo::next has no graphics binding that the instance's extensions allow",
         )),
@@ -125,7 +128,7 @@ pub(crate) unsafe extern "system" fn begin(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let views = info.primary_view_configuration_type;
-        // A session without pictures need not say which it has.
+        // A headless session may omit the view configuration.
         let views = match session.is_headless() && views.into_raw() == 0 {
             true => xr::ViewConfigurationType::PRIMARY_STEREO,
             false => views,

@@ -1,11 +1,11 @@
-//! What an action is bound to, and what people call that (OpenXR 1.0, section 11.7).
+//! Bound sources of an action, and their localized names (OpenXR 1.0, section 11.7).
 
 use std::ffi::c_char;
 
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 
-use crate::border::{self, call, input};
+use crate::ffi::{self, call, input};
 use crate::handles;
 use crate::instance::Action;
 use crate::session::Session;
@@ -22,10 +22,10 @@ pub(crate) unsafe extern "system" fn bound(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let action = handles::get::<Action>(info.action)?;
-        session.has_set(action.id.0)?;
+        session.check_attached(action.id.0)?;
         let all = lock(&session.input).sources(action.id);
         // SAFETY: the application's.
-        unsafe { border::values(&all, capacity, count, sources) }
+        unsafe { ffi::values(&all, capacity, count, sources) }
     })
 }
 
@@ -49,40 +49,40 @@ pub(crate) unsafe extern "system" fn name(
         }
         let paths = lock(&session.instance.paths);
         let path = paths.text(info.source_path)?;
-        session.has_sets()?;
-        let (user, place) = apart(path);
-        let held = lock(&session.input).profile(user).map(str::to_owned);
+        session.check_any_attached()?;
+        let (user, component) = split_user_path(path);
+        let profile = lock(&session.input).profile(user).map(str::to_owned);
         let mut words = Vec::new();
         if wanted.contains(xr::InputSourceLocalizedNameFlags::USER_PATH) {
-            words.push(people_say(user.strip_prefix("/user").unwrap_or(user)));
+            words.push(display_name(user.strip_prefix("/user").unwrap_or(user)));
         }
         if wanted.contains(xr::InputSourceLocalizedNameFlags::INTERACTION_PROFILE) {
-            let profile = held.as_deref().unwrap_or_default();
+            let profile = profile.as_deref().unwrap_or_default();
             let name = profile.strip_prefix("/interaction_profiles");
-            words.push(people_say(name.unwrap_or_default()));
+            words.push(display_name(name.unwrap_or_default()));
         }
         if wanted.contains(xr::InputSourceLocalizedNameFlags::COMPONENT) {
-            let name = place
+            let name = component
                 .strip_prefix("/input")
-                .or(place.strip_prefix("/output"));
-            words.push(people_say(name.unwrap_or(place)));
+                .or(component.strip_prefix("/output"));
+            words.push(display_name(name.unwrap_or(component)));
         }
         words.retain(|word| !word.is_empty());
         // SAFETY: the application's.
-        unsafe { border::text(&words.join(" "), capacity, count, buffer) }
+        unsafe { ffi::text(&words.join(" "), capacity, count, buffer) }
     })
 }
 
-/// A person's place, and what is behind it.
-fn apart(path: &str) -> (&str, &str) {
+/// Splits a path into top level user path and component.
+fn split_user_path(path: &str) -> (&str, &str) {
     let at = ["/input", "/output"]
         .iter()
         .find_map(|part| path.find(*part));
     path.split_at(at.unwrap_or(path.len()))
 }
 
-/// A path as a name: `/hand/left` is "Hand Left".
-fn people_say(path: &str) -> String {
+/// A path as a display name: `/hand/left` is "Hand Left".
+fn display_name(path: &str) -> String {
     let words = path.split(['/', '_']).filter(|word| !word.is_empty());
     let capital = |word: &str| {
         let mut letters = word.chars();
@@ -97,14 +97,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_has_a_name_for_people() {
-        let (user, place) = apart("/user/hand/left/input/trigger/value");
-        assert_eq!((user, place), ("/user/hand/left", "/input/trigger/value"));
-        assert_eq!(people_say("/hand/left"), "Hand Left");
+    fn a_source_has_a_localized_name() {
+        let (user, component) = split_user_path("/user/hand/left/input/trigger/value");
         assert_eq!(
-            people_say("/oculus/touch_controller"),
+            (user, component),
+            ("/user/hand/left", "/input/trigger/value")
+        );
+        assert_eq!(display_name("/hand/left"), "Hand Left");
+        assert_eq!(
+            display_name("/oculus/touch_controller"),
             "Oculus Touch Controller"
         );
-        assert_eq!(apart("/user/hand/left").1, "");
+        assert_eq!(split_user_path("/user/hand/left").1, "");
     }
 }

@@ -7,16 +7,16 @@ use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
 use super::time;
-use crate::border::{self, DONE, Outcome, answer, call, chained, input, output};
 use crate::extensions::Extension;
+use crate::ffi::{self, DONE, Outcome, call, chained, input, output, write_output};
 use crate::handles;
 use crate::instance::Action;
 use crate::logic::pose::{Pose, vector};
 use crate::logic::spaces::{self, Location, Origin};
 use crate::session::{Player, Session, Space};
 
-/// Spaces that are located with one call at most (guess: a skeleton has some dozens of joints).
-const MOST_AT_ONCE: u32 = 4096;
+/// Maximum number of spaces that one call locates (guess: a skeleton has some dozens of joints).
+const MAX_LOCATED: u32 = 4096;
 
 fn has_floor(session: &Session) -> bool {
     let extensions = session.instance.extensions;
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "system" fn enumerate(
             all.push(xr::ReferenceSpaceType::LOCAL_FLOOR);
         }
         // SAFETY: the application's.
-        unsafe { border::values(&all, capacity, count, out) }
+        unsafe { ffi::values(&all, capacity, count, out) }
     })
 }
 
@@ -61,7 +61,7 @@ fn make(
     };
     let made = handles::add(handle.into_raw(), Arc::new(space))?;
     // SAFETY: the application's.
-    unsafe { answer(out, made)? };
+    unsafe { write_output(out, made)? };
     DONE
 }
 
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "system" fn create_of_action(
         let pose = xr::ActionType::POSE_INPUT;
         actions.check(action.id, pose, info.subaction_path, &paths)?;
         drop((actions, paths));
-        let origin = Origin::Held(action.id, info.subaction_path);
+        let origin = Origin::Action(action.id, info.subaction_path);
         make(handle, session, origin, &info.pose_in_action_space, out)
     })
 }
@@ -116,8 +116,8 @@ pub(crate) unsafe extern "system" fn bounds(
             height: 0.0,
         };
         // SAFETY: the application's.
-        unsafe { answer(bounds, none)? };
-        // No client says how far its player can go.
+        unsafe { write_output(bounds, none)? };
+        // Clients do not report their play area.
         Ok(xr::Result::SPACE_BOUNDS_UNAVAILABLE)
     })
 }
@@ -138,13 +138,13 @@ pub(crate) unsafe extern "system" fn locate(
         let head = session.head(at);
         let found = space
             .space
-            .located(&base.space, &Player { session, head, at });
+            .locate_in(&base.space, &Player { session, head, at });
         location.location_flags = flags(found.as_ref());
-        location.pose = found.map_or(Pose::SAME, |found| found.pose).raw();
+        location.pose = found.map_or(Pose::IDENTITY, |found| found.pose).raw();
         // SAFETY: the application's.
         let velocity = unsafe { chained::<xr::SpaceVelocity>(location.next) };
         if let Some(velocity) = velocity {
-            // SAFETY: the application's, in the chain of what is answered into.
+            // SAFETY: the application's, in the chain of an output structure.
             let to = unsafe { &mut *velocity.cast_mut() };
             (to.velocity_flags, to.linear_velocity, to.angular_velocity) =
                 self::velocity(found.as_ref());
@@ -166,7 +166,7 @@ pub(crate) unsafe extern "system" fn locate_all(
         let at = time(info.time)?;
         // SAFETY: the application's.
         let (spaces, velocities) = unsafe {
-            let spaces = border::array(info.spaces, info.space_count, MOST_AT_ONCE)?;
+            let spaces = ffi::array(info.spaces, info.space_count, MAX_LOCATED)?;
             let velocities = chained::<xr::SpaceVelocities>(to.next);
             (spaces, velocities.map(|v| &mut *v.cast_mut()))
         };
@@ -188,13 +188,13 @@ pub(crate) unsafe extern "system" fn locate_all(
             at,
         };
         for (index, space) in spaces?.iter().enumerate() {
-            let found = space.space.located(&base.space, &player);
+            let found = space.space.locate_in(&base.space, &player);
             let location = xr::SpaceLocationData {
                 location_flags: flags(found.as_ref()),
-                pose: found.map_or(Pose::SAME, |found| found.pose).raw(),
+                pose: found.map_or(Pose::IDENTITY, |found| found.pose).raw(),
             };
             let (velocity_flags, linear_velocity, angular_velocity) = velocity(found.as_ref());
-            // SAFETY: the application's, of so many.
+            // SAFETY: the application's; the counts were checked.
             unsafe {
                 to.locations.add(index).write(location);
                 if let Some(velocities) = &velocities {
@@ -222,7 +222,7 @@ fn flags(found: Option<&Location>) -> xr::SpaceLocationFlags {
     }
 }
 
-/// How it moves: what is known of that, straight on and turning.
+/// Linear and angular velocity, with flags for the valid ones.
 fn velocity(found: Option<&Location>) -> (xr::SpaceVelocityFlags, xr::Vector3f, xr::Vector3f) {
     let (linear, angular) = found.map_or((None, None), |found| (found.linear, found.angular));
     let mut flags = xr::SpaceVelocityFlags::EMPTY;

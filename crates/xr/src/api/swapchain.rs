@@ -6,8 +6,8 @@ use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
 use openxr_sys::Handle as _;
 
-use crate::border::{self, DONE, answer, call, input, optional};
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::{self, DONE, call, input, optional, write_output};
 use crate::graphics::Graphics;
 use crate::handles;
 use crate::session::Session;
@@ -24,7 +24,7 @@ pub(crate) unsafe extern "system" fn formats(
         let graphics = session.graphics.as_ref();
         let all = graphics.map_or(Vec::new(), Graphics::formats);
         // SAFETY: the application's.
-        unsafe { border::values(&all, capacity, count, out) }
+        unsafe { ffi::values(&all, capacity, count, out) }
     })
 }
 
@@ -38,28 +38,28 @@ pub(crate) unsafe extern "system" fn create(
         // SAFETY: the application's.
         let info = unsafe { input(info)? };
         let graphics = session.graphics.as_ref();
-        // A session without pictures has no format that is right.
+        // A headless session supports no format.
         let graphics = graphics.ok_or_else(|| {
-            let words = c"a session without graphics has no swapchains";
-            because(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED, words)
+            let message = c"a session without graphics has no swapchains";
+            with_message(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED, message)
         })?;
         if out.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        let (pictures, images) = graphics.make(info).inspect_err(|why| {
+        let (swapchain_images, queue) = graphics.make(info).inspect_err(|why| {
             if *why == xr::Result::ERROR_OUT_OF_MEMORY {
-                session.say("the device has no memory for an image of this size");
+                session.report("the device has no memory for an image of this size");
             }
         })?;
         let swapchain = Arc::new(Swapchain {
             session: session.clone(),
-            images: Mutex::new(images),
-            pictures,
+            queue: Mutex::new(queue),
+            images: swapchain_images,
         });
         let made = handles::add(handle.into_raw(), swapchain.clone());
-        let made = made.inspect_err(|_| graphics.forget(&swapchain.pictures))?;
+        let made = made.inspect_err(|_| graphics.destroy_images(&swapchain.images))?;
         // SAFETY: the application's.
-        unsafe { answer(out, made)? };
+        unsafe { write_output(out, made)? };
         DONE
     })
 }
@@ -78,13 +78,13 @@ pub(crate) unsafe extern "system" fn images(
 ) -> xr::Result {
     call(c"xrEnumerateSwapchainImages", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
-        let pictures = &swapchain.pictures;
-        let all: Vec<usize> = (0..pictures.count()).collect();
-        // How large a place is depends on what is drawn with: they are counted from the first.
+        let swapchain_images = &swapchain.images;
+        let all: Vec<usize> = (0..swapchain_images.count()).collect();
+        // The element size depends on the graphics API: `put` gets the index and the start of the array.
         // SAFETY: the application's.
         unsafe {
-            border::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
-                pictures.put(*index, out)
+            ffi::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
+                swapchain_images.put(*index, out)
             })
         }
     })
@@ -103,9 +103,9 @@ pub(crate) unsafe extern "system" fn acquire(
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         swapchain.acquired()?;
-        let acquired = lock(&swapchain.images).acquire()?;
+        let acquired = lock(&swapchain.queue).acquire()?;
         // SAFETY: the application's.
-        unsafe { answer(index, acquired)? };
+        unsafe { write_output(index, acquired)? };
         DONE
     })
 }
@@ -118,11 +118,11 @@ pub(crate) unsafe extern "system" fn wait(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { input(info)? };
-        // What reads it was handed to the same queue that the application draws with, before: there is
-        // nothing to wait for, however long the application would.
-        let mut images = lock(&swapchain.images);
-        images.to_wait_for()?;
-        images.waited();
+        // The runtime's reads were submitted earlier to the queue that the application renders with, so no
+        // wait is necessary, whatever the timeout.
+        let mut queue = lock(&swapchain.queue);
+        queue.next_to_wait()?;
+        queue.mark_waited();
         DONE
     })
 }
@@ -135,7 +135,7 @@ pub(crate) unsafe extern "system" fn release(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { optional(info)? };
-        lock(&swapchain.images).release()?;
+        lock(&swapchain.queue).release()?;
         DONE
     })
 }

@@ -1,24 +1,23 @@
-//! The one system of this runtime: the headset that some client is, and its views (OpenXR 1.0, sections 5
-//! and 8).
+//! The only system: a client as headset, and its views (OpenXR 1.0, sections 5 and 8).
 
 use std::sync::Arc;
 
 use openxr_sys as xr;
 
-use crate::border::{self, DONE, Outcome, answer, call, field, input, output};
+use crate::ffi::{self, DONE, Outcome, call, field, input, output, write_output};
 use crate::handles;
 use crate::instance::Instance;
-use crate::logic::views::MOST_LAYERS;
-use crate::logic::wish::{LARGEST_IMAGE, LARGEST_VIEW};
+use crate::logic::swapchain_info::{MAX_IMAGE_SIDE, MAX_VIEW_SIDE};
+use crate::logic::views::MAX_LAYERS;
 use crate::settings;
 
-/// Its number; the only one.
+/// The only system id.
 const SYSTEM: u64 = 1;
 
-/// The only way in which its pictures join the world: instead of it.
+/// The only environment blend mode: opaque.
 pub(crate) const BLEND_MODE: xr::EnvironmentBlendMode = xr::EnvironmentBlendMode::OPAQUE;
 
-/// Samples a pixel that applications are told to use at most; more would be resolved, too.
+/// Maximum sample count that is reported to applications; images with more samples work, too.
 const SAMPLES: u32 = 4;
 
 const VIEW_CONFIGURATIONS: [xr::ViewConfigurationType; 2] = [
@@ -26,7 +25,7 @@ const VIEW_CONFIGURATIONS: [xr::ViewConfigurationType; 2] = [
     xr::ViewConfigurationType::PRIMARY_MONO,
 ];
 
-/// The instance, if the system is ours.
+/// The instance, if the system id is valid.
 pub(super) fn of(instance: xr::Instance, system: xr::SystemId) -> Outcome<Arc<Instance>> {
     let instance = handles::get::<Instance>(instance)?;
     match system.into_raw() {
@@ -35,7 +34,7 @@ pub(super) fn of(instance: xr::Instance, system: xr::SystemId) -> Outcome<Arc<In
     }
 }
 
-/// How many views there are.
+/// Number of views of a view configuration.
 pub(crate) fn count_views(configuration: xr::ViewConfigurationType) -> Outcome<usize> {
     match configuration {
         xr::ViewConfigurationType::PRIMARY_STEREO => Ok(2),
@@ -55,11 +54,11 @@ pub(crate) unsafe extern "system" fn get(
         let info = unsafe { input(info)? };
         match info.form_factor {
             xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
-            // Those that the specification does not know yet are told the same.
+            // Includes values that the specification does not define yet.
             _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
         // SAFETY: the application's.
-        unsafe { answer(system, xr::SystemId::from_raw(SYSTEM))? };
+        unsafe { write_output(system, xr::SystemId::from_raw(SYSTEM))? };
         DONE
     })
 }
@@ -77,9 +76,9 @@ pub(crate) unsafe extern "system" fn properties(
         to.vendor_id = 0;
         field(&mut to.system_name, "OpenUVR client");
         to.graphics_properties = xr::SystemGraphicsProperties {
-            max_swapchain_image_height: LARGEST_IMAGE,
-            max_swapchain_image_width: LARGEST_IMAGE,
-            max_layer_count: MOST_LAYERS,
+            max_swapchain_image_height: MAX_IMAGE_SIDE,
+            max_swapchain_image_width: MAX_IMAGE_SIDE,
+            max_layer_count: MAX_LAYERS,
         };
         to.tracking_properties = xr::SystemTrackingProperties {
             orientation_tracking: xr::TRUE,
@@ -99,7 +98,7 @@ pub(crate) unsafe extern "system" fn view_configurations(
     call(c"xrEnumerateViewConfigurations", || {
         of(instance, system)?;
         // SAFETY: the application's.
-        unsafe { border::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
+        unsafe { ffi::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
     })
 }
 
@@ -115,7 +114,7 @@ pub(crate) unsafe extern "system" fn view_configuration(
         // SAFETY: the application's.
         let to = unsafe { output(properties)? };
         to.view_configuration_type = configuration;
-        // A layer's pictures are shown with the field of view that it says.
+        // Layers are shown with the field of view that they declare.
         to.fov_mutable = xr::TRUE;
         DONE
     })
@@ -131,21 +130,21 @@ pub(crate) unsafe extern "system" fn views(
 ) -> xr::Result {
     call(c"xrEnumerateViewConfigurationViews", || {
         of(instance, system)?;
-        let eye = settings::eye();
-        let put = |_: &(), place| {
+        let eye = settings::eye_size();
+        let put = |_: &(), pointer| {
             // SAFETY: the application's.
-            let to = unsafe { output::<xr::ViewConfigurationView>(place)? };
+            let to = unsafe { output::<xr::ViewConfigurationView>(pointer)? };
             to.recommended_image_rect_width = eye.width;
             to.recommended_image_rect_height = eye.height;
-            to.max_image_rect_width = LARGEST_VIEW;
-            to.max_image_rect_height = LARGEST_VIEW;
+            to.max_image_rect_width = MAX_VIEW_SIDE;
+            to.max_image_rect_height = MAX_VIEW_SIDE;
             to.recommended_swapchain_sample_count = 1;
             to.max_swapchain_sample_count = SAMPLES;
             Ok(())
         };
         let all = vec![(); count_views(configuration)?];
         // SAFETY: the application's.
-        unsafe { border::list(&all, capacity, count, views, put) }
+        unsafe { ffi::list(&all, capacity, count, views, put) }
     })
 }
 
@@ -161,6 +160,6 @@ pub(crate) unsafe extern "system" fn blend_modes(
         of(instance, system)?;
         count_views(configuration)?;
         // SAFETY: the application's.
-        unsafe { border::values(&[BLEND_MODE], capacity, count, modes) }
+        unsafe { ffi::values(&[BLEND_MODE], capacity, count, modes) }
     })
 }

@@ -1,9 +1,9 @@
-//! `XR_KHR_convert_timespec_time`: a time of OpenXR is one of `CLOCK_MONOTONIC`, in nanoseconds.
+//! `XR_KHR_convert_timespec_time`: an OpenXR time is a `CLOCK_MONOTONIC` time in nanoseconds.
 
 use openxr_sys as xr;
 
 use super::time as checked;
-use crate::border::{DONE, answer, call};
+use crate::ffi::{DONE, call, write_output};
 use crate::handles;
 use crate::instance::Instance;
 
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "system" fn from_timespec(
         let nanos = nanos.filter(|nanos| sensible && *nanos > 0);
         let nanos = nanos.ok_or(xr::Result::ERROR_TIME_INVALID)?;
         // SAFETY: the application's.
-        unsafe { answer(to, xr::Time::from_nanos(nanos))? };
+        unsafe { write_output(to, xr::Time::from_nanos(nanos))? };
         DONE
     })
 }
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "system" fn to_timespec(
             tv_nsec: nanos % SECOND,
         };
         // SAFETY: the application's.
-        unsafe { answer(to, time)? };
+        unsafe { write_output(to, time)? };
         DONE
     })
 }

@@ -1,4 +1,5 @@
-//! `XR_KHR_vulkan_enable` and `XR_KHR_vulkan_enable2`: which device the application is to draw with.
+//! `XR_KHR_vulkan_enable` and `XR_KHR_vulkan_enable2`: selects the Vulkan device that the application must
+//! use.
 
 use std::ffi::c_char;
 
@@ -8,10 +9,10 @@ use openxr_sys as xr;
 use openxr_sys::platform::{VkDevice, VkInstance, VkPhysicalDevice, VkResult};
 
 use super::system;
-use crate::border::{self, DONE, answer, call, input, output};
-use crate::vulkan::choice;
+use crate::ffi::{self, DONE, call, input, output, write_output};
+use crate::vulkan::device_selection;
 
-/// Versions of Vulkan: what is used is in the first, and more than this one was not tried.
+/// The minimum has all that is used; newer versions than the maximum are untested.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(1, 0, 0), xr::Version::new(1, 4, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(
@@ -24,15 +25,15 @@ pub(crate) unsafe extern "system" fn requirements(
         // SAFETY: the application's.
         let to = unsafe { output(requirements)? };
         [to.min_api_version_supported, to.max_api_version_supported] = VERSIONS;
-        lock(&instance.vulkan).asked = true;
+        lock(&instance.vulkan).requirements_queried = true;
         DONE
     })
 }
 
-/// Extensions that the application has to ask Vulkan for: none.
+/// The Vulkan extensions that the application has to enable: none.
 ///
 /// # Safety
-/// All are the application's.
+/// All pointers are the application's.
 unsafe fn extensions(
     instance: xr::Instance,
     system: xr::SystemId,
@@ -43,7 +44,7 @@ unsafe fn extensions(
     call(c"xrGetVulkanGraphicsRequirementsKHR", || {
         system::of(instance, system)?;
         // SAFETY: the application's.
-        unsafe { border::text("", capacity, count, buffer) }
+        unsafe { ffi::text("", capacity, count, buffer) }
     })
 }
 
@@ -80,8 +81,8 @@ pub(crate) unsafe extern "system" fn graphics_device(
         let mut known = lock(&instance.vulkan);
         // SAFETY: the application's.
         unsafe {
-            let chosen = known.choose(vk_instance)?;
-            answer(device, chosen)?;
+            let selected = known.select(vk_instance)?;
+            write_output(device, selected)?;
         }
         DONE
     })
@@ -119,7 +120,7 @@ pub(crate) unsafe extern "system" fn create_instance(
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         lock(&instance.vulkan).get_proc = Some(get_proc);
-        // SAFETY: the application's; what it asks for is asked for as it is, and by the same function.
+        // SAFETY: the application's; its parameters are passed on unchanged, to the same function.
         unsafe {
             let create = get_proc(std::ptr::null(), c"vkCreateInstance".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;
@@ -132,8 +133,8 @@ pub(crate) unsafe extern "system" fn create_instance(
                 info.vulkan_allocator.cast(),
                 &mut handle,
             );
-            answer(result, done.as_raw())?;
-            answer(made, choice::pointer(handle))?;
+            write_output(result, done.as_raw())?;
+            write_output(made, device_selection::pointer(handle))?;
         }
         DONE
     })
@@ -154,12 +155,12 @@ pub(crate) unsafe extern "system" fn create_device(
         if info.vulkan_create_info.is_null() || made.is_null() || result.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        let (vk_instance, chosen) = {
+        let (vk_instance, selected) = {
             let mut known = lock(&instance.vulkan);
             known.get_proc = Some(get_proc);
-            known.chosen.ok_or(xr::Result::ERROR_HANDLE_INVALID)?
+            known.selected.ok_or(xr::Result::ERROR_HANDLE_INVALID)?
         };
-        if info.vulkan_physical_device != chosen.0 {
+        if info.vulkan_physical_device != selected.0 {
             return Err(xr::Result::ERROR_HANDLE_INVALID);
         }
         // SAFETY: the application's; as above.
@@ -170,13 +171,13 @@ pub(crate) unsafe extern "system" fn create_device(
                 std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateDevice>(create);
             let mut handle = vk::Device::null();
             let done = create(
-                choice::handle(info.vulkan_physical_device),
+                device_selection::handle(info.vulkan_physical_device),
                 info.vulkan_create_info.cast(),
                 info.vulkan_allocator.cast(),
                 &mut handle,
             );
-            answer(result, done.as_raw())?;
-            answer(made, choice::pointer(handle))?;
+            write_output(result, done.as_raw())?;
+            write_output(made, device_selection::pointer(handle))?;
         }
         DONE
     })

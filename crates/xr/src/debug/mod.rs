@@ -1,16 +1,16 @@
-//! What an application's debugger is told (`XR_EXT_debug_utils`): each error with our words for what is wrong, what
-//! the application itself says, and what does not work with the stream.
+//! Messages to the application's debug messengers (`XR_EXT_debug_utils`): failed calls with an explanation,
+//! messages that the application submits, and failures of the stream.
 //!
 //! ```text
-//! handles: get ─► about: the handle that this call is about ─┐
-//! api, logic: because(code, "in words") ─────────────────────┤ kept for the thread
+//! handles: get ─► set_handle: the handle that a call uses ───┐
+//! api, logic: with_message(code, "explanation") ─────────────┤ thread-local
 //!                                                            ▼
-//! border::call, with an error ─► tell ─► each messenger of the instance
+//! ffi::call, with an error ─► report ─► each messenger of the instance
 //! ```
-//! Messengers are the process's, like handles: the functions of OpenXR have nothing else to find them with.
+//! Like handles, messengers are global to the process: the functions of OpenXR get no other context.
 
-mod notes;
-mod words;
+mod annotations;
+mod messages;
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
@@ -18,35 +18,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openxr_sys::{self as xr, pfn};
 
-use notes::Notes;
+use annotations::Annotations;
 
-/// How bad something is.
+/// Severity of a message.
 pub(crate) type Severity = xr::DebugUtilsMessageSeverityFlagsEXT;
 
-/// What something is about.
+/// Type of a message.
 pub(crate) type Kind = xr::DebugUtilsMessageTypeFlagsEXT;
 
 static DEBUG: Mutex<Debug> = Mutex::new(Debug {
     newest: 0,
     messengers: Vec::new(),
-    notes: Notes::new(),
+    annotations: Annotations::new(),
 });
 
 thread_local! {
-    static ABOUT: Cell<About> = const { Cell::new(About::NOTHING) };
+    static CALL: Cell<CallContext> = const { Cell::new(CallContext::EMPTY) };
 }
 
 struct Debug {
     newest: u64,
     messengers: Vec<Messenger>,
-    /// Names of handles, and what sessions are at.
-    notes: Notes,
+    /// Object names and session labels.
+    annotations: Annotations,
 }
 
-/// A function of the application's that is called with messages.
+/// A debug messenger: a callback of the application.
 #[derive(Clone, Copy)]
 pub(crate) struct Messenger {
-    /// Whose messages it gets; as a number.
+    /// Handle of its instance.
     pub(crate) instance: u64,
     pub(crate) severities: Severity,
     pub(crate) kinds: Kind,
@@ -55,29 +55,29 @@ pub(crate) struct Messenger {
     number: u64,
 }
 
-// SAFETY: the pointer is the application's, handed back to its function as it came; OpenXR lets that function be called
-// from any thread.
+// SAFETY: the pointer is only passed back to the application's callback; OpenXR allows calling that from any
+// thread.
 unsafe impl Send for Messenger {}
 
-/// What the call that a thread is in is about.
+/// Context of the API call that a thread is in.
 #[derive(Clone, Copy)]
-struct About {
-    /// The handle that was looked up last, if there is such a one, and the instance that it hangs on.
+struct CallContext {
+    /// The handle that was looked up last, and its instance.
     handle: Option<(xr::ObjectType, u64)>,
     instance: Option<u64>,
-    /// What is wrong.
-    words: Option<&'static CStr>,
+    /// Explanation of the error.
+    text: Option<&'static CStr>,
 }
 
-impl About {
-    const NOTHING: About = About {
+impl CallContext {
+    const EMPTY: CallContext = CallContext {
         handle: None,
         instance: None,
-        words: None,
+        text: None,
     };
 }
 
-/// A handle that a message is about, with the name that the application gave along.
+/// An object of a message, with the name that the application passed.
 pub(crate) struct Object {
     pub(crate) kind: xr::ObjectType,
     pub(crate) handle: u64,
@@ -90,15 +90,15 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: Kind,
     pub(crate) id: &'a CStr,
     pub(crate) function: &'a CStr,
-    pub(crate) words: &'a CStr,
+    pub(crate) text: &'a CStr,
     pub(crate) objects: Vec<Object>,
 }
 
 impl Messenger {
-    /// Reads one.
+    /// Reads a messenger's create info.
     ///
     /// # Errors
-    /// It has no function, or asks for nothing.
+    /// It has no callback, or no severity or type.
     pub(crate) fn read(
         instance: u64,
         info: &xr::DebugUtilsMessengerCreateInfoEXT,
@@ -123,7 +123,7 @@ fn debug() -> MutexGuard<'static, Debug> {
     DEBUG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One more messenger; its number.
+/// Adds a messenger and returns its number.
 pub(crate) fn add(mut messenger: Messenger) -> u64 {
     let mut debug = debug();
     debug.newest += 1;
@@ -132,70 +132,72 @@ pub(crate) fn add(mut messenger: Messenger) -> u64 {
     messenger.number
 }
 
-/// A messenger is destroyed.
+/// Removes a destroyed messenger.
 pub(crate) fn remove(number: u64) {
     debug()
         .messengers
         .retain(|messenger| messenger.number != number);
 }
 
-/// What the application notes of its handles.
-pub(crate) fn note<T>(change: impl FnOnce(&mut Notes) -> T) -> T {
-    change(&mut debug().notes)
+/// Changes the application's annotations.
+pub(crate) fn annotate<T>(change: impl FnOnce(&mut Annotations) -> T) -> T {
+    change(&mut debug().annotations)
 }
 
-/// A call begins.
-pub(crate) fn begin() {
-    ABOUT.set(About::NOTHING);
+/// Resets the context at the start of a call.
+pub(crate) fn start_call() {
+    CALL.set(CallContext::EMPTY);
 }
 
-/// The call is about this handle, which hangs on this instance.
-pub(crate) fn about(kind: xr::ObjectType, handle: u64, instance: u64) {
-    ABOUT.set(About {
+/// Sets the handle that the call uses, and its instance.
+pub(crate) fn set_handle(kind: xr::ObjectType, handle: u64, instance: u64) {
+    CALL.set(CallContext {
         handle: Some((kind, handle)),
         instance: Some(instance),
-        ..ABOUT.get()
+        ..CALL.get()
     });
 }
 
-/// The error, with words for what is wrong.
-pub(crate) fn because(code: xr::Result, words: &'static CStr) -> xr::Result {
-    ABOUT.set(About {
-        words: Some(words),
-        ..ABOUT.get()
+/// Attaches an explanation to an error code.
+pub(crate) fn with_message(code: xr::Result, text: &'static CStr) -> xr::Result {
+    CALL.set(CallContext {
+        text: Some(text),
+        ..CALL.get()
     });
     code
 }
 
-/// The call has ended with this error: the application's debugger is told. What is wrong, and the error's name.
-pub(crate) fn tell(function: &CStr, code: xr::Result) -> (&'static CStr, &'static CStr) {
-    let about = ABOUT.replace(About::NOTHING);
-    let to = of(about.instance);
+/// Reports a failed call to the instance's messengers. Returns the explanation and the error's name.
+pub(crate) fn report(function: &CStr, code: xr::Result) -> (&'static CStr, &'static CStr) {
+    let context = CALL.replace(CallContext::EMPTY);
+    let to = of(context.instance);
     if !to.is_empty() {
-        send(&to, &failure(function, code, &about));
+        send(&to, &failure(function, code, &context));
     }
-    (words_of(code, &about), words::name(code))
+    (message_of(code, &context), messages::name(code))
 }
 
-/// What is wrong.
-fn words_of(code: xr::Result, about: &About) -> &'static CStr {
-    about.words.unwrap_or_else(|| words::usual(code))
+/// The call's explanation, or the default of the error code.
+fn message_of(code: xr::Result, context: &CallContext) -> &'static CStr {
+    context
+        .text
+        .unwrap_or_else(|| messages::default_message(code))
 }
 
-/// The same for a messenger that is there for one call only.
-pub(crate) fn tell_only(messenger: &Messenger, function: &CStr, code: xr::Result) {
-    send(&[*messenger], &failure(function, code, &ABOUT.get()));
+/// Reports a failed call to a messenger that exists for this call only.
+pub(crate) fn report_to(messenger: &Messenger, function: &CStr, code: xr::Result) {
+    send(&[*messenger], &failure(function, code, &CALL.get()));
 }
 
-fn failure<'a>(function: &'a CStr, code: xr::Result, about: &About) -> Message<'a> {
-    let (severity, kind) = words::rank(code);
+fn failure<'a>(function: &'a CStr, code: xr::Result, context: &CallContext) -> Message<'a> {
+    let (severity, kind) = messages::severity(code);
     Message {
         severity,
         kind,
-        id: words::name(code),
+        id: messages::name(code),
         function,
-        words: words_of(code, about),
-        objects: about
+        text: message_of(code, context),
+        objects: context
             .handle
             .map(|(kind, handle)| Object {
                 kind,
@@ -207,19 +209,19 @@ fn failure<'a>(function: &'a CStr, code: xr::Result, about: &About) -> Message<'
     }
 }
 
-/// Something of ours does not work, in the call that this thread is in.
-pub(crate) fn warn(words: &str) {
-    // Only one with a zero byte in it is no text, and we write none.
-    let words = CString::new(words).unwrap_or_default();
+/// Reports a problem in the current call that is not an error of the application.
+pub(crate) fn warn(text: &str) {
+    // Fails only for a zero byte, which no message contains.
+    let text = CString::new(text).unwrap_or_default();
     let message = Message {
         severity: Severity::WARNING,
         kind: Kind::GENERAL,
         id: c"OpenUVR",
         function: c"",
-        words: &words,
+        text: &text,
         objects: Vec::new(),
     };
-    send(&of(ABOUT.get().instance), &message);
+    send(&of(CALL.get().instance), &message);
 }
 
 /// `xrSubmitDebugUtilsMessageEXT`.
@@ -227,14 +229,14 @@ pub(crate) fn submit(instance: u64, message: &Message<'_>) {
     send(&of(Some(instance)), message);
 }
 
-/// The messengers of an instance, or all if nobody knows which it is.
+/// The messengers of an instance, or all if the instance is unknown.
 fn of(instance: Option<u64>) -> Vec<Messenger> {
     let debug = debug();
     let its = |messenger: &&Messenger| instance.is_none_or(|its| its == messenger.instance);
     debug.messengers.iter().filter(its).copied().collect()
 }
 
-/// Calls those that want such a message. No lock is held: they may call us.
+/// Calls the messengers with a matching filter. No lock is held: a callback may call the API.
 fn send(to: &[Messenger], message: &Message<'_>) {
     let wants = |messenger: &&Messenger| {
         let kinds = messenger.kinds.into_raw() & message.kind.into_raw();
@@ -244,15 +246,17 @@ fn send(to: &[Messenger], message: &Message<'_>) {
     if to.peek().is_none() {
         return;
     }
-    let (names, labels) = note(|notes| {
+    let (names, labels) = annotate(|annotations| {
         let name = |object: &Object| {
-            let known = notes.name(object.kind, object.handle);
+            let known = annotations.name(object.kind, object.handle);
             known.or_else(|| object.name.clone())
         };
         let names: Vec<Option<CString>> = message.objects.iter().map(name).collect();
         let sessions = message.objects.iter();
         let sessions = sessions.filter(|object| object.kind == xr::ObjectType::SESSION);
-        let labels: Vec<CString> = sessions.flat_map(|o| notes.labels(o.handle)).collect();
+        let labels: Vec<CString> = sessions
+            .flat_map(|o| annotations.labels(o.handle))
+            .collect();
         (names, labels)
     });
     let null = std::ptr::null();
@@ -281,15 +285,14 @@ fn send(to: &[Messenger], message: &Message<'_>) {
         next: null,
         message_id: message.id.as_ptr(),
         function_name: message.function.as_ptr(),
-        message: message.words.as_ptr(),
+        message: message.text.as_ptr(),
         object_count: u32::try_from(objects.len()).unwrap_or(0),
         objects: objects.as_mut_ptr(),
         session_label_count: u32::try_from(labels.len()).unwrap_or(0),
         session_labels: labels.as_mut_ptr(),
     };
     for messenger in to {
-        // SAFETY: the application's function, of this type, that it has not destroyed; all that the data leads to lives
-        // until it has come back.
+        // SAFETY: the application's callback, of this type and not destroyed; the data outlives the call.
         unsafe {
             (messenger.callback)(
                 message.severity,

@@ -1,4 +1,4 @@
-//! The application's context, as it hands it over: by GLX or by EGL, and how functions of it are found.
+//! The application's OpenGL context from a GLX or EGL binding, and lookup of its functions.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -7,21 +7,21 @@ use openuvr_media::capture::gl::{Native, Sharing};
 use openxr_sys as xr;
 use openxr_sys::platform::EglGetProcAddressMNDX;
 
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
-/// What is loaded already, and what it is called otherwise.
+/// Library names: the usual one first.
 const GLX: [&str; 3] = ["libGLX.so.0", "libGL.so.1", "libGL.so"];
 const EGL: [&str; 1] = ["libEGL.so.1"];
 
 type GlxGetProcAddress = unsafe extern "C" fn(*const c_char) -> *const c_void;
 
-/// A context of the application's.
+/// An OpenGL context of the application.
 pub(crate) struct Binding {
     pub(super) native: Native,
     pub(super) sharing: Sharing,
     find: Find,
-    /// Stays loaded as long as functions of it are called.
+    /// Keeps the library loaded while its functions are in use.
     library: Option<Library>,
 }
 
@@ -33,26 +33,27 @@ enum Find {
 /// A library that the application has loaded.
 fn loaded(names: &[&str]) -> Option<Library> {
     let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
-    // SAFETY: nothing is loaded that was not.
+    // SAFETY: RTLD_NOLOAD loads no library.
     let open = |name: &&str| unsafe { Library::open(Some(*name), flags).ok() };
     names.iter().find_map(open)
 }
 
 impl Binding {
-    /// By GLX.
+    /// Reads a GLX binding.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: there is no context, or no GLX in this process.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the context is null, or no GLX library is loaded.
     pub(crate) fn glx(binding: &xr::GraphicsBindingOpenGLXlibKHR) -> Outcome<Binding> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
         if binding.x_display.is_null() || binding.glx_context.is_null() {
-            return Err(because(
+            return Err(with_message(
                 invalid,
-                c"there is no display or no context of OpenGL",
+                c"the display or the OpenGL context is null",
             ));
         }
         let library = loaded(&GLX);
-        let library = library.ok_or_else(|| because(invalid, c"this process has no GLX loaded"))?;
+        let library = library
+            .ok_or_else(|| with_message(invalid, c"no GLX library is loaded in this process"))?;
         // SAFETY: the function has this type.
         let find = unsafe { library.get::<GlxGetProcAddress>(b"glXGetProcAddressARB\0") };
         let find = *find.map_err(|_| invalid)?;
@@ -62,23 +63,26 @@ impl Binding {
                 drawable: binding.glx_drawable,
                 context: binding.glx_context,
             },
-            // All is done on the threads that may use the context, and so its display.
+            // All calls are made on threads that may use the context, and with it the display.
             sharing: Sharing::Glx { threads: true },
             find: Find::Glx(find),
             library: Some(library),
         })
     }
 
-    /// By EGL.
+    /// Reads an EGL binding.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: there is no context.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the display or the context is null.
     pub(crate) fn egl(binding: &xr::GraphicsBindingEGLMNDX) -> Outcome<Binding> {
         let find = binding.get_proc_address;
         let find = find.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;
         if binding.display.is_null() || binding.context.is_null() {
-            let words = c"there is no display or no context of EGL";
-            return Err(because(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, words));
+            let message = c"the display or the EGL context is null";
+            return Err(with_message(
+                xr::Result::ERROR_GRAPHICS_DEVICE_INVALID,
+                message,
+            ));
         }
         Ok(Binding {
             native: Native {
@@ -88,14 +92,14 @@ impl Binding {
             },
             sharing: Sharing::Egl,
             find: Find::Egl(find),
-            // Before EGL 1.5 its functions are not among those that it finds.
+            // Before EGL 1.5, eglGetProcAddress does not return EGL's own functions.
             library: loaded(&EGL),
         })
     }
 
-    /// A function of OpenGL, GLX or EGL, or null.
+    /// Address of a function of OpenGL, GLX or EGL, or null.
     pub(super) fn function(&self, name: &CStr) -> *const c_void {
-        // SAFETY: a name; what is found by it is not called here.
+        // SAFETY: `name` is a valid string; the result is not called here.
         unsafe {
             let found = match self.find {
                 Find::Glx(find) => find(name.as_ptr()),

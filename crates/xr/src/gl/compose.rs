@@ -1,5 +1,5 @@
-//! Draws the layers of a frame over each other into one picture: both eyes side by side. What fills an eye as it is
-//! is copied; all else is drawn by the one program. Nothing is put back: the context is ours alone.
+//! Composes the layers of a frame into one picture with both eyes side by side. Layers that fill an eye
+//! exactly are copied; the shader program draws all others. No state is restored: the context is private.
 
 use std::sync::PoisonError;
 
@@ -8,16 +8,16 @@ use openuvr_proto::units::Size;
 
 use super::images::Image;
 use super::program::{Program, SINGLE, STACK};
-use crate::logic::composition::{Eye, Part, Surface, is_exact};
+use crate::logic::composition::{Eye, ImageRect, Surface, is_exact};
 use crate::logic::scene::Scene;
 
-/// What draws pictures of one size.
+/// Composes pictures of one size.
 pub(super) struct Composer {
     pub(super) size: Size,
     picture: glow::Texture,
-    /// It draws into this one …
+    /// Target of drawing.
     pub(super) framebuffer: glow::Framebuffer,
-    /// … and copies from one of these to the other.
+    /// Source and target of copies.
     from: glow::Framebuffer,
     to: glow::Framebuffer,
     array: glow::VertexArray,
@@ -31,18 +31,18 @@ fn number(side: u32) -> i32 {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
-fn part_of(place: u32, whole: u32) -> f32 {
-    place as f32 / whole as f32
+fn fraction(position: u32, size: u32) -> f32 {
+    position as f32 / size as f32
 }
 
 impl Composer {
     /// # Errors
-    /// One line: what the driver does not give.
+    /// One line with the driver's reason.
     ///
     /// # Safety
-    /// Our context is current.
+    /// The private context is current.
     pub(super) unsafe fn new(gl: &glow::Context, size: Size) -> Result<Composer, String> {
-        // SAFETY: the caller's duty. What is left over by an error goes with the context.
+        // SAFETY: the caller's duty. After an error, the remaining objects are destroyed with the context.
         unsafe {
             let picture = gl.create_texture()?;
             storage(gl, picture, size);
@@ -55,7 +55,7 @@ impl Composer {
                 glow::TEXTURE_2D,
             );
             if gl.check_framebuffer_status(glow::FRAMEBUFFER) != glow::FRAMEBUFFER_COMPLETE {
-                return Err(format!("no picture of {size} can be drawn into"));
+                return Err(format!("framebuffer of {size} is incomplete"));
             }
             let sampler = gl.create_sampler()?;
             let parameters = [
@@ -81,10 +81,10 @@ impl Composer {
         }
     }
 
-    /// Draws a frame into [`Composer::framebuffer`].
+    /// Composes a frame in [`Composer::framebuffer`].
     ///
     /// # Safety
-    /// Our context is current, and the images live.
+    /// The private context is current, and the images are alive.
     pub(super) unsafe fn compose(&self, gl: &glow::Context, scene: &Scene<Image>) {
         // SAFETY: the caller's duty.
         unsafe {
@@ -102,15 +102,15 @@ impl Composer {
                 gl.bind_sampler(unit, Some(self.sampler));
             }
             let (width, height) = (number(scene.size.width), number(scene.size.height));
-            for (index, seen) in scene.eyes.iter().enumerate() {
+            for (index, eye_scene) in scene.eyes.iter().enumerate() {
                 let left = number(scene.left_of(index));
                 gl.viewport(left, 0, width, height);
                 gl.scissor(left, 0, width, height);
-                for surface in &seen.surfaces {
+                for surface in &eye_scene.surfaces {
                     let plain = surface.image.is_plain() && !surface.image.is_multisampled();
-                    match plain && is_exact(surface, &seen.eye, scene.size) {
+                    match plain && is_exact(surface, &eye_scene.eye, scene.size) {
                         true => self.copy(gl, surface, left),
-                        false => self.draw(gl, surface, &seen.eye),
+                        false => self.draw(gl, surface, &eye_scene.eye),
                     }
                 }
             }
@@ -120,10 +120,10 @@ impl Composer {
     /// # Safety
     /// As [`Composer::compose`].
     unsafe fn copy(&self, gl: &glow::Context, surface: &Surface<Image>, left: i32) {
-        let Part { x, y, size } = surface.part;
+        let ImageRect { x, y, size } = surface.rect;
         let (x, y) = (number(x), number(y));
         let (width, height) = (number(size.width), number(size.height));
-        // SAFETY: the caller's duty; the part lies in its image.
+        // SAFETY: the caller's duty; the rectangle is inside its image.
         unsafe {
             attach_layer(gl, self.from, &surface.image);
             gl.blit_framebuffer(
@@ -145,29 +145,29 @@ impl Composer {
     /// As [`Composer::compose`].
     unsafe fn draw(&self, gl: &glow::Context, surface: &Surface<Image>, eye: &Eye) {
         let image = &surface.image;
-        let Part { x, y, size } = surface.part;
-        let whole = image.pictures.size();
-        let part = [
-            part_of(x, whole.width),
-            part_of(y, whole.height),
-            part_of(x + size.width, whole.width),
-            part_of(y + size.height, whole.height),
+        let ImageRect { x, y, size } = surface.rect;
+        let whole = image.swapchain_images.size();
+        let rect = [
+            fraction(x, whole.width),
+            fraction(y, whole.height),
+            fraction(x + size.width, whole.width),
+            fraction(y + size.height, whole.height),
         ];
         let half_pixel = [
-            part_of(1, whole.width) / 2.0,
-            part_of(1, whole.height) / 2.0,
+            fraction(1, whole.width) / 2.0,
+            fraction(1, whole.height) / 2.0,
         ];
-        let flags = i32::from(surface.blend.alpha) | i32::from(surface.blend.straight) << 1;
+        let flags = i32::from(surface.blend.alpha) | i32::from(surface.blend.unpremultiplied) << 1;
         let corners = surface.shape.corners(eye);
         // SAFETY: the caller's duty.
         unsafe {
             let (unit, target, texture, layer) =
-                match (image.is_multisampled(), image.pictures.layers()) {
+                match (image.is_multisampled(), image.swapchain_images.layers()) {
                     (true, _) => {
-                        let Some(joined) = self.join(gl, image) else {
+                        let Some(resolved) = self.resolve(gl, image) else {
                             return;
                         };
-                        (SINGLE, glow::TEXTURE_2D, joined, -1)
+                        (SINGLE, glow::TEXTURE_2D, resolved, -1)
                     }
                     (false, 1) => (SINGLE, glow::TEXTURE_2D, image.texture(), -1),
                     _ => (
@@ -181,7 +181,7 @@ impl Composer {
             gl.bind_texture(target, Some(texture));
             let of = &self.program;
             gl.uniform_4_f32_slice(of.corners.as_ref(), corners.as_flattened());
-            gl.uniform_4_f32_slice(of.part.as_ref(), &part);
+            gl.uniform_4_f32_slice(of.rect.as_ref(), &rect);
             gl.uniform_2_f32_slice(of.half_pixel.as_ref(), &half_pixel);
             gl.uniform_1_i32(of.layer.as_ref(), layer);
             gl.uniform_1_i32(of.flags.as_ref(), flags);
@@ -189,16 +189,17 @@ impl Composer {
         }
     }
 
-    /// Joins the samples of an image's layer, in a texture that is made the first time.
+    /// Resolves the samples of an image's layer into a texture, which the first call creates.
     ///
     /// # Safety
     /// As [`Composer::compose`].
-    unsafe fn join(&self, gl: &glow::Context, image: &Image) -> Option<glow::Texture> {
-        let pictures = &image.pictures;
-        let size = pictures.size();
+    unsafe fn resolve(&self, gl: &glow::Context, image: &Image) -> Option<glow::Texture> {
+        let swapchain_images = &image.swapchain_images;
+        let size = swapchain_images.size();
         let key = (image.index, image.layer);
-        let mut joined = (pictures.joined.lock()).unwrap_or_else(PoisonError::into_inner);
-        let known = joined.iter().find(|(of, _)| *of == key);
+        let mut resolved =
+            (swapchain_images.resolved.lock()).unwrap_or_else(PoisonError::into_inner);
+        let known = resolved.iter().find(|(of, _)| *of == key);
         // SAFETY: the caller's duty.
         unsafe {
             let texture = match known {
@@ -207,8 +208,14 @@ impl Composer {
                     let texture = gl.create_texture().ok()?;
                     gl.bind_texture(glow::TEXTURE_2D, Some(texture));
                     let (width, height) = (number(size.width), number(size.height));
-                    gl.tex_storage_2d(glow::TEXTURE_2D, 1, pictures.wish.format, width, height);
-                    joined.push((key, texture));
+                    gl.tex_storage_2d(
+                        glow::TEXTURE_2D,
+                        1,
+                        swapchain_images.info.format,
+                        width,
+                        height,
+                    );
+                    resolved.push((key, texture));
                     texture
                 }
             };
@@ -241,7 +248,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// Our context is current.
+    /// The private context is current.
     pub(super) unsafe fn destroy(self, gl: &glow::Context) {
         // SAFETY: the caller's duty.
         unsafe {
@@ -256,10 +263,10 @@ impl Composer {
     }
 }
 
-/// The picture's own memory, in the bytes that are streamed.
+/// Allocates the picture's storage, in the streamed format.
 ///
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
     let (width, height) = (number(size.width), number(size.height));
     // SAFETY: the caller's duty.
@@ -270,32 +277,32 @@ unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
 }
 
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn attach(
     gl: &glow::Context,
-    as_what: u32,
+    target_kind: u32,
     framebuffer: glow::Framebuffer,
     texture: glow::Texture,
     target: u32,
 ) {
     // SAFETY: the caller's duty.
     unsafe {
-        gl.bind_framebuffer(as_what, Some(framebuffer));
+        gl.bind_framebuffer(target_kind, Some(framebuffer));
         let first = glow::COLOR_ATTACHMENT0;
-        gl.framebuffer_texture_2d(as_what, first, target, Some(texture), 0);
+        gl.framebuffer_texture_2d(target_kind, first, target, Some(texture), 0);
     }
 }
 
-/// An image's layer is read from `framebuffer`.
+/// Attaches an image's layer to `framebuffer` for reading.
 ///
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn attach_layer(gl: &glow::Context, framebuffer: glow::Framebuffer, image: &Image) {
     let read = glow::READ_FRAMEBUFFER;
-    let target = image.pictures.wish.target();
-    // SAFETY: the caller's duty; the layer is one of the texture's.
+    let target = image.swapchain_images.info.target();
+    // SAFETY: the caller's duty; the texture has this layer.
     unsafe {
-        if image.pictures.layers() == 1 {
+        if image.swapchain_images.layers() == 1 {
             attach(gl, read, framebuffer, image.texture(), target);
         } else {
             gl.bind_framebuffer(read, Some(framebuffer));

@@ -1,4 +1,4 @@
-//! The application's context, as a session draws with it: textures for swapchains, and the picture of a frame.
+//! A session's use of the application's OpenGL context: swapchain textures, and submission of pictures.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,24 +12,24 @@ use openxr_sys as xr;
 
 use super::binding::Binding;
 use super::compose::Composer;
-use super::images::{COLOURS, DEPTHS, Image, Pictures, Wish};
-use crate::border::Outcome;
+use super::images::{COLOURS, DEPTHS, Image, ImageInfo, SwapchainImages};
+use crate::ffi::Outcome;
 use crate::logic::scene::Scene;
-use crate::stream::Wanted;
+use crate::stream::FrameSink;
 
-/// Swapchains of one session at once (guess: engines have some dozens).
-const MOST_SWAPCHAINS: u32 = 1024;
+/// Maximum number of swapchains of a session (guess: engines have some dozens).
+const MAX_SWAPCHAINS: u32 = 1024;
 
-/// The oldest version of OpenGL that has all that is used here.
-const OLDEST: (u32, u32) = (4, 3);
+/// Minimum version of OpenGL.
+const MIN_VERSION: (u32, u32) = (4, 3);
 
-/// `glTexStorage3DMultisample`, which glow does not have.
+/// `glTexStorage3DMultisample`, which glow does not provide.
 type Storage3d = unsafe extern "C" fn(u32, i32, u32, i32, i32, i32, u8);
 
-/// The context that a session draws with.
+/// The context of a session.
 pub(crate) struct Graphics {
     swapchains: AtomicU32,
-    /// `None`: it is used no more.
+    /// `None` after the session has ended.
     inner: Mutex<Option<Inner>>,
 }
 
@@ -39,25 +39,26 @@ struct Inner {
     storage_3d: Option<Storage3d>,
     binding: Binding,
     composer: Option<Composer>,
-    /// What reads the pictures, and for whom.
-    reader: Option<(Wanted, ReadBack)>,
+    /// Reads the pictures back, and the sink that it was created for.
+    reader: Option<(FrameSink, ReadBack)>,
 }
 
-// SAFETY: `glow`'s functions, the libraries' handles and names of objects may be used from any thread that has the
-// context, which `Aside::enter` sees to.
+// SAFETY: `glow`'s functions, library handles and object names may be used from any thread on which the
+// context is current, which `Aside::enter` ensures.
 unsafe impl Send for Inner {}
 
 impl Graphics {
-    /// Takes up the application's context.
+    /// Creates a private context that shares the objects of the application's context.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`, if it is too old, one of OpenGL ES, or can't be shared.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the context is too old, uses OpenGL ES, or cannot be shared.
     ///
     /// # Safety
-    /// The binding's handles live until [`Graphics::close`], and the context is current here or nowhere.
+    /// The binding's handles are valid until [`Graphics::close`], and the context is current on this thread
+    /// or on none.
     pub(crate) unsafe fn new(binding: Binding) -> Outcome<Graphics> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
-        // SAFETY: the caller's duty; what the driver gives away by these names are its functions.
+        // SAFETY: the caller's duty; the driver returns its functions for these names.
         unsafe {
             let mut find = |name: &std::ffi::CStr| binding.function(name);
             let aside = Aside::new(&mut find, binding.sharing, binding.native);
@@ -66,7 +67,7 @@ impl Graphics {
             let gl = glow::Context::from_loader_function_cstr(|name| binding.function(name));
             drop(entered);
             let version = gl.version();
-            if version.is_embedded || (version.major, version.minor) < OLDEST {
+            if version.is_embedded || (version.major, version.minor) < MIN_VERSION {
                 return Err(invalid);
             }
             let storage_3d = binding.function(c"glTexStorage3DMultisample");
@@ -86,7 +87,7 @@ impl Graphics {
         }
     }
 
-    /// The formats that can be drawn in, the best first: OpenGL 3 has them all.
+    /// The supported swapchain formats, in order of preference: all are part of OpenGL 3.
     pub(crate) fn formats(&self) -> Vec<i64> {
         COLOURS
             .iter()
@@ -96,11 +97,11 @@ impl Graphics {
             .collect()
     }
 
-    /// The textures of a swapchain.
+    /// Creates the textures of a swapchain.
     ///
     /// # Errors
-    /// What the specification has for what can't be had.
-    pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
+    /// The error code that the specification defines.
+    pub(crate) fn make(&self, info: &ImageInfo) -> Outcome<SwapchainImages> {
         let failed = xr::Result::ERROR_RUNTIME_FAILURE;
         let mut inner = lock(&self.inner);
         let Inner {
@@ -109,7 +110,7 @@ impl Graphics {
             storage_3d,
             ..
         } = inner.as_mut().ok_or(failed)?;
-        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MOST_SWAPCHAINS {
+        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MAX_SWAPCHAINS {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
@@ -118,10 +119,10 @@ impl Graphics {
             return Err(failed);
         };
         let mut textures = Vec::new();
-        // SAFETY: our context is current.
+        // SAFETY: the private context is current.
         let made = unsafe {
-            (0..wish.all.count()).try_for_each(|_| {
-                textures.push(texture(gl, *storage_3d, wish)?);
+            (0..info.common.count()).try_for_each(|_| {
+                textures.push(texture(gl, *storage_3d, info)?);
                 Ok(())
             })
         };
@@ -133,40 +134,41 @@ impl Graphics {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(why);
         }
-        // Its memory is there before the application draws into it.
+        // The storage exists before the application renders to it.
         // SAFETY: as above.
         unsafe { gl.finish() };
-        Ok(Pictures::new(*wish, textures))
+        Ok(SwapchainImages::new(*info, textures))
     }
 
-    /// The textures of a swapchain are used no more.
-    pub(crate) fn forget(&self, pictures: &Pictures) {
+    /// Destroys the textures of a swapchain.
+    pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         let mut inner = lock(&self.inner);
-        pictures.goes();
-        // Those of a session that has ended went with its context's share group, or will.
+        swapchain_images.mark_destroyed();
+        // The textures of an ended session are destroyed with its context's share group.
         let Some(Inner { aside, gl, .. }) = &mut *inner else {
             return;
         };
         let Some(_entered) = aside.enter() else {
             return;
         };
-        let joined = std::mem::take(&mut *lock(&pictures.joined));
-        let all = joined.into_iter().map(|(_, texture)| texture);
-        for texture in all.chain(pictures.textures.iter().copied()) {
-            // SAFETY: our context is current; the application has done with them, as it says by destroying them.
+        let resolved = std::mem::take(&mut *lock(&swapchain_images.resolved));
+        let all = resolved.into_iter().map(|(_, texture)| texture);
+        for texture in all.chain(swapchain_images.textures.iter().copied()) {
+            // SAFETY: the private context is current; the application has destroyed the swapchain and does
+            // not use them any more.
             unsafe { gl.delete_texture(texture) };
         }
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Hands over the picture of a frame. With no buffer free it is left out.
+    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line: why there is none.
+    /// One line with the reason.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
-        to: Wanted,
+        to: FrameSink,
         drawn: Drawn,
     ) -> Result<(), String> {
         let mut inner = lock(&self.inner);
@@ -181,15 +183,15 @@ impl Graphics {
         else {
             return Ok(());
         };
-        let mut surfaces = scene.eyes.iter().flat_map(|seen| &seen.surfaces);
-        if surfaces.any(|surface| surface.image.pictures.is_gone()) {
+        let mut surfaces = scene.eyes.iter().flat_map(|eye| &eye.surfaces);
+        if surfaces.any(|surface| surface.image.swapchain_images.is_destroyed()) {
             return Ok(());
         }
         let Some(_entered) = aside.enter() else {
-            return Err("the application's context can't be shared any more".to_owned());
+            return Err("cannot make the shared OpenGL context current".to_owned());
         };
-        let size = scene.whole();
-        // SAFETY: our context is current, and the images live.
+        let size = scene.total_size();
+        // SAFETY: the private context is current, and the images are alive.
         unsafe {
             if let Some(old) = composer.take_if(|composer| composer.size != size) {
                 old.destroy(gl);
@@ -200,12 +202,14 @@ impl Graphics {
             };
             composer.compose(gl, scene);
             let reader = match reader {
-                Some((whose, reader)) if Arc::ptr_eq(whose, &to) => reader,
+                Some((sink, reader)) if Arc::ptr_eq(sink, &to) => reader,
                 other => {
                     if let Some((_, old)) = other.take() {
                         old.retire(true);
                     }
-                    &mut other.insert((to.clone(), reads(binding, to.clone())?)).1
+                    &mut other
+                        .insert((to.clone(), new_reader(binding, to.clone())?))
+                        .1
                 }
             };
             let what = What::Framebuffer {
@@ -217,14 +221,14 @@ impl Graphics {
                     to.missed(clock::now());
                     match why {
                         Skipped::Behind => Ok(()),
-                        why => Err(format!("the picture can't be read back: {why}")),
+                        why => Err(format!("cannot read the picture back: {why}")),
                     }
                 }
             }
         }
     }
 
-    /// Frees what is ours, but for textures of swapchains; nothing is drawn any more.
+    /// Frees the session's resources except swapchain textures. No frame is submitted afterwards.
     pub(crate) fn close(&self) {
         let Some(inner) = lock(&self.inner).take() else {
             return;
@@ -244,29 +248,29 @@ impl Graphics {
         if let Some(composer) = composer
             && current
         {
-            // SAFETY: our context is current.
+            // SAFETY: the private context is current.
             unsafe { composer.destroy(&gl) };
         }
     }
 }
 
-/// A texture as it is wished for, with nothing in it.
+/// Creates an empty texture.
 ///
 /// # Safety
-/// Our context is current.
+/// The private context is current.
 unsafe fn texture(
     gl: &glow::Context,
     storage_3d: Option<Storage3d>,
-    wish: &Wish,
+    info: &ImageInfo,
 ) -> Outcome<glow::Texture> {
     let number = |n: u32| i32::try_from(n).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE);
-    let all = &wish.all;
+    let all = &info.common;
     let (width, height) = (number(all.size.width)?, number(all.size.height)?);
     let (layers, mips, samples) = (number(all.layers)?, number(all.mips)?, number(all.samples)?);
-    let (target, format) = (wish.target(), wish.format);
+    let (target, format) = (info.target(), info.format);
     // SAFETY: the caller's duty.
     unsafe {
-        // Errors of before; a lost context has one each time.
+        // Clears earlier errors; a lost context returns one each time.
         for _ in 0..16 {
             if gl.get_error() == glow::NO_ERROR {
                 break;
@@ -294,7 +298,7 @@ unsafe fn texture(
         let why = match error {
             glow::NO_ERROR => return Ok(texture),
             glow::OUT_OF_MEMORY => xr::Result::ERROR_OUT_OF_MEMORY,
-            // More samples or layers than the driver has.
+            // More samples or layers than the driver supports.
             _ => xr::Result::ERROR_FEATURE_UNSUPPORTED,
         };
         gl.delete_texture(texture);
@@ -302,14 +306,14 @@ unsafe fn texture(
     }
 }
 
-/// What reads pictures for a host.
+/// Creates the read-back for a sink.
 ///
 /// # Safety
-/// Our context is current, and lives until this is retired.
-unsafe fn reads(binding: &Binding, to: Wanted) -> Result<ReadBack, String> {
+/// The private context is current, and lives until the read-back is retired.
+unsafe fn new_reader(binding: &Binding, to: FrameSink) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| to.submit(frame, drawn));
     let mut find = |name: &std::ffi::CStr| binding.function(name);
-    // A thread of its own waits for the device, on the application's display.
+    // A separate thread waits for the device, on the application's display.
     let sharing = match binding.sharing {
         Sharing::Glx { .. } => Sharing::Glx { threads: false },
         other => other,

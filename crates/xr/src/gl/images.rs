@@ -1,4 +1,4 @@
-//! What an application may wish for as a swapchain of OpenGL, and the textures that it gets.
+//! Parameters and textures of OpenGL swapchains.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex};
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use crate::border::Outcome;
-use crate::logic::wish;
+use crate::ffi::Outcome;
+use crate::logic::swapchain_info;
 
-/// Formats that applications may draw in, the best first: colours in sRGB are copied as they are; of all others
-/// the colours are linear.
+/// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
+/// linear colours.
 pub(super) const COLOURS: [u32; 5] = [
     glow::SRGB8_ALPHA8,
     glow::RGBA16F,
     glow::RGB10_A2,
     glow::RGBA8,
-    // Panda3D's; most drivers give it an alpha that nobody sees.
+    // Used by Panda3D; most drivers allocate an unused alpha channel for it.
     glow::SRGB8,
 ];
 
-/// Formats of depth. They can be drawn into, and no layer shows them.
+/// Supported depth formats. The application can render to them, but no layer shows them.
 pub(super) const DEPTHS: [u32; 4] = [
     glow::DEPTH_COMPONENT32F,
     glow::DEPTH_COMPONENT16,
@@ -28,31 +28,31 @@ pub(super) const DEPTHS: [u32; 4] = [
     glow::DEPTH32F_STENCIL8,
 ];
 
-/// What an application wishes for, in the words of OpenGL.
+/// Parameters of an OpenGL swapchain.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
-    pub(crate) all: wish::Wish,
+pub(crate) struct ImageInfo {
+    pub(crate) common: swapchain_info::SwapchainInfo,
     pub(super) format: u32,
 }
 
-impl Wish {
-    /// Reads and checks it.
+impl ImageInfo {
+    /// Reads and validates the parameters.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
-    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
+    /// The error code that the specification defines for the parameter.
+    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<ImageInfo> {
         let format = u32::try_from(info.format).ok();
         let format = format.filter(|f| COLOURS.contains(f) || DEPTHS.contains(f));
         let format = format.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
-        Ok(Wish {
-            all: wish::Wish::read(info)?,
+        Ok(ImageInfo {
+            common: swapchain_info::SwapchainInfo::read(info)?,
             format,
         })
     }
 
-    /// What such a texture is bound as.
+    /// The texture target.
     pub(super) fn target(&self) -> u32 {
-        match (self.all.samples, self.all.layers) {
+        match (self.common.samples, self.common.layers) {
             (1, 1) => glow::TEXTURE_2D,
             (1, _) => glow::TEXTURE_2D_ARRAY,
             (_, 1) => glow::TEXTURE_2D_MULTISAMPLE,
@@ -62,35 +62,35 @@ impl Wish {
 }
 
 /// The textures of a swapchain.
-pub(crate) struct Pictures {
-    pub(super) wish: Wish,
+pub(crate) struct SwapchainImages {
+    pub(super) info: ImageInfo,
     pub(super) textures: Vec<glow::Texture>,
-    /// What the samples of an image's layer are joined into, made when it is first seen.
-    pub(super) joined: Mutex<Vec<((u32, u32), glow::Texture)>>,
-    gone: AtomicBool,
+    /// Resolved textures of multisampled images, by image index and layer; created at first use.
+    pub(super) resolved: Mutex<Vec<((u32, u32), glow::Texture)>>,
+    destroyed: AtomicBool,
 }
 
-impl Pictures {
-    pub(super) fn new(wish: Wish, textures: Vec<glow::Texture>) -> Pictures {
-        Pictures {
-            wish,
+impl SwapchainImages {
+    pub(super) fn new(info: ImageInfo, textures: Vec<glow::Texture>) -> SwapchainImages {
+        SwapchainImages {
+            info,
             textures,
-            joined: Mutex::default(),
-            gone: AtomicBool::new(false),
+            resolved: Mutex::default(),
+            destroyed: AtomicBool::new(false),
         }
     }
 
-    /// They are used no more.
-    pub(super) fn goes(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    /// Marks them as destroyed.
+    pub(super) fn mark_destroyed(&self) {
+        self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are used no more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+    /// Whether they were destroyed.
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Relaxed)
     }
 
-    /// As OpenXR hands them out.
+    /// The texture names, for the application.
     pub(crate) fn names(&self) -> Vec<u32> {
         self.textures
             .iter()
@@ -99,38 +99,38 @@ impl Pictures {
     }
 
     pub(crate) fn size(&self) -> Size {
-        self.wish.all.size
+        self.info.common.size
     }
 
     pub(crate) fn layers(&self) -> u32 {
-        self.wish.all.layers
+        self.info.common.layers
     }
 
     pub(crate) fn is_colour(&self) -> bool {
-        COLOURS.contains(&self.wish.format)
+        COLOURS.contains(&self.info.format)
     }
 }
 
-/// An image that a layer shows.
+/// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
-    pub(crate) pictures: Arc<Pictures>,
-    /// Which of them, and which layer of it.
+    pub(crate) swapchain_images: Arc<SwapchainImages>,
+    /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
 
 impl Image {
     pub(super) fn texture(&self) -> glow::Texture {
-        self.pictures.textures[self.index as usize]
+        self.swapchain_images.textures[self.index as usize]
     }
 
     pub(super) fn is_multisampled(&self) -> bool {
-        self.pictures.wish.all.samples > 1
+        self.swapchain_images.info.common.samples > 1
     }
 
-    /// Whether its bytes are those that are streamed.
+    /// Whether it has the streamed format.
     pub(super) fn is_plain(&self) -> bool {
-        self.pictures.wish.format == glow::SRGB8_ALPHA8
+        self.swapchain_images.info.format == glow::SRGB8_ALPHA8
     }
 }

@@ -1,5 +1,5 @@
-//! OpenGL, as the application has it: textures for its swapchains, and the picture of a frame. What is drawn is drawn
-//! in a context of ours that shares its textures, and is read back by the same ring as a hooked game's.
+//! OpenGL: swapchain textures and submission of pictures. Composition uses a private context that shares the
+//! application's textures; read-back uses the same ring as for a hooked game.
 
 pub(crate) mod binding;
 mod compose;

@@ -1,18 +1,19 @@
-//! The shaders that draw one layer in one eye: a rectangle somewhere in front of it, with a part of an image on it.
-//! They do what `crates/xr/src/vulkan/layers.wgsl` does, with OpenGL's axes: rows are counted from below.
+//! The shaders that draw one layer in one eye: a quadrilateral in front of it, textured with a rectangle of
+//! an image. They match `crates/xr/src/vulkan/layers.wgsl`, with OpenGL's axes: rows are counted from the
+//! bottom.
 
 use glow::HasContext as _;
 
-/// The corner's number says which: left and right below, left and right above.
+/// Corner order: bottom left, bottom right, top left, top right.
 const VERTEX: &str = "#version 330 core
 uniform vec4 corners[4];
-uniform vec4 part;
-out vec2 place;
+uniform vec4 rect;
+out vec2 position;
 void main() {
     vec4 corner = corners[gl_VertexID];
-    // From Vulkan's clip space, where y goes down and depths are 0 to w.
+    // From Vulkan's clip space, in which y points down and depth is 0 to w.
     gl_Position = vec4(corner.x, -corner.y, 2.0 * corner.z - corner.w, corner.w);
-    place = vec2(gl_VertexID % 2 == 0 ? part.x : part.z, gl_VertexID < 2 ? part.y : part.w);
+    position = vec2(gl_VertexID % 2 == 0 ? rect.x : rect.z, gl_VertexID < 2 ? rect.y : rect.w);
 }
 ";
 
@@ -20,14 +21,14 @@ const FRAGMENT: &str = "#version 330 core
 uniform sampler2D single;
 uniform sampler2DArray stack;
 uniform int layer;
-uniform vec4 part;
+uniform vec4 rect;
 uniform vec2 half_pixel;
 uniform int flags;
-in vec2 place;
+in vec2 position;
 out vec4 colour;
 void main() {
-    // What lies beside the part is of no concern, also at its edge.
-    vec2 at = clamp(place, part.xy + half_pixel, part.zw - half_pixel);
+    // Never sample outside the rectangle, not even at its edge.
+    vec2 at = clamp(position, rect.xy + half_pixel, rect.zw - half_pixel);
     vec4 seen = layer < 0 ? textureLod(single, at, 0.0) : textureLod(stack, vec3(at, layer), 0.0);
     if ((flags & 1) == 0) {
         seen.a = 1.0;
@@ -39,23 +40,23 @@ void main() {
 }
 ";
 
-/// The program and where its values are.
+/// The program and its uniform locations.
 pub(super) struct Program {
     pub(super) program: glow::Program,
     pub(super) corners: Option<glow::UniformLocation>,
-    pub(super) part: Option<glow::UniformLocation>,
+    pub(super) rect: Option<glow::UniformLocation>,
     pub(super) half_pixel: Option<glow::UniformLocation>,
     pub(super) layer: Option<glow::UniformLocation>,
     pub(super) flags: Option<glow::UniformLocation>,
 }
 
-/// The texture units of images with one layer, and of those with several.
+/// Texture units of images with one layer, and with several.
 pub(super) const SINGLE: u32 = 0;
 pub(super) const STACK: u32 = 1;
 
 impl Program {
     /// # Errors
-    /// One line of the driver's.
+    /// One line with the driver's reason.
     ///
     /// # Safety
     /// The context is current.
@@ -65,18 +66,18 @@ impl Program {
             let program = gl.create_program()?;
             let linked = link(gl, program);
             linked.inspect_err(|_| gl.delete_program(program))?;
-            let place = |name| gl.get_uniform_location(program, name);
+            let location = |name| gl.get_uniform_location(program, name);
             gl.use_program(Some(program));
             for (name, unit) in [("single", SINGLE), ("stack", STACK)] {
-                gl.uniform_1_i32(place(name).as_ref(), unit.cast_signed());
+                gl.uniform_1_i32(location(name).as_ref(), unit.cast_signed());
             }
             Ok(Program {
                 program,
-                corners: place("corners"),
-                part: place("part"),
-                half_pixel: place("half_pixel"),
-                layer: place("layer"),
-                flags: place("flags"),
+                corners: location("corners"),
+                rect: location("rect"),
+                half_pixel: location("half_pixel"),
+                layer: location("layer"),
+                flags: location("flags"),
             })
         }
     }
@@ -98,7 +99,7 @@ unsafe fn link(gl: &glow::Context, program: glow::Program) -> Result<(), String>
             let good = gl.get_shader_compile_status(shader);
             let why = gl.get_shader_info_log(shader);
             gl.attach_shader(program, shader);
-            // It goes with the program.
+            // It is deleted with the program.
             gl.delete_shader(shader);
             if !good {
                 return Err(why);

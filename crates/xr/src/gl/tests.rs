@@ -1,5 +1,5 @@
-//! Pictures of frames that are drawn with OpenGL, in a context of Mesa's software renderer that has no window: what
-//! the host gets of them, pixel by pixel.
+//! Tests of pictures composed with OpenGL in a windowless context of Mesa's software renderer: compares the
+//! pixels that the host receives.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -17,21 +17,21 @@ use openxr_sys::platform::EglGetProcAddressMNDX;
 
 use super::binding::Binding;
 use super::graphics::Graphics;
-use super::images::{Image, Pictures, Wish};
-use crate::logic::composition::{Blend, Part, Shape, Surface};
+use super::images::{Image, ImageInfo, SwapchainImages};
+use crate::logic::composition::{Blend, ImageRect, Shape, Surface};
 use crate::logic::pose::Pose;
-use crate::logic::scene::{Scene, Seen};
+use crate::logic::scene::{EyeScene, Scene};
 use crate::logic::views::Headset;
 
 const EYE: Size = Size::new(40, 24);
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
 type Ptr = *mut c_void;
 
-/// An application with a context, and the host that gets its pictures.
-struct Stage {
+/// An application with an OpenGL context, and the host that receives its pictures.
+struct Fixture {
     graphics: Graphics,
     gl: glow::Context,
     to: Arc<Submitter>,
@@ -41,20 +41,20 @@ struct Stage {
     context: Ptr,
 }
 
-impl Stage {
-    /// `None`, said aloud, without Mesa.
-    fn open() -> Option<Stage> {
-        // SAFETY: the functions are those of EGL, called as it describes them; the library stays loaded.
-        let stage = unsafe { Stage::try_open() };
-        if stage.is_none() {
+impl Fixture {
+    /// `None`, with a message, without Mesa.
+    fn open() -> Option<Fixture> {
+        // SAFETY: EGL's functions, called as specified; the library stays loaded.
+        let fixture = unsafe { Fixture::try_open() };
+        if fixture.is_none() {
             eprintln!("SKIPPED: there is no EGL without a window (libegl1, libgl1-mesa-dri)");
             assert!(std::env::var("CI").as_deref() != Ok("true"), "no EGL");
         }
-        stage
+        fixture
     }
 
-    unsafe fn try_open() -> Option<Stage> {
-        // EGL 1.5 and EGL_MESA_platform_surfaceless, the tables of names.
+    unsafe fn try_open() -> Option<Fixture> {
+        // Values from the registries of EGL 1.5 and EGL_MESA_platform_surfaceless.
         const SURFACELESS: c_uint = 0x31DD;
         const OPENGL_API: c_uint = 0x30A2;
         const OPENGL_BIT: c_int = 0x0008;
@@ -84,16 +84,16 @@ impl Stage {
                 *library.get(b"eglCreateContext\0").ok()?;
             let make_current: unsafe extern "C" fn(Ptr, Ptr, Ptr, Ptr) -> c_uint =
                 *library.get(b"eglMakeCurrent\0").ok()?;
-            // Threads that end call into it.
+            // Ending threads call into it.
             std::mem::forget(library);
             let display = open(SURFACELESS, null_mut(), null());
             if display.is_null() || initialize(display, null_mut(), null_mut()) == 0 {
                 return None;
             }
             bind(OPENGL_API);
-            let wanted = [RENDERABLE_TYPE, OPENGL_BIT, SURFACE_TYPE, 0, NONE];
+            let attributes = [RENDERABLE_TYPE, OPENGL_BIT, SURFACE_TYPE, 0, NONE];
             let (mut config, mut count) = (null_mut(), 0);
-            choose(display, wanted.as_ptr(), &mut config, 1, &mut count);
+            choose(display, attributes.as_ptr(), &mut config, 1, &mut count);
             let version = [MAJOR, 4, MINOR, 3, NONE];
             let context = create(display, config, null_mut(), version.as_ptr());
             if context.is_null() || make_current(display, null_mut(), null_mut(), context) == 0 {
@@ -112,7 +112,7 @@ impl Stage {
             });
             let graphics = Graphics::new(Binding::egl(&binding).ok()?).ok()?;
             let (to, host) = channel(EYE, 240.0).ok()?;
-            Some(Stage {
+            Some(Fixture {
                 graphics,
                 gl,
                 to: Arc::new(to),
@@ -124,16 +124,16 @@ impl Stage {
         }
     }
 
-    /// Images of which the first was drawn: the lower half of each layer in one colour (0 to 1), the upper half of
-    /// the first layer in another.
-    fn drawn(
+    /// Creates images and renders the first: the lower half of each layer in one colour (0 to 1), the upper
+    /// half of the first layer in another.
+    fn rendered(
         &self,
         format: u32,
         samples: u32,
         layers: &[[f32; 4]],
         above: [f32; 4],
-    ) -> Arc<Pictures> {
-        let wish = Wish::read(&xr::SwapchainCreateInfo {
+    ) -> Arc<SwapchainImages> {
+        let info = ImageInfo::read(&xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: null(),
             create_flags: xr::SwapchainCreateFlags::EMPTY,
@@ -146,14 +146,14 @@ impl Stage {
             array_size: u32::try_from(layers.len()).unwrap(),
             mip_count: 1,
         });
-        let pictures = self.graphics.make(&wish.unwrap()).unwrap();
+        let swapchain_images = self.graphics.make(&info.unwrap()).unwrap();
         let gl = &self.gl;
-        let (target, texture) = (pictures.wish.target(), pictures.textures[0]);
-        // SAFETY: the application's context is current, as it was when the session was made.
+        let (target, texture) = (swapchain_images.info.target(), swapchain_images.textures[0]);
+        // SAFETY: the application's context is current, as when the session was created.
         unsafe {
             let framebuffer = gl.create_framebuffer().unwrap();
             gl.bind_framebuffer(glow::FRAMEBUFFER, Some(framebuffer));
-            // Colours are linear light, as the composition has them.
+            // Colours are linear, as in the composition.
             gl.enable(glow::FRAMEBUFFER_SRGB);
             for (layer, colour) in (0..).zip(layers) {
                 let at = (glow::FRAMEBUFFER, glow::COLOR_ATTACHMENT0);
@@ -179,11 +179,15 @@ impl Stage {
             gl.delete_framebuffer(framebuffer);
             assert_eq!(gl.get_error(), glow::NO_ERROR);
         }
-        Arc::new(pictures)
+        Arc::new(swapchain_images)
     }
 
-    /// Shows a frame; red, green and blue of the picture at these places, counted from its upper left corner.
-    fn shows<const N: usize>(&mut self, scene: &Scene<Image>, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
+    /// Submits a frame and returns the RGB values at these coordinates, from the top left corner.
+    fn read_frame<const N: usize>(
+        &mut self,
+        scene: &Scene<Image>,
+        at: [[u32; 2]; N],
+    ) -> [[u8; 3]; N] {
         let shown = self.graphics.show(scene, self.to.clone(), Drawn::default());
         shown.unwrap();
         assert_eq!(self.host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
@@ -194,8 +198,8 @@ impl Stage {
                 Rows::TopDown => y,
                 Rows::BottomUp => picture.size.height - 1 - y,
             };
-            let place = (row * picture.size.width + x) as usize * 4;
-            let [a, b, c] = [0, 1, 2].map(|part| picture.planes[0].data[place + part]);
+            let offset = (row * picture.size.width + x) as usize * 4;
+            let [a, b, c] = [0, 1, 2].map(|part| picture.planes[0].data[offset + part]);
             match picture.format {
                 PixelFormat::Rgbx => [a, b, c],
                 _ => [c, b, a],
@@ -203,12 +207,13 @@ impl Stage {
         })
     }
 
-    /// The application's own context is current again, and nothing of ours has made an error in it.
-    fn close(self, all: &[Arc<Pictures>]) {
-        for pictures in all {
-            self.graphics.forget(pictures);
+    /// Checks that the application's own context is current again, and that the runtime caused no error in
+    /// it.
+    fn close(self, all: &[Arc<SwapchainImages>]) {
+        for swapchain_images in all {
+            self.graphics.destroy_images(swapchain_images);
         }
-        let Stage {
+        let Fixture {
             graphics, to, host, ..
         } = self;
         drop((to, host));
@@ -218,7 +223,7 @@ impl Stage {
             assert_eq!(self.gl.get_error(), glow::NO_ERROR);
             assert!(
                 self.gl.is_enabled(glow::FRAMEBUFFER_SRGB),
-                "as the application left it"
+                "the application's state is unchanged"
             );
             assert!(!self.context.is_null());
             (self.make_current)(self.display, null_mut(), null_mut(), null_mut());
@@ -226,14 +231,14 @@ impl Stage {
     }
 }
 
-fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
+fn surface(of: &Arc<SwapchainImages>, layer: u32, shape: Shape) -> Surface<Image> {
     Surface {
         image: Image {
-            pictures: of.clone(),
+            swapchain_images: of.clone(),
             index: 0,
             layer,
         },
-        part: Part {
+        rect: ImageRect {
             x: 0,
             y: 0,
             size: EYE,
@@ -243,13 +248,13 @@ fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
     }
 }
 
-/// A frame with a view of each layer of `of`, and what is in front of it.
-fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
-    let all = Headset::of(None).eyes(Pose::SAME, 2);
+/// A frame with a view of each layer of `of`, and with surfaces in front.
+fn scene(of: &Arc<SwapchainImages>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
+    let all = Headset::of(None).eyes(Pose::IDENTITY, 2);
     let eye = |at: usize, layer| {
         let eye = all[at];
         let view = surface(of, layer, Shape::View(eye));
-        Seen {
+        EyeScene {
             eye,
             surfaces: std::iter::once(view).chain(front.iter().cloned()).collect(),
         }
@@ -260,11 +265,12 @@ fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Imag
     }
 }
 
-fn near(seen: &[[u8; 3]], wanted: &[[u8; 3]]) -> bool {
+fn near(pixels: &[[u8; 3]], expected: &[[u8; 3]]) -> bool {
     let close = |(a, b): (&u8, &u8)| a.abs_diff(*b) <= 2;
-    seen.as_flattened()
+    pixels
+        .as_flattened()
         .iter()
-        .zip(wanted.as_flattened())
+        .zip(expected.as_flattened())
         .all(close)
 }
 
@@ -272,28 +278,28 @@ const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 const GREEN: [f32; 4] = [0.0, 1.0, 0.0, 1.0];
 const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
 
-/// Above and below in the left eye's picture, and the same in the right one's.
-const PLACES: [[u32; 2]; 4] = [[20, 3], [20, 20], [60, 3], [60, 20]];
+/// Upper and lower half in the left eye's picture, and in the right eye's.
+const POINTS: [[u32; 2]; 4] = [[20, 3], [20, 20], [60, 3], [60, 20]];
 
-/// How bright half of the light is in sRGB.
+/// Half of the light intensity, in sRGB.
 const HALF: u8 = 188;
 
 #[test]
 fn both_eyes_are_copied_side_by_side_and_upright() {
-    let Some(mut stage) = Stage::open() else {
+    let Some(mut fixture) = Fixture::open() else {
         return;
     };
-    let both = stage.drawn(glow::SRGB8_ALPHA8, 1, &[RED, BLUE], GREEN);
+    let both = fixture.rendered(glow::SRGB8_ALPHA8, 1, &[RED, BLUE], GREEN);
     for _ in 0..9 {
-        let seen = stage.shows(&scene(&both, 1, &[]), PLACES);
+        let pixels = fixture.read_frame(&scene(&both, 1, &[]), POINTS);
         let (red, green, blue) = ([255, 0, 0], [0, 255, 0], [0, 0, 255]);
-        assert_eq!(seen, [green, red, blue, blue]);
+        assert_eq!(pixels, [green, red, blue, blue]);
     }
-    stage.close(&[both]);
+    fixture.close(&[both]);
 }
 
 #[test]
-fn samples_are_joined_and_linear_colours_converted() {
+fn samples_are_resolved_and_linear_colours_converted() {
     let grey = [0.5, 0.5, 0.0, 1.0];
     for (format, samples, layers) in [
         (glow::SRGB8_ALPHA8, 4, 1),
@@ -303,63 +309,63 @@ fn samples_are_joined_and_linear_colours_converted() {
         (glow::SRGB8, 1, 1),
         (glow::RGB10_A2, 4, 1),
     ] {
-        let Some(mut stage) = Stage::open() else {
+        let Some(mut fixture) = Fixture::open() else {
             return;
         };
-        let one = stage.drawn(format, samples, &vec![grey; layers], GREEN);
-        let seen = stage.shows(&scene(&one, 0, &[]), PLACES);
+        let one = fixture.rendered(format, samples, &vec![grey; layers], GREEN);
+        let pixels = fixture.read_frame(&scene(&one, 0, &[]), POINTS);
         let (grey, green) = ([HALF, HALF, 0], [0, 255, 0]);
-        let wanted = [green, grey, green, grey];
+        let expected = [green, grey, green, grey];
         assert!(
-            near(&seen, &wanted),
-            "{format:x} {samples} {layers} {seen:?}"
+            near(&pixels, &expected),
+            "{format:x} {samples} {layers} {pixels:?}"
         );
-        stage.close(&[one]);
+        fixture.close(&[one]);
     }
 }
 
 #[test]
-fn a_quad_lies_in_front_and_its_alpha_counts() {
-    let Some(mut stage) = Stage::open() else {
+fn a_quad_is_blended_in_front() {
+    let Some(mut fixture) = Fixture::open() else {
         return;
     };
     let format = glow::SRGB8_ALPHA8;
-    let behind = stage.drawn(format, 1, &[RED], RED);
+    let behind = fixture.rendered(format, 1, &[RED], RED);
     let half = [0.0, 0.0, 1.0, 0.5];
-    let straight = stage.drawn(format, 1, &[half], half);
-    // Two metres ahead, half a picture wide and high.
-    let place = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
+    let unpremultiplied = fixture.rendered(format, 1, &[half], half);
+    // Two metres ahead, half as wide and high as the picture.
+    let shape = Shape::Quad(Pose::translation([0.0, 0.0, -2.0]), [2.0, 2.0]);
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
-    for (alpha, wanted) in [(false, blue), (true, [HALF, 0, HALF])] {
+    for (alpha, expected) in [(false, blue), (true, [HALF, 0, HALF])] {
         let quad = Surface {
             blend: Blend {
                 alpha,
-                straight: alpha,
+                unpremultiplied: alpha,
             },
-            ..surface(&straight, 0, place)
+            ..surface(&unpremultiplied, 0, shape)
         };
-        let places = [[20, 12], [0, 0], [60, 12], [79, 23]];
-        let seen = stage.shows(&scene(&behind, 0, &[quad]), places);
-        assert!(near(&seen, &[wanted, red, wanted, red]), "{seen:?}");
+        let points = [[20, 12], [0, 0], [60, 12], [79, 23]];
+        let pixels = fixture.read_frame(&scene(&behind, 0, &[quad]), points);
+        assert!(near(&pixels, &[expected, red, expected, red]), "{pixels:?}");
     }
-    stage.close(&[behind, straight]);
+    fixture.close(&[behind, unpremultiplied]);
 }
 
 #[test]
-fn a_view_that_is_drawn_upside_down_is_turned() {
-    let Some(mut stage) = Stage::open() else {
+fn an_upside_down_view_is_flipped() {
+    let Some(mut fixture) = Fixture::open() else {
         return;
     };
-    let one = stage.drawn(glow::SRGB8_ALPHA8, 1, &[RED], GREEN);
+    let one = fixture.rendered(glow::SRGB8_ALPHA8, 1, &[RED], GREEN);
     let mut scene = scene(&one, 0, &[]);
-    for seen in &mut scene.eyes {
-        if let Shape::View(view) = &mut seen.surfaces[0].shape {
+    for eye_scene in &mut scene.eyes {
+        if let Shape::View(view) = &mut eye_scene.surfaces[0].shape {
             let fov = &mut view.fov;
             (fov.angle_up, fov.angle_down) = (fov.angle_down, fov.angle_up);
         }
     }
-    let seen = stage.shows(&scene, PLACES);
+    let pixels = fixture.read_frame(&scene, POINTS);
     let (red, green) = ([255, 0, 0], [0, 255, 0]);
-    assert_eq!(seen, [red, green, red, green]);
-    stage.close(&[one]);
+    assert_eq!(pixels, [red, green, red, green]);
+    fixture.close(&[one]);
 }

@@ -1,22 +1,19 @@
-//! Actions: what an application wants to know of its player's devices, by names of its own (OpenXR 1.0,
-//! section 11).
-//!
-//! Here are the rules of names, sets and their attachment, and which bindings were suggested; what becomes of
-//! them is `input.rs`.
+//! Actions, action sets and suggested bindings (OpenXR 1.0, section 11): naming rules and attachment.
+//! `input.rs` evaluates the bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use openxr_sys as xr;
 
-use super::devices::Profile;
 use super::paths::{Paths, is_name};
-use super::profiles::USERS;
-use crate::border::Outcome;
+use super::profiles::USER_PATHS;
+use super::profiles_1_0::Profile;
+use crate::ffi::Outcome;
 
-/// Sets of one instance, and actions of one set, at most (guess: engines have some dozens).
-const MOST: usize = 1024;
+/// Maximum number of action sets of an instance, and of actions of a set (guess: engines have some dozens).
+const MAX_ACTIONS: usize = 1024;
 
-/// A set, by its place among all of the instance.
+/// An action set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct SetId(u64);
 
@@ -24,38 +21,38 @@ pub(crate) struct SetId(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ActionId(pub(crate) SetId, u64);
 
-/// What is to be known of an action.
+/// Parameters of an action.
 #[derive(Clone, Debug)]
-pub(crate) struct NewAction {
+pub(crate) struct ActionInfo {
     pub(crate) name: String,
     pub(crate) localized: String,
     pub(crate) kind: xr::ActionType,
-    pub(crate) users: Vec<xr::Path>,
+    pub(crate) subaction_paths: Vec<xr::Path>,
 }
 
 #[derive(Debug)]
 struct Set {
     name: String,
     localized: String,
-    /// Of sets that share a place of a device, the highest has it.
+    /// Among sets that are bound to the same input source, the one with the highest priority gets it.
     priority: u32,
-    /// Some session has it: it is as it is from then on.
+    /// Attached to a session: the set is immutable from then on.
     attached: bool,
-    actions: BTreeMap<ActionId, NewAction>,
+    actions: BTreeMap<ActionId, ActionInfo>,
 }
 
 /// The actions of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
-    /// Of OpenXR 1.1, with its devices.
+    /// OpenXR 1.1, with its interaction profiles.
     is_1_1: bool,
     newest: u64,
     sets: BTreeMap<SetId, Set>,
-    /// For each profile, by its path.
+    /// By the path of the interaction profile.
     suggested: BTreeMap<xr::Path, Vec<(ActionId, xr::Path)>>,
 }
 
-/// Checks a name and the one for people.
+/// Checks the name and the localized name.
 fn check_names(name: &str, localized: &str) -> Outcome<()> {
     match () {
         () if name.is_empty() => Err(xr::Result::ERROR_NAME_INVALID),
@@ -66,7 +63,7 @@ fn check_names(name: &str, localized: &str) -> Outcome<()> {
 }
 
 impl Actions {
-    /// Those of an instance of OpenXR 1.1 or of 1.0.
+    /// For an instance of OpenXR 1.1 or 1.0.
     pub(crate) fn new(is_1_1: bool) -> Actions {
         Actions {
             is_1_1,
@@ -93,7 +90,7 @@ impl Actions {
         if self.sets.values().any(|set| set.localized == localized) {
             return Err(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
         }
-        if self.sets.len() >= MOST {
+        if self.sets.len() >= MAX_ACTIONS {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         let id = SetId(self.number());
@@ -108,7 +105,7 @@ impl Actions {
         Ok(id)
     }
 
-    /// `xrDestroyActionSet`: its names are free again.
+    /// `xrDestroyActionSet`: its names become available again.
     pub(crate) fn destroy_set(&mut self, set: SetId) {
         self.sets.remove(&set);
     }
@@ -117,13 +114,13 @@ impl Actions {
     pub(crate) fn create(
         &mut self,
         set: SetId,
-        action: NewAction,
+        action: ActionInfo,
         paths: &Paths,
     ) -> Outcome<ActionId> {
         check_names(&action.name, &action.localized)?;
         let mut seen = BTreeSet::new();
-        for user in &action.users {
-            let known = USERS.contains(&paths.text(*user)?);
+        for user in &action.subaction_paths {
+            let known = USER_PATHS.contains(&paths.text(*user)?);
             if !known || !seen.insert(*user) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
@@ -142,14 +139,14 @@ impl Actions {
         if others.any(|other| other.localized == action.localized) {
             return Err(xr::Result::ERROR_LOCALIZED_NAME_DUPLICATED);
         }
-        if set.actions.len() >= MOST {
+        if set.actions.len() >= MAX_ACTIONS {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         set.actions.insert(id, action);
         Ok(id)
     }
 
-    /// `xrDestroyAction`: it stays known to sessions that have its set.
+    /// `xrDestroyAction`: sessions that have attached its set keep the action.
     pub(crate) fn destroy(&mut self, action: ActionId) {
         if let Some(set) = self.sets.get_mut(&action.0)
             && !set.attached
@@ -158,13 +155,13 @@ impl Actions {
         }
     }
 
-    fn action(&self, action: ActionId) -> Outcome<&NewAction> {
+    fn action(&self, action: ActionId) -> Outcome<&ActionInfo> {
         let set = self.sets.get(&action.0);
         set.and_then(|set| set.actions.get(&action))
             .ok_or(xr::Result::ERROR_HANDLE_INVALID)
     }
 
-    /// `xrSuggestInteractionProfileBindings`: in place of those that were suggested before.
+    /// `xrSuggestInteractionProfileBindings`: replaces earlier suggestions for the profile.
     pub(crate) fn suggest(
         &mut self,
         profile: xr::Path,
@@ -172,12 +169,12 @@ impl Actions {
         paths: &Paths,
     ) -> Outcome<()> {
         let found = Profile::find(paths.text(profile)?);
-        let found = found.filter(|profile| self.is_1_1 || !profile.is_newer());
+        let found = found.filter(|profile| self.is_1_1 || !profile.requires_1_1());
         let found = found.ok_or(xr::Result::ERROR_PATH_UNSUPPORTED)?;
         for (action, path) in &bindings {
             self.action(*action)?;
-            // A place that gives or takes something else than the action is for is a wish that nobody
-            // fulfils, not an error: the conformance suite suggests such bindings.
+            // A component of another type than the action's is accepted but never bound: the conformance
+            // suite suggests such bindings.
             if !found.has(paths.text(*path)?, self.is_1_1) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
@@ -189,14 +186,14 @@ impl Actions {
         Ok(())
     }
 
-    /// What was suggested for a profile.
+    /// The bindings suggested for a profile.
     pub(crate) fn suggested(&self, profile: &str, paths: &Paths) -> Vec<(ActionId, xr::Path)> {
         let mut all = self.suggested.iter();
         let found = all.find(|(path, _)| paths.text(**path) == Ok(profile));
         found.map_or(Vec::new(), |(_, bindings)| bindings.clone())
     }
 
-    /// What an action is for.
+    /// The type of an action.
     pub(crate) fn kind(&self, action: ActionId) -> Option<xr::ActionType> {
         self.action(action).ok().map(|action| action.kind)
     }
@@ -205,15 +202,17 @@ impl Actions {
         self.sets.get(&set).map_or(0, |set| set.priority)
     }
 
-    /// Whether an action was made for this place of the person's, or for all.
-    pub(crate) fn asks_for(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
+    /// Whether an action accepts input from this top level user path: it lists it as a subaction path, or has
+    /// none.
+    pub(crate) fn accepts(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
         self.action(action).is_ok_and(|action| {
-            let mut users = action.users.iter();
-            action.users.is_empty() || users.any(|of| paths.text(*of) == Ok(user))
+            let mut subaction_paths = action.subaction_paths.iter();
+            action.subaction_paths.is_empty()
+                || subaction_paths.any(|of| paths.text(*of) == Ok(user))
         })
     }
 
-    /// `xrAttachSessionActionSets`, of a session that has none yet: they are as they are from now on.
+    /// `xrAttachSessionActionSets`, for a session that has none yet: makes the sets immutable.
     pub(crate) fn attach(&mut self, sets: &[SetId]) -> Outcome<()> {
         if sets.iter().any(|set| !self.sets.contains_key(set)) {
             return Err(xr::Result::ERROR_HANDLE_INVALID);
@@ -224,21 +223,25 @@ impl Actions {
         Ok(())
     }
 
-    /// Whether `user` is one that some action of the set asks for; none is right anyhow.
-    pub(crate) fn check_set_user(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
+    /// Checks that an action of the set has this subaction path; `XR_NULL_PATH` is always valid.
+    pub(crate) fn check_set_path(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
         if user == xr::Path::NULL {
             return Ok(());
         }
         paths.text(user)?;
         let set = self.sets.get(&set);
         let set = set.ok_or(xr::Result::ERROR_HANDLE_INVALID)?;
-        match set.actions.values().any(|a| a.users.contains(&user)) {
+        match set
+            .actions
+            .values()
+            .any(|a| a.subaction_paths.contains(&user))
+        {
             true => Ok(()),
             false => Err(xr::Result::ERROR_PATH_UNSUPPORTED),
         }
     }
 
-    /// Whether an action is of this kind, and made for this place of the person's; none is right anyhow.
+    /// Checks an action's type, and that it has this subaction path; `XR_NULL_PATH` is always valid.
     pub(crate) fn check(
         &self,
         action: ActionId,
@@ -249,7 +252,7 @@ impl Actions {
         let known = self.action(action)?;
         if user != xr::Path::NULL {
             paths.text(user)?;
-            if !known.users.contains(&user) {
+            if !known.subaction_paths.contains(&user) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
         }
@@ -264,12 +267,12 @@ impl Actions {
 mod tests {
     use super::*;
 
-    fn action(name: &str, kind: xr::ActionType, users: &[xr::Path]) -> NewAction {
-        NewAction {
+    fn action(name: &str, kind: xr::ActionType, subaction_paths: &[xr::Path]) -> ActionInfo {
+        ActionInfo {
             name: name.to_owned(),
             localized: format!("The {name}"),
             kind,
-            users: users.to_vec(),
+            subaction_paths: subaction_paths.to_vec(),
         }
     }
 
@@ -281,7 +284,7 @@ mod tests {
     const POSE: xr::ActionType = xr::ActionType::POSE_INPUT;
 
     #[test]
-    fn names_are_checked_and_there_is_one_of_each() {
+    fn names_are_checked_and_unique() {
         let (mut actions, paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let duplicated = Some(xr::Result::ERROR_NAME_DUPLICATED);
@@ -301,11 +304,14 @@ mod tests {
         let empty = Some(xr::Result::ERROR_LOCALIZED_NAME_INVALID);
         assert_eq!(create("leap", ""), empty);
         actions.destroy_set(game);
-        assert!(set(&mut actions, "game").is_ok(), "its name is free again");
+        assert!(
+            set(&mut actions, "game").is_ok(),
+            "its name is available again"
+        );
     }
 
     #[test]
-    fn bindings_have_to_fit_their_profile() {
+    fn bindings_must_belong_to_their_profile() {
         let (mut actions, mut paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let mut path = |text: &str| paths.number(text).unwrap();
@@ -328,7 +334,11 @@ mod tests {
         let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);
         assert_eq!(suggest(simple, jump, click), None);
         assert_eq!(suggest(simple, hand, grip), None);
-        assert_eq!(suggest(simple, jump, grip), None, "taken, and never bound");
+        assert_eq!(
+            suggest(simple, jump, grip),
+            None,
+            "accepted, but never bound"
+        );
         assert_eq!(suggest(simple, jump, trigger), unsupported);
         assert_eq!(suggest(unknown, jump, click), unsupported);
         let invalid = Some(xr::Result::ERROR_PATH_INVALID);
@@ -343,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attached_set_stays_as_it_is() {
+    fn an_attached_set_is_immutable() {
         let (mut actions, mut paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let left = paths.number("/user/hand/left").unwrap();
@@ -365,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn only_places_of_a_person_have_devices() {
+    fn subaction_paths_are_checked() {
         let (mut actions, mut paths) = (Actions::default(), Paths::default());
         let game = set(&mut actions, "game").unwrap();
         let left = paths.number("/user/hand/left").unwrap();
         let elsewhere = paths.number("/user/foot/left").unwrap();
-        let mut create = |users: &[xr::Path]| {
-            let new = action("jump", BOOLEAN, users);
+        let mut create = |subaction_paths: &[xr::Path]| {
+            let new = action("jump", BOOLEAN, subaction_paths);
             actions.create(game, new, &paths).err()
         };
         let unsupported = Some(xr::Result::ERROR_PATH_UNSUPPORTED);

@@ -1,40 +1,40 @@
-//! How long it takes from the beginning of a frame until its picture is seen, as the player's client reports it:
-//! so far ahead an application is told to draw.
+//! Latency from the start of a frame to its display, as the player's client reports it. The predicted display
+//! time of a frame is that far ahead.
 //!
-//! Where a picture is shown when it comes, the median of the newest frames counts: a late frame is no reason to draw
-//! all others for a time at which they are long seen. Where it is shown at the display's next refresh, all but one of
-//! a hundred have to be there before it.
+//! For a display that shows pictures on arrival, the median of the newest frames is used: a few late frames
+//! must not shift the prediction for all others. For a display with fixed refresh times, 99 of 100 frames
+//! have to arrive before the refresh.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use openuvr_proto::quantile::nearest_rank;
 
-/// Frames that are looked at: one second and a half at 90 a second.
-const KEPT: usize = 135;
+/// Number of frames considered: 1.5 s at 90 Hz.
+const WINDOW: usize = 135;
 
-/// With less the guess is better (guess).
-const ENOUGH: usize = 15;
+/// With fewer samples the default is better (guess).
+const MIN_SAMPLES: usize = 15;
 
-/// Further ahead nobody is told to draw: a link that needs longer is no place for a headset, and a clock that has
-/// jumped is no delay.
-const LONGEST: Duration = Duration::from_millis(250);
+/// Upper limit of the prediction: a link with more latency is unusable for a headset, and a larger value may
+/// be a clock step.
+const MAX_LATENCY: Duration = Duration::from_millis(250);
 
-/// Kept between what 99 of 100 frames need and a display's refresh (WiVRn's idea, and its millisecond).
+/// Safety margin between the 99th percentile and the display's refresh (WiVRn uses the same value).
 const MARGIN: Duration = Duration::from_millis(1);
 
-/// What is to be expected.
+/// Expected latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Delay {
-    /// Half of the frames need no longer.
+    /// Median.
     pub(crate) median: Duration,
-    /// So long before a refresh a frame has to begin.
+    /// A frame has to start this long before a refresh to be displayed at it.
     pub(crate) safe: Duration,
 }
 
 impl Delay {
-    /// Nothing was measured.
-    pub(crate) fn guess(delay: Duration) -> Delay {
+    /// The same value for both, in place of a measurement.
+    pub(crate) fn uniform(delay: Duration) -> Delay {
         Delay {
             median: delay,
             safe: delay,
@@ -42,29 +42,29 @@ impl Delay {
     }
 }
 
-/// The newest delays.
+/// Estimates the latency from the newest frames.
 #[derive(Debug, Default)]
 pub(crate) struct DelayEstimate {
     newest: VecDeque<Duration>,
 }
 
 impl DelayEstimate {
-    /// A frame was seen so long after its beginning.
-    pub(crate) fn seen(&mut self, after: Duration) {
-        if self.newest.len() == KEPT {
+    /// Records the latency of a displayed frame.
+    pub(crate) fn record(&mut self, after: Duration) {
+        if self.newest.len() == WINDOW {
             self.newest.pop_front();
         }
-        self.newest.push_back(after.min(LONGEST));
+        self.newest.push_back(after.min(MAX_LATENCY));
     }
 
-    /// Another player: what was known of the one before is nothing.
-    pub(crate) fn forget(&mut self) {
+    /// Discards the samples, for another player.
+    pub(crate) fn reset(&mut self) {
         self.newest.clear();
     }
 
-    /// What is to be expected; `None` before enough was seen.
+    /// The expected latency; `None` with too few samples.
     pub(crate) fn expected(&self) -> Option<Delay> {
-        if self.newest.len() < ENOUGH {
+        if self.newest.len() < MIN_SAMPLES {
             return None;
         }
         let mut sorted: Vec<Duration> = self.newest.iter().copied().collect();
@@ -73,7 +73,7 @@ impl DelayEstimate {
         let p99 = nearest_rank(&sorted, 99)?;
         Some(Delay {
             median,
-            safe: (p99 + MARGIN).min(LONGEST),
+            safe: (p99 + MARGIN).min(MAX_LATENCY),
         })
     }
 }
@@ -87,19 +87,19 @@ mod tests {
     }
 
     #[test]
-    fn late_frames_do_not_move_it_and_a_new_link_does() {
+    fn outliers_do_not_shift_the_median() {
         let mut delay = DelayEstimate::default();
-        for frame in 0..ENOUGH {
+        for frame in 0..MIN_SAMPLES {
             assert_eq!(delay.expected(), None);
-            delay.seen(if frame % 5 == 4 { ms(90) } else { ms(20) });
+            delay.record(if frame % 5 == 4 { ms(90) } else { ms(20) });
         }
         let expected = delay.expected().unwrap();
         assert_eq!((expected.median, expected.safe), (ms(20), ms(91)));
-        for _ in 0..KEPT {
-            delay.seen(Duration::from_secs(3600));
+        for _ in 0..WINDOW {
+            delay.record(Duration::from_secs(3600));
         }
-        assert_eq!(delay.expected(), Some(Delay::guess(LONGEST)));
-        delay.forget();
+        assert_eq!(delay.expected(), Some(Delay::uniform(MAX_LATENCY)));
+        delay.reset();
         assert_eq!(delay.expected(), None);
     }
 }

@@ -1,25 +1,25 @@
-//! The events that wait for `xrPollEvent`.
+//! Event queue of `xrPollEvent`.
 
 use std::collections::VecDeque;
 
 use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
-use super::life::State;
+use super::lifecycle::State;
 
-/// Events that wait at most: an application that never asks loses the oldest.
-const MOST: usize = 128;
+/// Maximum number of queued events: the queue drops the oldest if the application does not poll.
+const MAX_EVENTS: usize = 128;
 
-/// What an application is told.
+/// An event for the application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Event {
-    /// A session went into a state.
+    /// A session has changed its state.
     State(xr::Session, State, Instant),
-    /// The player holds something else, or something for the first time.
+    /// The interaction profile has changed.
     Profile(xr::Session),
-    /// The player's display shows another number of pictures a second than before.
+    /// The display refresh rate has changed: old and new rate in Hz.
     Refresh(xr::Session, f32, f32),
-    /// So many events were lost.
+    /// The number of dropped events.
     Lost(u32),
 }
 
@@ -37,31 +37,30 @@ impl Event {
 /// The queue of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    waiting: VecDeque<Event>,
+    queue: VecDeque<Event>,
     lost: u32,
 }
 
 impl Events {
     pub(crate) fn push(&mut self, event: Event) {
-        if self.waiting.len() >= MOST {
-            self.waiting.pop_front();
+        if self.queue.len() >= MAX_EVENTS {
+            self.queue.pop_front();
             self.lost = self.lost.saturating_add(1);
         }
-        self.waiting.push_back(event);
+        self.queue.push_back(event);
     }
 
-    /// The oldest; that some were lost is told first.
+    /// The oldest event, preceded by the number of dropped events.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         match std::mem::take(&mut self.lost) {
-            0 => self.waiting.pop_front(),
+            0 => self.queue.pop_front(),
             lost => Some(Event::Lost(lost)),
         }
     }
 
-    /// A session was destroyed: its handle is told of no more.
-    pub(crate) fn forget(&mut self, session: xr::Session) {
-        self.waiting
-            .retain(|event| event.session() != Some(session));
+    /// Removes the events of a destroyed session.
+    pub(crate) fn remove_session(&mut self, session: xr::Session) {
+        self.queue.retain(|event| event.session() != Some(session));
     }
 }
 
@@ -70,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_never_asks_loses_the_oldest_and_is_told() {
+    fn an_overflow_drops_and_reports_the_oldest() {
         let mut events = Events::default();
         let [one, other] = [1, 2].map(<xr::Session as xr::Handle>::from_raw);
         let ready = |session| Event::State(session, State::Ready, Instant(7));
-        for _ in 0..MOST + 2 {
+        for _ in 0..MAX_EVENTS + 2 {
             events.push(ready(one));
         }
         events.push(ready(other));
         assert_eq!(events.pop(), Some(Event::Lost(3)));
         assert_eq!(events.pop(), Some(ready(one)));
-        events.forget(one);
+        events.remove_session(one);
         assert_eq!(events.pop(), Some(ready(other)));
         assert_eq!(events.pop(), None);
     }

@@ -1,11 +1,11 @@
-//! The loop of `xrWaitFrame`, `xrBeginFrame` and `xrEndFrame`: in which order they are right, when a frame's
-//! slot begins, and when its picture is expected to be seen.
+//! The frame loop of `xrWaitFrame`, `xrBeginFrame` and `xrEndFrame`: call order, frame pacing and predicted
+//! display times.
 //!
-//! The runtime owns time: an application is let go at the beginning of its slot, one a period. One that is
-//! late by less than a period keeps its rhythm; one that is later begins at once, and that is its new rhythm.
-//! Nothing is waited for that no display asks for: a picture leaves when it is there. Where the client says when its
-//! display shows pictures, a slot begins so long before one of these moments as all but one of a hundred frames need,
-//! and that moment is when the picture is expected to be seen.
+//! The runtime paces the application: `xrWaitFrame` returns at the start of a slot, once a period. A frame
+//! that is late by less than a period keeps its slots; after a longer delay the next slot starts at once and
+//! sets the new phase. A picture is sent as soon as it is ready. If the client reports its display's refresh
+//! times, a slot starts ahead of a refresh by the time that 99 of 100 frames need, and that refresh is the
+//! predicted display time.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
 use super::delay::Delay;
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
-/// A frame as `xrWaitFrame` hands it out.
+/// Result of `xrWaitFrame`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
-    /// Its picture is expected to be seen then …
+    /// Predicted display time.
     pub(crate) display: Instant,
-    /// … and the next one so much later.
+    /// Interval to the next frame's display time.
     pub(crate) period: Duration,
 }
 
-/// In what time frames go.
+/// Frame pacing parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Rhythm {
+pub(crate) struct FrameTiming {
     pub(crate) period: Duration,
-    /// A moment at which the display shows a picture; others lie periods before and after it. `None`: it shows
-    /// them as they come.
+    /// A refresh time of the display; the others are whole periods before and after it. `None`: the display
+    /// shows pictures on arrival.
     pub(crate) phase: Option<Instant>,
-    /// From a frame's beginning to its display.
+    /// Latency from a frame's start to its display.
     pub(crate) delay: Delay,
 }
 
-impl Rhythm {
-    /// The display's first moment at `at` or behind it.
-    fn shows_after(&self, at: Instant) -> Option<Instant> {
+impl FrameTiming {
+    /// The display's first refresh at or after `at`.
+    fn next_refresh(&self, at: Instant) -> Option<Instant> {
         let period = i64::try_from(self.period.as_nanos())
             .ok()
             .filter(|p| *p > 0)?;
@@ -47,48 +47,49 @@ impl Rhythm {
     }
 }
 
-/// What a wait for a frame has to do.
+/// The action that a call of `xrWaitFrame` has to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// The frame before was not begun yet: it has to be, in another thread.
+    /// Wait until another thread has begun the frame before.
     ForBegin,
-    /// Sleep until then, and ask for the frame.
+    /// Sleep until then, and take the frame.
     Until(Instant),
 }
 
-/// Where a session's loop is.
+/// State of a session's frame loop.
 #[derive(Debug, Default)]
 pub(crate) struct FrameLoop {
-    /// The slot that was handed out last, and when its picture was to be seen.
+    /// The newest slot and its predicted display time.
     newest: Option<(Instant, Instant)>,
-    /// Somebody is in `xrWaitFrame`, or left it and has not begun the frame.
+    /// A thread is in `xrWaitFrame`, or has left it without `xrBeginFrame`.
     waited: bool,
     /// A frame was begun and not ended.
     begun: bool,
 }
 
 impl FrameLoop {
-    /// What a wait has to do; after `Until` the frame is this caller's, who has to take it.
-    pub(crate) fn wait(&mut self, now: Instant, rhythm: Rhythm) -> Wait {
+    /// Starts a wait. After `Until` the caller owns the frame and has to take it.
+    pub(crate) fn wait(&mut self, now: Instant, timing: FrameTiming) -> Wait {
         if self.waited {
             return Wait::ForBegin;
         }
         self.waited = true;
-        Wait::Until(self.slot(now, rhythm))
+        Wait::Until(self.slot(now, timing))
     }
 
-    /// The slot that is next.
-    fn slot(&self, now: Instant, rhythm: Rhythm) -> Instant {
-        let period = rhythm.period;
+    /// The next slot.
+    fn slot(&self, now: Instant, timing: FrameTiming) -> Instant {
+        let period = timing.period;
         let due = self.newest.map(|(newest, _)| newest + period);
-        // The first, and one behind a gap, begin at once; who takes what was waited for has the same slot.
+        // The first frame, and one after a gap, start at once. Calling this again for the same frame gives
+        // the same slot.
         let Some(due) = due.filter(|due| now <= *due + period) else {
             return now;
         };
-        // Towards the display's rhythm, by a tenth of what is missing: who waits for the application's frames
-        // would see a jump. Never before `now`.
-        let begins = |shown: Instant| Instant(shown.0 - nanos(rhythm.delay.safe));
-        let Some(shown) = rhythm.shows_after(due + rhythm.delay.safe) else {
+        // Move towards the display's phase by a tenth of the difference, since clients that show frames on
+        // arrival would see a jump. Never before `now`.
+        let begins = |shown: Instant| Instant(shown.0 - nanos(timing.delay.safe));
+        let Some(shown) = timing.next_refresh(due + timing.delay.safe) else {
             return due;
         };
         let late = begins(shown).since(due);
@@ -98,36 +99,37 @@ impl FrameLoop {
         }
     }
 
-    /// The frame of who has waited until `now`; its picture is seen in this rhythm.
-    pub(crate) fn take(&mut self, now: Instant, rhythm: Rhythm) -> Frame {
-        let (slot, period) = (self.slot(now, rhythm), rhythm.period);
-        // It never goes back, whatever was measured in between.
+    /// Takes the frame after the wait, at `now`.
+    pub(crate) fn take(&mut self, now: Instant, timing: FrameTiming) -> Frame {
+        let (slot, period) = (self.slot(now, timing), timing.period);
+        // Display times increase strictly, even if the measured latency drops.
         let least = self
             .newest
             .map(|(_, display)| display + Duration::from_nanos(1));
-        // The moment that the slot is nearest to: while slots move towards theirs, each frame still has its own.
-        let soonest = slot + rhythm.delay.safe.saturating_sub(period / 2);
-        let shown = rhythm.shows_after(soonest);
-        let display = shown.unwrap_or(slot + rhythm.delay.median);
+        // The refresh nearest to the slot: while slots move towards their phase, each frame still has its own
+        // refresh.
+        let soonest = slot + timing.delay.safe.saturating_sub(period / 2);
+        let shown = timing.next_refresh(soonest);
+        let display = shown.unwrap_or(slot + timing.delay.median);
         let display = display.max(least.unwrap_or(slot));
         self.newest = Some((slot, display));
         Frame { display, period }
     }
 
-    /// The wait was given up.
-    pub(crate) fn give_up(&mut self) {
+    /// Cancels the wait.
+    pub(crate) fn cancel_wait(&mut self) {
         self.waited = false;
     }
 
     /// `xrBeginFrame`.
     pub(crate) fn begin(&mut self) -> Outcome {
         if !std::mem::take(&mut self.waited) {
-            let words = c"xrWaitFrame comes before each xrBeginFrame";
-            return Err(because(xr::Result::ERROR_CALL_ORDER_INVALID, words));
+            let message = c"xrWaitFrame comes before each xrBeginFrame";
+            return Err(with_message(xr::Result::ERROR_CALL_ORDER_INVALID, message));
         }
         match std::mem::replace(&mut self.begun, true) {
             false => Ok(xr::Result::SUCCESS),
-            // The one before was never ended, and is not shown.
+            // The frame before was never ended, and is not shown.
             true => Ok(xr::Result::FRAME_DISCARDED),
         }
     }
@@ -137,8 +139,8 @@ impl FrameLoop {
         match self.begun {
             true => Ok(()),
             false => {
-                let words = c"no frame was begun: xrBeginFrame comes before xrEndFrame";
-                Err(because(xr::Result::ERROR_CALL_ORDER_INVALID, words))
+                let message = c"no frame was begun: xrBeginFrame comes before xrEndFrame";
+                Err(with_message(xr::Result::ERROR_CALL_ORDER_INVALID, message))
             }
         }
     }
@@ -158,12 +160,12 @@ mod tests {
     use super::*;
 
     const PERIOD: Duration = Duration::from_millis(10);
-    const FREE: Rhythm = rhythm(25);
+    const UNSYNCHRONIZED: FrameTiming = timing(25);
 
-    /// Of a display that shows pictures as they come.
-    const fn rhythm(delay: u64) -> Rhythm {
+    /// A display that shows pictures on arrival.
+    const fn timing(delay: u64) -> FrameTiming {
         let delay = Duration::from_millis(delay);
-        Rhythm {
+        FrameTiming {
             period: PERIOD,
             phase: None,
             delay: Delay {
@@ -177,16 +179,16 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    /// A whole frame that is asked for at `now`; when its slot is and when it is to be seen.
+    /// Runs a frame that is waited for at `now`: its slot and its display time.
     fn frame(frames: &mut FrameLoop, now: Instant) -> (Instant, Instant) {
-        frame_in(frames, now, FREE)
+        frame_in(frames, now, UNSYNCHRONIZED)
     }
 
-    fn frame_in(frames: &mut FrameLoop, now: Instant, rhythm: Rhythm) -> (Instant, Instant) {
-        let Wait::Until(slot) = frames.wait(now, rhythm) else {
-            panic!("the one before was begun");
+    fn frame_in(frames: &mut FrameLoop, now: Instant, timing: FrameTiming) -> (Instant, Instant) {
+        let Wait::Until(slot) = frames.wait(now, timing) else {
+            panic!("the frame before was begun");
         };
-        let frame = frames.take(slot.max(now), rhythm);
+        let frame = frames.take(slot.max(now), timing);
         assert_eq!(frames.begin(), Ok(xr::Result::SUCCESS));
         assert_eq!(frames.may_end(), Ok(()));
         frames.end();
@@ -194,27 +196,27 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_a_slot_of_a_period() {
+    fn frames_are_paced_by_the_period() {
         let mut frames = FrameLoop::default();
         assert_eq!(frame(&mut frames, ms(100)), (ms(100), ms(125)));
-        // Early: it waits. Late by less than a period: the rhythm stays.
+        // Early: it waits. Late by less than a period: the phase stays.
         assert_eq!(frame(&mut frames, ms(102)), (ms(110), ms(135)));
         assert_eq!(frame(&mut frames, ms(128)), (ms(120), ms(145)));
         assert_eq!(frame(&mut frames, ms(129)), (ms(130), ms(155)));
-        // Late by more: a new one.
+        // Later: a new phase.
         assert_eq!(frame(&mut frames, ms(157)), (ms(157), ms(182)));
         assert_eq!(frame(&mut frames, ms(158)), (ms(167), ms(192)));
     }
 
     #[test]
-    fn the_time_of_display_never_goes_back() {
+    fn display_times_increase_strictly() {
         let mut frames = FrameLoop::default();
         let mut last = ms(0);
         for (at, delay) in [(0, 90), (1, 20), (2, 20), (3, 80)] {
-            let Wait::Until(slot) = frames.wait(ms(at), rhythm(delay)) else {
-                panic!("the one before was begun");
+            let Wait::Until(slot) = frames.wait(ms(at), timing(delay)) else {
+                panic!("the frame before was begun");
             };
-            let display = frames.take(slot, rhythm(delay)).display;
+            let display = frames.take(slot, timing(delay)).display;
             assert!(display > last, "{display:?}");
             last = display;
             frames.begin().unwrap();
@@ -222,25 +224,25 @@ mod tests {
     }
 
     #[test]
-    fn slots_move_towards_the_moments_of_a_display() {
-        // It shows pictures at 3, 13, 23 … ms; 12 ms before, a frame has to begin: at 1, 11, 21 …
-        let rhythm = Rhythm {
+    fn slots_converge_to_the_display_phase() {
+        // Refreshes at 3, 13, 23 … ms; a frame has to start 12 ms earlier: at 1, 11, 21 …
+        let timing = FrameTiming {
             phase: Some(ms(1_000_003)),
             delay: Delay {
                 median: Duration::from_millis(9),
                 safe: Duration::from_millis(12),
             },
-            ..FREE
+            ..UNSYNCHRONIZED
         };
         for start in [0, 4, 7] {
             let mut frames = FrameLoop::default();
             let (mut now, mut last) = (ms(start), None);
             for _ in 0..100 {
-                let (slot, display) = frame_in(&mut frames, now, rhythm);
+                let (slot, display) = frame_in(&mut frames, now, timing);
                 assert_eq!(
                     display.0 % 10_000_000,
                     3_000_000,
-                    "a moment of the display's"
+                    "a refresh of the display"
                 );
                 if let Some((before, shown)) = last {
                     let step = slot.since(before);
@@ -260,17 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_to_take_turns() {
+    fn calls_out_of_order_are_rejected() {
         let mut frames = FrameLoop::default();
         let order = Err(xr::Result::ERROR_CALL_ORDER_INVALID);
         assert_eq!(frames.begin(), order);
         assert_eq!(frames.may_end(), order.map(|_| ()));
-        frames.wait(ms(0), FREE);
-        assert_eq!(frames.wait(ms(0), FREE), Wait::ForBegin);
+        frames.wait(ms(0), UNSYNCHRONIZED);
+        assert_eq!(frames.wait(ms(0), UNSYNCHRONIZED), Wait::ForBegin);
         assert_eq!(frames.begin(), Ok(xr::Result::SUCCESS));
         assert_eq!(frames.begin(), order);
-        // The next may be waited for before this one ends, and takes its place if it never does.
-        assert!(matches!(frames.wait(ms(0), FREE), Wait::Until(_)));
+        // The next frame may be waited for before this one ends; it replaces a frame that never ends.
+        assert!(matches!(frames.wait(ms(0), UNSYNCHRONIZED), Wait::Until(_)));
         assert_eq!(frames.begin(), Ok(xr::Result::FRAME_DISCARDED));
         assert_eq!(frames.may_end(), Ok(()));
         frames.end();

@@ -1,4 +1,4 @@
-//! Where the head is at a time: the newest pose of the player's client, carried on with constant velocity.
+//! Head pose prediction: extrapolates the client's newest pose with constant velocity.
 
 use std::time::Duration;
 
@@ -8,55 +8,55 @@ use openuvr_proto::time::Instant;
 
 use super::pose::{Pose, Vector};
 
-/// A head of which nothing was heard for so long is where it was, and not tracked any more (guess: a third
-/// of a second of a bad link).
+/// A head without an update for this long stays at its last pose and counts as untracked (guess: a third of a
+/// second on a bad link).
 const STALE: Duration = Duration::from_millis(330);
 
-/// A head in the player's space.
+/// State of the head in the player's space.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Head {
+pub(crate) struct HeadState {
     pub(crate) pose: Pose,
-    /// In metres and radians a second, if known.
+    /// In m/s and rad/s, if known.
     pub(crate) linear: Option<Vector>,
     pub(crate) angular: Option<Vector>,
-    /// Whether it was measured a moment ago.
+    /// Whether it was measured recently.
     pub(crate) tracked: bool,
 }
 
-impl Head {
-    /// One of which nothing is known: in the origin.
-    const UNKNOWN: Head = Head {
-        pose: Pose::SAME,
+impl HeadState {
+    /// Before the first pose: at the origin.
+    const UNKNOWN: HeadState = HeadState {
+        pose: Pose::IDENTITY,
         linear: None,
         angular: None,
         tracked: false,
     };
 }
 
-/// A pose that was taken.
+/// A received pose.
 #[derive(Clone, Copy)]
 struct Sample {
     posed: Posed,
-    /// When the head was there, on our clock.
+    /// Sampling time, on the local clock.
     at: Instant,
 }
 
-/// What was heard of the head.
+/// Tracks the head's newest poses.
 #[derive(Default)]
 pub(crate) struct HeadTracker {
     newest: Option<Sample>,
-    /// The poses before.
+    /// Earlier poses.
     track: Track,
-    /// As the client says it, else as it was from the poses before.
+    /// As the client reports it, else derived from earlier poses.
     velocity: Velocity,
 }
 
 impl HeadTracker {
-    /// Takes the newest pose; the same again changes nothing.
-    pub(crate) fn heard(&mut self, posed: Posed) {
+    /// Takes the newest pose; a duplicate changes nothing.
+    pub(crate) fn update(&mut self, posed: Posed) {
         let sample = Sample {
             posed,
-            // Before the clocks have met it is the time of its arrival.
+            // Before the clocks are synchronised, the arrival time is used.
             at: posed
                 .sampled_here
                 .map_or(posed.received, |mapped| mapped.at.min(posed.received)),
@@ -73,23 +73,23 @@ impl HeadTracker {
         self.velocity = Velocity::of(&posed.pose).or(moved);
     }
 
-    /// Where it is expected to be at `at`, as is known at `now`.
-    pub(crate) fn expected(&self, now: Instant, at: Instant) -> Head {
+    /// Predicts the head at `at`, from the data available at `now`.
+    pub(crate) fn predict(&self, now: Instant, at: Instant) -> HeadState {
         let Some(newest) = self.newest else {
-            return Head::UNKNOWN;
+            return HeadState::UNKNOWN;
         };
         let tracked = now.since(newest.posed.received) < STALE;
         if !tracked {
-            let (at, turned) = motion::carried(&newest.posed.pose, &Velocity::default(), 0.0);
-            return Head {
-                pose: Pose { turned, at },
-                ..Head::UNKNOWN
+            let (at, orientation) = motion::carried(&newest.posed.pose, &Velocity::default(), 0.0);
+            return HeadState {
+                pose: Pose { orientation, at },
+                ..HeadState::UNKNOWN
             };
         }
         let ahead = seconds(newest.at, at);
-        let (at, turned) = motion::carried(&newest.posed.pose, &self.velocity, ahead);
-        Head {
-            pose: Pose { turned, at },
+        let (at, orientation) = motion::carried(&newest.posed.pose, &self.velocity, ahead);
+        HeadState {
+            pose: Pose { orientation, at },
             linear: self.velocity.linear,
             angular: self.velocity.angular,
             tracked,
@@ -120,11 +120,11 @@ mod tests {
     }
 
     fn posed(id: u32, at: i64, x: f32, yaw: f32) -> Posed {
-        let Rotation(turned) = Rotation::around([0.0, yaw, 0.0]);
+        let Rotation(orientation) = Rotation::around([0.0, yaw, 0.0]);
         Posed {
             subscriber: SubscriberId::Session(SessionId(1)),
             id: PoseId(id),
-            pose: pose::Pose::new([x, 0.0, 0.0], turned).unwrap(),
+            pose: pose::Pose::new([x, 0.0, 0.0], orientation).unwrap(),
             sampled: PeerInstant(0),
             sampled_here: None,
             received: ms(at),
@@ -132,65 +132,65 @@ mod tests {
     }
 
     #[test]
-    fn a_head_of_which_nothing_is_known_stands_in_the_origin() {
-        let head = HeadTracker::default().expected(ms(5), ms(9));
-        assert_eq!((head.pose, head.tracked), (Pose::SAME, false));
+    fn an_unknown_head_is_at_the_origin() {
+        let head = HeadTracker::default().predict(ms(5), ms(9));
+        assert_eq!((head.pose, head.tracked), (Pose::IDENTITY, false));
     }
 
     #[test]
-    fn a_steady_turn_is_foretold() {
+    fn a_steady_rotation_is_extrapolated() {
         let mut tracker = HeadTracker::default();
-        // 2 radians and half a metre a second.
+        // 2 rad/s and 0.5 m/s.
         for (id, at) in (1..).zip([0, 10, 20]) {
             let at_s = at as f32 / 1e3;
-            tracker.heard(posed(id, at, 0.5 * at_s, 2.0 * at_s));
+            tracker.update(posed(id, at, 0.5 * at_s, 2.0 * at_s));
         }
-        let head = tracker.expected(ms(21), ms(60));
-        assert!(near(&head.pose.turned.vector(), &[0.0, 0.12, 0.0]));
+        let head = tracker.predict(ms(21), ms(60));
+        assert!(near(&head.pose.orientation.vector(), &[0.0, 0.12, 0.0]));
         assert!(near(&head.pose.at, &[0.03, 0.0, 0.0]));
         assert!(head.tracked);
-        // The same pose again is no standstill.
-        tracker.heard(posed(3, 20, 0.01, 0.04));
-        assert_eq!(tracker.expected(ms(21), ms(60)), head);
-        // Not further than is sensible.
-        let far = tracker.expected(ms(21), ms(900));
-        assert!(near(&far.pose.turned.vector(), &[0.0, 0.24, 0.0]));
+        // A duplicate pose is not a standstill.
+        tracker.update(posed(3, 20, 0.01, 0.04));
+        assert_eq!(tracker.predict(ms(21), ms(60)), head);
+        // The extrapolation is limited.
+        let far = tracker.predict(ms(21), ms(900));
+        assert!(near(&far.pose.orientation.vector(), &[0.0, 0.24, 0.0]));
     }
 
     #[test]
-    fn poses_close_together_do_not_make_noise_a_velocity() {
+    fn noise_of_close_poses_is_not_a_velocity() {
         let mut tracker = HeadTracker::default();
-        // At rest but for noise, heard twice a frame.
+        // At rest except for noise, with two poses a frame.
         for (id, at) in (1..).zip([0, 9, 10, 19, 20]) {
             let noise = if at % 2 == 0 { 0.0005 } else { -0.0005 };
-            tracker.heard(posed(id, at, 0.0, noise));
+            tracker.update(posed(id, at, 0.0, noise));
         }
-        let turns = tracker.expected(ms(20), ms(20)).angular.unwrap();
+        let turns = tracker.predict(ms(20), ms(20)).angular.unwrap();
         assert!(turns[1].abs() < 0.051, "{turns:?}");
-        // Another player's head is another head.
+        // Another player has another head.
         let mut other = posed(1, 21, 1.0, 0.0);
         other.subscriber = SubscriberId::Session(SessionId(2));
-        tracker.heard(other);
-        assert_eq!(tracker.expected(ms(21), ms(30)).angular, None);
+        tracker.update(other);
+        assert_eq!(tracker.predict(ms(21), ms(30)).angular, None);
     }
 
     #[test]
-    fn what_the_client_says_of_velocities_counts() {
+    fn velocities_from_the_client_are_used() {
         let mut tracker = HeadTracker::default();
         let mut moving = posed(1, 0, 0.0, 0.0);
         moving.pose = moving.pose.moving(None, Some([0.0, 1.0, 0.0])).unwrap();
-        tracker.heard(moving);
-        let head = tracker.expected(ms(1), ms(50));
-        assert!(near(&head.pose.turned.vector(), &[0.0, 0.05, 0.0]));
+        tracker.update(moving);
+        let head = tracker.predict(ms(1), ms(50));
+        assert!(near(&head.pose.orientation.vector(), &[0.0, 0.05, 0.0]));
         assert_eq!(head.linear, None);
     }
 
     #[test]
-    fn a_head_that_falls_silent_stays_and_is_not_tracked() {
+    fn a_stale_head_stays_and_is_untracked() {
         let mut tracker = HeadTracker::default();
-        tracker.heard(posed(1, 0, 0.0, 0.0));
-        tracker.heard(posed(2, 10, 0.1, 0.0));
-        let head = tracker.expected(ms(400), ms(420));
+        tracker.update(posed(1, 0, 0.0, 0.0));
+        tracker.update(posed(2, 10, 0.1, 0.0));
+        let head = tracker.predict(ms(400), ms(420));
         assert_eq!((head.pose.at, head.tracked), ([0.1, 0.0, 0.0], false));
     }
 }

@@ -1,14 +1,14 @@
-//! What the player holds, and what each action makes of it: which bindings count, what they read, and what an
-//! application is told at its next `xrSyncActions` (OpenXR 1.0, section 11.5 to 11.8).
+//! Input devices and action states: selects the bindings in effect, reads their components, and computes the
+//! states at each `xrSyncActions` (OpenXR 1.0, sections 11.5 to 11.8).
 //!
 //! ```text
-//! devices: /user/hand/left holds oculus/touch_controller, its trigger is at 0.7
-//!    │ bindings that were suggested for that profile
+//! devices: /user/hand/left has oculus/touch_controller, its trigger is at 0.7
+//!    │ bindings suggested for that profile
 //!    ▼
-//! actions of the sets that are active now; of those that share a place only the set of the highest priority
-//!    │ OR of booleans, the largest number, the longest stick
+//! actions of the active sets; for a shared component only the set of the highest priority
+//!    │ OR of booleans, largest float, longest vector
 //!    ▼
-//! a state for each action and each place of the person's, as it stays until the next synchronisation
+//! a state for each action and each top level user path, constant until the next xrSyncActions
 //! ```
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,31 +17,30 @@ use openuvr_proto::time::Instant;
 use openxr_sys as xr;
 
 use super::actions::{ActionId, Actions, SetId};
-use super::devices::Profile;
 use super::paths::Paths;
 use super::pose::Pose;
-use super::profiles::Reading;
+use super::profiles::BoundSource;
+use super::profiles_1_0::Profile;
 
-/// A number from which on a trigger counts as pulled, and below which as let go of again (guess: as most runtimes
-/// have it; between the two it stays what it was).
-const PULLED: f32 = 0.7;
-const LET_GO: f32 = 0.6;
+/// Hysteresis of a float component that is bound to a boolean action (guess: as in most runtimes).
+const PRESS_THRESHOLD: f32 = 0.7;
+const RELEASE_THRESHOLD: f32 = 0.6;
 
-/// States of one device at most: more places than any profile has are nobody's.
-const MOST_PLACES: usize = 256;
+/// Maximum number of component states of a device: more than any profile has.
+const MAX_COMPONENTS: usize = 256;
 
-/// What a place of a device says.
+/// State of a component.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Value {
     Bool(bool),
-    Number(f32),
-    Pair([f32; 2]),
+    Float(f32),
+    Vector2f([f32; 2]),
 }
 
-/// A device in one place of the person's.
+/// An input device at a top level user path.
 #[derive(Clone, Debug, Default)]
-struct Held {
-    /// Its profile, by its path.
+struct Device {
+    /// Path of its interaction profile.
     profile: String,
     is_active: bool,
     values: HashMap<String, Value>,
@@ -49,32 +48,32 @@ struct Held {
     poses: HashMap<String, Pose>,
 }
 
-/// A binding that counts: what an action reads or tells.
+/// A binding in effect.
 #[derive(Clone, PartialEq, Debug)]
 struct Binding {
     action: ActionId,
     user: &'static str,
-    /// As it was suggested, and what is there.
+    /// Path as suggested.
     path: xr::Path,
-    reading: Reading,
+    source: BoundSource,
 }
 
-/// A set that is synchronised, perhaps for one place of the person's only.
+/// An action set to synchronise, optionally for one subaction path only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ActiveSet {
     pub(crate) set: SetId,
     pub(crate) user: xr::Path,
 }
 
-/// A device that an action stays with, whether it is there or not, until there is another one in its place.
+/// The source of a pose action. It stays selected, connected or not, until another device replaces it.
 #[derive(Clone, PartialEq, Debug)]
-struct Chosen {
+struct SelectedSource {
     user: &'static str,
     profile: String,
-    place: String,
+    component: String,
 }
 
-/// What an application is told of an action.
+/// State of an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct State {
     pub(crate) value: Value,
@@ -82,61 +81,61 @@ pub(crate) struct State {
     pub(crate) changed: Instant,
 }
 
-/// All of a session's.
+/// The input of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
-    held: BTreeMap<String, Held>,
+    devices: BTreeMap<String, Device>,
     bindings: Vec<Binding>,
-    /// Of actions that are active, for each place or for all (null).
+    /// States of active actions, by subaction path or `XR_NULL_PATH`.
     states: HashMap<(ActionId, xr::Path), State>,
-    /// Places whose pose, and whose haptics, belong to an action that is synchronised.
+    /// Sources of active pose and haptic actions.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
-    /// Of an action for poses that several devices have: the one that it was first, which it stays with.
-    chosen: HashMap<ActionId, Chosen>,
-    /// The profiles that bindings were taken from at the last synchronisation.
+    /// The source of pose actions that are bound to several devices: the first, which stays selected.
+    selected: HashMap<ActionId, SelectedSource>,
+    /// The interaction profiles in effect since the last `xrSyncActions`.
     profiles: BTreeMap<&'static str, String>,
 }
 
 impl Input {
-    /// A device comes, is another, or goes.
-    pub(crate) fn holds(&mut self, user: &str, profile: &str, is_active: bool) {
-        let held = self.held.entry(user.to_owned()).or_default();
-        if held.profile != profile {
-            *held = Held::default();
-            profile.clone_into(&mut held.profile);
+    /// Connects, replaces or disconnects a device.
+    pub(crate) fn set_device(&mut self, user: &str, profile: &str, is_active: bool) {
+        let device = self.devices.entry(user.to_owned()).or_default();
+        if device.profile != profile {
+            *device = Device::default();
+            profile.clone_into(&mut device.profile);
         }
-        held.is_active = is_active;
+        device.is_active = is_active;
     }
 
-    /// A place of a device says something, from the next synchronisation on.
-    pub(crate) fn says(&mut self, user: &str, place: &str, value: Value) {
-        let held = self.held.entry(user.to_owned()).or_default();
-        if held.values.len() < MOST_PLACES || held.values.contains_key(place) {
-            held.values.insert(place.to_owned(), value);
+    /// Sets the state of a component, effective at the next `xrSyncActions`.
+    pub(crate) fn set_value(&mut self, user: &str, component: &str, value: Value) {
+        let device = self.devices.entry(user.to_owned()).or_default();
+        if device.values.len() < MAX_COMPONENTS || device.values.contains_key(component) {
+            device.values.insert(component.to_owned(), value);
         }
     }
 
-    /// A place of a device is there, in the player's space.
-    pub(crate) fn lies(&mut self, user: &str, place: &str, pose: Option<Pose>) {
-        let held = self.held.entry(user.to_owned()).or_default();
+    /// Sets the pose of a component, in the player's space.
+    pub(crate) fn set_pose(&mut self, user: &str, component: &str, pose: Option<Pose>) {
+        let device = self.devices.entry(user.to_owned()).or_default();
         match pose {
-            None => drop(held.poses.remove(place)),
-            Some(pose) if held.poses.len() < MOST_PLACES => {
-                held.poses.insert(place.to_owned(), pose);
+            None => drop(device.poses.remove(component)),
+            Some(pose) if device.poses.len() < MAX_COMPONENTS => {
+                device.poses.insert(component.to_owned(), pose);
             }
             Some(_) => {}
         }
     }
 
-    /// A place of a device is there, if nobody has said yet where.
-    pub(crate) fn lies_at_first(&mut self, user: &str, place: &str, pose: Pose) {
-        let known = |held: &Held| held.poses.contains_key(place);
-        if !self.held.get(user).is_some_and(known) {
-            self.lies(user, place, Some(pose));
+    /// Sets the pose of a component unless it has one.
+    pub(crate) fn set_default_pose(&mut self, user: &str, component: &str, pose: Pose) {
+        let known = |device: &Device| device.poses.contains_key(component);
+        if !self.devices.get(user).is_some_and(known) {
+            self.set_pose(user, component, Some(pose));
         }
     }
 
-    /// `xrSyncActions`. Whether a place of the person's has bindings of another profile now.
+    /// `xrSyncActions`. Returns whether an interaction profile has changed.
     pub(crate) fn sync(
         &mut self,
         active: &[ActiveSet],
@@ -146,27 +145,29 @@ impl Input {
     ) -> bool {
         let before = self.profiles.clone();
         self.bind(attached, actions, paths);
-        let counting = self.counting(active, actions, paths);
+        let effective_bindings = self.effective_bindings(active, actions, paths);
         let mut states = HashMap::new();
         let mut poses = HashMap::new();
-        for binding in &counting {
+        for binding in &effective_bindings {
             let action = binding.action;
             let user = paths.number(binding.user).unwrap_or(xr::Path::NULL);
             for key in [(action, user), (action, xr::Path::NULL)] {
-                match &binding.reading {
-                    Reading::Pose(place) if key.1 == xr::Path::NULL => {
-                        if self.stays_with(action, binding.user, place) {
-                            poses.insert(key, (binding.user, place.clone()));
+                match &binding.source {
+                    BoundSource::Pose(component) if key.1 == xr::Path::NULL => {
+                        if self.is_selected_source(action, binding.user, component) {
+                            poses.insert(key, (binding.user, component.clone()));
                         }
                     }
-                    Reading::Pose(place) | Reading::Haptic(place) => {
-                        poses.entry(key).or_insert((binding.user, place.clone()));
+                    BoundSource::Pose(component) | BoundSource::Haptic(component) => {
+                        poses
+                            .entry(key)
+                            .or_insert((binding.user, component.clone()));
                     }
-                    reading => {
-                        let was = self.states.get(&key).map(|state| state.value);
-                        if let Some(value) = self.read(binding.user, reading, was) {
+                    source => {
+                        let previous = self.states.get(&key).map(|state| state.value);
+                        if let Some(value) = self.read(binding.user, source, previous) {
                             let known = states.entry(key).or_insert(value);
-                            *known = joined(*known, value);
+                            *known = combined(*known, value);
                         }
                     }
                 }
@@ -175,88 +176,104 @@ impl Input {
         let old = std::mem::take(&mut self.states);
         self.states = states
             .into_iter()
-            .map(|(key, value)| (key, since(old.get(&key), value, now)))
+            .map(|(key, value)| (key, with_change(old.get(&key), value, now)))
             .collect();
         self.poses = poses;
         before != self.profiles
     }
 
-    /// Whether an action for poses, where it is not asked of one place of the person's, is of this one: of all that
-    /// it is bound to it stays with the first.
-    fn stays_with(&mut self, action: ActionId, user: &'static str, place: &str) -> bool {
+    /// Whether this is the selected source of a pose action that is queried without a subaction path: the
+    /// first of its bindings, which stays selected.
+    fn is_selected_source(
+        &mut self,
+        action: ActionId,
+        user: &'static str,
+        component: &str,
+    ) -> bool {
         let profile = |user: &str| {
-            let held = self.held.get(user).filter(|held| held.is_active);
-            held.map(|held| held.profile.clone())
+            let device = self.devices.get(user).filter(|device| device.is_active);
+            device.map(|device| device.profile.clone())
         };
-        let is_there =
-            |chosen: &Chosen| profile(chosen.user).is_none_or(|its| its == chosen.profile);
-        if !self.chosen.get(&action).is_some_and(is_there) {
-            let chosen = Chosen {
+        let is_there = |selected: &SelectedSource| {
+            profile(selected.user).is_none_or(|current| current == selected.profile)
+        };
+        if !self.selected.get(&action).is_some_and(is_there) {
+            let selected = SelectedSource {
                 user,
                 profile: profile(user).unwrap_or_default(),
-                place: place.to_owned(),
+                component: component.to_owned(),
             };
-            self.chosen.insert(action, chosen);
+            self.selected.insert(action, selected);
         }
-        let chosen = self.chosen.get(&action);
-        chosen.is_some_and(|chosen| chosen.user == user && chosen.place == place)
+        let selected = self.selected.get(&action);
+        selected.is_some_and(|selected| selected.user == user && selected.component == component)
     }
 
-    /// What was suggested for what is held now.
+    /// Collects the bindings suggested for the active devices.
     fn bind(&mut self, attached: &[SetId], actions: &Actions, paths: &Paths) {
         self.bindings.clear();
         self.profiles.clear();
-        for (user, held) in self.held.iter().filter(|(_, held)| held.is_active) {
-            let Some(profile) = Profile::find(&held.profile) else {
+        for (user, device) in self.devices.iter().filter(|(_, device)| device.is_active) {
+            let Some(profile) = Profile::find(&device.profile) else {
                 continue;
             };
-            for (action, path) in actions.suggested(&held.profile, paths) {
+            for (action, path) in actions.suggested(&device.profile, paths) {
                 let Ok(text) = paths.text(path) else { continue };
-                let Some((its, kind)) = profile.user_of(text).zip(actions.kind(action)) else {
+                let Some((user_path, kind)) = profile.user_of(text).zip(actions.kind(action))
+                else {
                     continue;
                 };
-                if its != user || !attached.contains(&action.0) {
+                if user_path != user || !attached.contains(&action.0) {
                     continue;
                 }
-                self.profiles.insert(its, held.profile.clone());
-                if let Some(reading) = profile.reading(text, kind) {
+                self.profiles.insert(user_path, device.profile.clone());
+                if let Some(source) = profile.source(text, kind) {
                     self.bindings.push(Binding {
                         action,
-                        user: its,
+                        user: user_path,
                         path,
-                        reading,
+                        source,
                     });
                 }
             }
         }
     }
 
-    /// The bindings of active sets, but for those whose place another of higher priority has.
-    fn counting(&self, active: &[ActiveSet], actions: &Actions, paths: &Paths) -> Vec<Binding> {
+    /// The bindings of active sets, except those suppressed by a set of higher priority.
+    fn effective_bindings(
+        &self,
+        active: &[ActiveSet],
+        actions: &Actions,
+        paths: &Paths,
+    ) -> Vec<Binding> {
         let is_active = |binding: &&Binding| {
             active.iter().any(|set| {
                 let everywhere = set.user == xr::Path::NULL;
                 let here = || paths.text(set.user) == Ok(binding.user);
                 set.set == binding.action.0
                     && (everywhere || here())
-                    && actions.asks_for(binding.action, binding.user, paths)
+                    && actions.accepts(binding.action, binding.user, paths)
             })
         };
         let all: Vec<&Binding> = self.bindings.iter().filter(is_active).collect();
         let mut highest: HashMap<(&str, &str), u32> = HashMap::new();
         for binding in &all {
             let priority = actions.priority(binding.action.0);
-            for place in binding.reading.places() {
-                let known = highest.entry((binding.user, thing(place))).or_default();
+            for component in binding.source.components() {
+                let known = highest
+                    .entry((binding.user, identifier(component)))
+                    .or_default();
                 *known = priority.max(*known);
             }
         }
         let counts = |binding: &&&Binding| {
             let priority = actions.priority(binding.action.0);
-            let mut places = binding.reading.places().into_iter();
-            // Poses are shared: where a hand is takes nothing from others.
-            matches!(binding.reading, Reading::Pose(_))
-                || places.all(|place| highest.get(&(binding.user, thing(place))) == Some(&priority))
+            let mut components = binding.source.components().into_iter();
+            // Poses are shared between sets: reading one suppresses no other binding.
+            matches!(binding.source, BoundSource::Pose(_))
+                || components.all(|component| {
+                    highest.get(&(binding.user, identifier(component))) == Some(&priority)
+                })
         };
         all.iter()
             .filter(counts)
@@ -264,55 +281,61 @@ impl Input {
             .collect()
     }
 
-    /// What the places say. A device that was not heard of yet says nothing's value.
-    fn read(&self, user: &str, reading: &Reading, was: Option<Value>) -> Option<Value> {
-        let held = self.held.get(user)?;
-        let number = |place: &String| match held.values.get(place) {
-            Some(Value::Number(number)) => *number,
+    /// Reads the state of a component; zero before the device's first report.
+    fn read(&self, user: &str, source: &BoundSource, previous: Option<Value>) -> Option<Value> {
+        let device = self.devices.get(user)?;
+        let number = |component: &String| match device.values.get(component) {
+            Some(Value::Float(number)) => *number,
             Some(Value::Bool(true)) => 1.0,
             _ => 0.0,
         };
-        match reading {
-            Reading::Bool(place) => Some(Value::Bool(match held.values.get(place) {
+        match source {
+            BoundSource::Bool(component) => Some(Value::Bool(match device.values.get(component) {
                 Some(Value::Bool(pressed)) => *pressed,
-                Some(Value::Number(number)) => {
-                    let least = if was == Some(Value::Bool(true)) {
-                        LET_GO
+                Some(Value::Float(number)) => {
+                    let least = if previous == Some(Value::Bool(true)) {
+                        RELEASE_THRESHOLD
                     } else {
-                        PULLED
+                        PRESS_THRESHOLD
                     };
                     *number >= least
                 }
                 _ => false,
             })),
-            Reading::Number(place) => Some(Value::Number(number(place))),
-            Reading::Pair(whole, [x, y]) => Some(Value::Pair(match held.values.get(whole) {
-                Some(Value::Pair(pair)) => *pair,
-                _ => [number(x), number(y)],
-            })),
-            Reading::Pose(_) | Reading::Haptic(_) => None,
+            BoundSource::Float(component) => Some(Value::Float(number(component))),
+            BoundSource::Vector2f(whole, [x, y]) => {
+                Some(Value::Vector2f(match device.values.get(whole) {
+                    Some(Value::Vector2f(pair)) => *pair,
+                    _ => [number(x), number(y)],
+                }))
+            }
+            BoundSource::Pose(_) | BoundSource::Haptic(_) => None,
         }
     }
 
-    /// What an application is told of an action; `None`: it is inactive.
+    /// The state of an action; `None`: it is inactive.
     pub(crate) fn state(&self, action: ActionId, user: xr::Path) -> Option<State> {
         self.states.get(&(action, user)).copied()
     }
 
-    /// Which place of whom an action for poses or vibration stands for; `None`: it is inactive.
-    pub(crate) fn place(&self, action: ActionId, user: xr::Path) -> Option<(&'static str, &str)> {
-        let (user, place) = self.poses.get(&(action, user))?;
-        Some((*user, place.as_str()))
+    /// The top level user path and component of a pose or haptic action; `None`: it is inactive.
+    pub(crate) fn pose_source(
+        &self,
+        action: ActionId,
+        user: xr::Path,
+    ) -> Option<(&'static str, &str)> {
+        let (user, component) = self.poses.get(&(action, user))?;
+        Some((*user, component.as_str()))
     }
 
-    /// Where that place is.
+    /// The pose of that component.
     pub(crate) fn pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
-        let (user, place) = self.place(action, user)?;
-        let held = self.held.get(user).filter(|held| held.is_active)?;
-        held.poses.get(place).copied()
+        let (user, component) = self.pose_source(action, user)?;
+        let device = self.devices.get(user).filter(|device| device.is_active)?;
+        device.poses.get(component).copied()
     }
 
-    /// The places that an action is bound to.
+    /// The paths of the sources that an action is bound to.
     pub(crate) fn sources(&self, action: ActionId) -> Vec<xr::Path> {
         let mut seen = HashSet::new();
         let own = self.bindings.iter().filter(|b| b.action == action);
@@ -321,48 +344,48 @@ impl Input {
             .collect()
     }
 
-    /// The places of the person's where an action that vibrates is bound, at `user` or, if that is null, at all.
-    pub(crate) fn vibrating(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
+    /// The top level user paths at which a haptic action is bound; with `XR_NULL_PATH`, all of them.
+    pub(crate) fn haptic_users(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
         let own = |binding: &&Binding| {
-            binding.action == action && matches!(binding.reading, Reading::Haptic(_))
+            binding.action == action && matches!(binding.source, BoundSource::Haptic(_))
         };
-        let here = self.place(action, user).map(|(user, _)| user);
-        let mut places: Vec<_> = (self.bindings.iter().filter(own))
+        let here = self.pose_source(action, user).map(|(user, _)| user);
+        let mut users: Vec<_> = (self.bindings.iter().filter(own))
             .map(|binding| binding.user)
-            .filter(|place| here.is_some() && (user == xr::Path::NULL || here == Some(*place)))
+            .filter(|bound| here.is_some() && (user == xr::Path::NULL || here == Some(*bound)))
             .collect();
-        places.dedup();
-        places
+        users.dedup();
+        users
     }
 
-    /// The profile that a place of the person's has bindings of.
+    /// The interaction profile in effect at a top level user path.
     pub(crate) fn profile(&self, user: &str) -> Option<&str> {
         self.profiles.get(user).map(String::as_str)
     }
 }
 
-/// The thing that a place belongs to: the trigger, of its value and its touch.
-fn thing(place: &str) -> &str {
-    let mut ends = place.match_indices('/').map(|(at, _)| at);
-    // "/input/trigger/value": up to the third.
-    ends.nth(2).map_or(place, |end| &place[..end])
+/// The identifier of a component: `/input/trigger` of its value and of its touch.
+fn identifier(component: &str) -> &str {
+    let mut ends = component.match_indices('/').map(|(at, _)| at);
+    // "/input/trigger/value": up to the third slash.
+    ends.nth(2).map_or(component, |end| &component[..end])
 }
 
-/// What two places say together.
-fn joined(a: Value, b: Value) -> Value {
+/// Combines the states of two sources of an action.
+fn combined(a: Value, b: Value) -> Value {
     let length = |[x, y]: [f32; 2]| x * x + y * y;
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Value::Bool(a || b),
-        (Value::Number(a), Value::Number(b)) => {
-            Value::Number(if b.abs() > a.abs() { b } else { a })
+        (Value::Float(a), Value::Float(b)) => Value::Float(if b.abs() > a.abs() { b } else { a }),
+        (Value::Vector2f(a), Value::Vector2f(b)) => {
+            Value::Vector2f(if length(b) > length(a) { b } else { a })
         }
-        (Value::Pair(a), Value::Pair(b)) => Value::Pair(if length(b) > length(a) { b } else { a }),
-        // An action has one kind.
+        // The sources of an action have the same type.
         _ => a,
     }
 }
 
-fn since(old: Option<&State>, value: Value, now: Instant) -> State {
+fn with_change(old: Option<&State>, value: Value, now: Instant) -> State {
     match old {
         Some(old) if old.value == value => State {
             has_changed: false,
@@ -376,8 +399,8 @@ fn since(old: Option<&State>, value: Value, now: Instant) -> State {
         None => {
             let rest = match value {
                 Value::Bool(_) => Value::Bool(false),
-                Value::Number(_) => Value::Number(0.0),
-                Value::Pair(_) => Value::Pair([0.0; 2]),
+                Value::Float(_) => Value::Float(0.0),
+                Value::Vector2f(_) => Value::Vector2f([0.0; 2]),
             };
             State {
                 value,
@@ -390,7 +413,7 @@ fn since(old: Option<&State>, value: Value, now: Instant) -> State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::actions::NewAction;
+    use super::super::actions::ActionInfo;
     use super::*;
 
     const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
@@ -398,7 +421,7 @@ mod tests {
     const LEFT: &str = "/user/hand/left";
     const RIGHT: &str = "/user/hand/right";
 
-    /// An application with sets of actions, and its player.
+    /// An application with action sets, and its player.
     #[derive(Default)]
     struct Game {
         actions: Actions,
@@ -422,12 +445,12 @@ mod tests {
         }
 
         fn action(&mut self, set: SetId, name: &str, kind: xr::ActionType) -> ActionId {
-            let users = [LEFT, RIGHT].map(|user| self.path(user)).to_vec();
-            let new = NewAction {
+            let subaction_paths = [LEFT, RIGHT].map(|user| self.path(user)).to_vec();
+            let new = ActionInfo {
                 name: name.to_owned(),
                 localized: name.to_owned(),
                 kind,
-                users,
+                subaction_paths,
             };
             self.actions.create(set, new, &self.paths).unwrap()
         }
@@ -443,7 +466,7 @@ mod tests {
                 .unwrap();
         }
 
-        /// Synchronises these sets; whether devices have changed.
+        /// Synchronises these sets. Returns whether an interaction profile has changed.
         fn sync(&mut self, sets: &[SetId]) -> bool {
             self.now += 1;
             let active: Vec<_> = sets
@@ -465,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_active_where_a_device_is_held() {
+    fn actions_are_active_with_a_device() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let grab = game.action(set, "grab", xr::ActionType::FLOAT_INPUT);
@@ -474,50 +497,50 @@ mod tests {
         game.suggest(TOUCH, &[(grab, left.as_str()), (grab, right.as_str())]);
         assert!(!game.sync(&[set]));
         assert_eq!(game.state(grab, None), None);
-        game.input.holds(LEFT, TOUCH, true);
-        assert!(game.sync(&[set]), "a device has come");
+        game.input.set_device(LEFT, TOUCH, true);
+        assert!(game.sync(&[set]), "the device is new");
         assert_eq!(game.input.profile(LEFT), Some(TOUCH));
         assert_eq!(
             game.state(grab, Some(LEFT)),
-            Some((Value::Number(0.0), false, 2))
+            Some((Value::Float(0.0), false, 2))
         );
         assert_eq!(game.state(grab, Some(RIGHT)), None);
         game.input
-            .says(LEFT, "/input/trigger/value", Value::Number(0.5));
+            .set_value(LEFT, "/input/trigger/value", Value::Float(0.5));
         assert_eq!(
             game.state(grab, None),
-            Some((Value::Number(0.0), false, 2)),
-            "until then"
+            Some((Value::Float(0.0), false, 2)),
+            "unchanged before the next sync"
         );
         assert!(!game.sync(&[set]));
-        assert_eq!(game.state(grab, None), Some((Value::Number(0.5), true, 3)));
+        assert_eq!(game.state(grab, None), Some((Value::Float(0.5), true, 3)));
         assert!(!game.sync(&[set]));
-        assert_eq!(game.state(grab, None), Some((Value::Number(0.5), false, 3)));
-        // The further of two counts.
-        game.input.holds(RIGHT, TOUCH, true);
+        assert_eq!(game.state(grab, None), Some((Value::Float(0.5), false, 3)));
+        // The larger of two values counts.
+        game.input.set_device(RIGHT, TOUCH, true);
         game.input
-            .says(RIGHT, "/input/trigger/value", Value::Number(0.8));
+            .set_value(RIGHT, "/input/trigger/value", Value::Float(0.8));
         assert!(game.sync(&[set]));
-        assert_eq!(game.state(grab, None), Some((Value::Number(0.8), true, 5)));
-        // Nobody's focus, or no set: nothing is active.
+        assert_eq!(game.state(grab, None), Some((Value::Float(0.8), true, 5)));
+        // Without focus, or without an active set, no action is active.
         assert!(!game.sync(&[]));
         assert_eq!(game.state(grab, None), None);
-        game.input.holds(LEFT, TOUCH, false);
+        game.input.set_device(LEFT, TOUCH, false);
         assert!(game.sync(&[set]));
         assert_eq!(game.state(grab, Some(LEFT)), None);
         assert_eq!(game.input.sources(grab).len(), 1);
     }
 
     #[test]
-    fn a_trigger_is_a_button_with_two_thresholds() {
+    fn a_trigger_as_a_boolean_has_hysteresis() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let fire = game.action(set, "fire", xr::ActionType::BOOLEAN_INPUT);
         game.suggest(TOUCH, &[(fire, "/user/hand/left/input/trigger")]);
-        game.input.holds(LEFT, TOUCH, true);
+        game.input.set_device(LEFT, TOUCH, true);
         for (pulled, pressed) in [(0.65, false), (0.75, true), (0.65, true), (0.5, false)] {
             game.input
-                .says(LEFT, "/input/trigger/value", Value::Number(pulled));
+                .set_value(LEFT, "/input/trigger/value", Value::Float(pulled));
             game.sync(&[set]);
             let value = game.state(fire, Some(LEFT)).map(|(value, ..)| value);
             assert_eq!(value, Some(Value::Bool(pressed)), "{pulled}");
@@ -525,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_of_higher_priority_has_a_shared_place() {
+    fn a_shared_source_goes_to_the_higher_priority() {
         let mut game = Game::default();
         let (walk, menu) = (game.set("walk", 0), game.set("menu", 5));
         let jump = game.action(walk, "jump", xr::ActionType::BOOLEAN_INPUT);
@@ -540,21 +563,21 @@ mod tests {
                 (hand, "/user/hand/left/input/grip/pose"),
             ],
         );
-        game.input.holds(LEFT, SIMPLE, true);
+        game.input.set_device(LEFT, SIMPLE, true);
         game.input
-            .says(LEFT, "/input/select/click", Value::Bool(true));
+            .set_value(LEFT, "/input/select/click", Value::Bool(true));
         game.sync(&[walk]);
         assert!(game.state(jump, None).is_some() && game.state(choose, None).is_none());
         game.sync(&[walk, menu]);
         assert!(game.state(jump, None).is_none() && game.state(choose, None).is_some());
         assert!(
-            game.input.place(hand, xr::Path::NULL).is_some(),
+            game.input.pose_source(hand, xr::Path::NULL).is_some(),
             "a pose is shared"
         );
     }
 
     #[test]
-    fn a_pose_of_several_hands_stays_with_one() {
+    fn a_pose_action_keeps_its_first_source() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let hand = game.action(set, "hand", xr::ActionType::POSE_INPUT);
@@ -564,33 +587,33 @@ mod tests {
         ];
         game.suggest(SIMPLE, &grips);
         game.suggest(TOUCH, &grips[1..]);
-        let places = [(LEFT, -1.0), (RIGHT, 1.0)].map(|(user, x)| {
-            let pose = Pose::moved([x, 0.0, 0.0]);
-            game.input.holds(user, SIMPLE, true);
-            game.input.lies(user, "/input/grip/pose", Some(pose));
+        let poses = [(LEFT, -1.0), (RIGHT, 1.0)].map(|(user, x)| {
+            let pose = Pose::translation([x, 0.0, 0.0]);
+            game.input.set_device(user, SIMPLE, true);
+            game.input.set_pose(user, "/input/grip/pose", Some(pose));
             pose
         });
         let whole = xr::Path::NULL;
         game.sync(&[set]);
-        assert_eq!(game.input.pose(hand, whole), Some(places[0]));
-        game.input.holds(LEFT, SIMPLE, false);
+        assert_eq!(game.input.pose(hand, whole), Some(poses[0]));
+        game.input.set_device(LEFT, SIMPLE, false);
         for _ in 0..2 {
-            assert_eq!(game.input.pose(hand, whole), None, "not the other");
+            assert_eq!(game.input.pose(hand, whole), None, "not the other hand");
             let right = game.path(RIGHT);
-            assert_eq!(game.input.pose(hand, right), Some(places[1]));
+            assert_eq!(game.input.pose(hand, right), Some(poses[1]));
             game.sync(&[set]);
         }
-        game.input.holds(LEFT, SIMPLE, true);
+        game.input.set_device(LEFT, SIMPLE, true);
         game.sync(&[set]);
-        assert_eq!(game.input.pose(hand, whole), Some(places[0]));
-        // Another device in its place, for which nothing was suggested.
-        game.input.holds(LEFT, TOUCH, true);
+        assert_eq!(game.input.pose(hand, whole), Some(poses[0]));
+        // Another device at the same path, without suggested bindings.
+        game.input.set_device(LEFT, TOUCH, true);
         game.sync(&[set]);
-        assert_eq!(game.input.pose(hand, whole), Some(places[1]));
+        assert_eq!(game.input.pose(hand, whole), Some(poses[1]));
     }
 
     #[test]
-    fn sticks_and_hands_say_where_they_are() {
+    fn thumbsticks_and_poses_are_read() {
         let mut game = Game::default();
         let set = game.set("game", 0);
         let walk = game.action(set, "walk", xr::ActionType::VECTOR2F_INPUT);
@@ -602,33 +625,33 @@ mod tests {
                 (hand, "/user/hand/right/input/aim"),
             ],
         );
-        game.input.holds(RIGHT, TOUCH, true);
+        game.input.set_device(RIGHT, TOUCH, true);
         game.input
-            .says(RIGHT, "/input/thumbstick/y", Value::Number(-1.0));
-        let ahead = Pose::moved([0.0, 0.0, -1.0]);
-        game.input.lies(RIGHT, "/input/aim/pose", Some(ahead));
+            .set_value(RIGHT, "/input/thumbstick/y", Value::Float(-1.0));
+        let ahead = Pose::translation([0.0, 0.0, -1.0]);
+        game.input.set_pose(RIGHT, "/input/aim/pose", Some(ahead));
         game.sync(&[set]);
         assert_eq!(
             game.state(walk, None),
-            Some((Value::Pair([0.0, -1.0]), true, 1))
+            Some((Value::Vector2f([0.0, -1.0]), true, 1))
         );
         let right = game.path(RIGHT);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
         assert_eq!(game.input.pose(hand, xr::Path::NULL), Some(ahead));
-        let elsewhere = Pose::moved([0.0, 1.0, 0.0]);
+        let elsewhere = Pose::translation([0.0, 1.0, 0.0]);
         game.input
-            .lies_at_first(RIGHT, "/input/aim/pose", elsewhere);
+            .set_default_pose(RIGHT, "/input/aim/pose", elsewhere);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
-        game.input.holds(RIGHT, TOUCH, false);
-        assert_eq!(game.input.pose(hand, right), None, "it is put away");
-        game.input.holds(RIGHT, TOUCH, true);
+        game.input.set_device(RIGHT, TOUCH, false);
+        assert_eq!(game.input.pose(hand, right), None, "disconnected");
+        game.input.set_device(RIGHT, TOUCH, true);
         assert_eq!(game.input.pose(hand, right), Some(ahead));
-        game.input.lies(RIGHT, "/input/aim/pose", None);
+        game.input.set_pose(RIGHT, "/input/aim/pose", None);
         assert_eq!(
             game.input.pose(hand, right),
             None,
-            "it is lost, and the action active"
+            "no pose, but the action is active"
         );
-        assert!(game.input.place(hand, right).is_some());
+        assert!(game.input.pose_source(hand, right).is_some());
     }
 }

@@ -1,23 +1,23 @@
-//! What is decided, as values: no pointer, no lock, no clock. `now` comes in, and what the application is to
-//! be answered goes out as a result of OpenXR.
+//! The runtime's decisions, as pure values: without pointers, locks or clocks. The caller passes `now`, and
+//! gets OpenXR result codes.
 
 pub(crate) mod actions;
 pub(crate) mod composition;
+pub(crate) mod controllers;
 pub(crate) mod delay;
-pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod frame_loop;
-pub(crate) mod hands;
 pub(crate) mod head;
 pub(crate) mod images;
 pub(crate) mod input;
-pub(crate) mod life;
-pub(crate) mod newer_devices;
+pub(crate) mod lifecycle;
 pub(crate) mod paths;
 pub(crate) mod pose;
-pub(crate) mod pose_times;
+pub(crate) mod pose_timing;
 pub(crate) mod profiles;
+pub(crate) mod profiles_1_0;
+pub(crate) mod profiles_1_1;
 pub(crate) mod scene;
 pub(crate) mod spaces;
+pub(crate) mod swapchain_info;
 pub(crate) mod views;
-pub(crate) mod wish;

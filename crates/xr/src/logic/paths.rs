@@ -1,13 +1,13 @@
-//! Paths: texts of a well-known form that the application holds as numbers (OpenXR 1.0, section 6).
+//! Paths: strings of a fixed syntax, which the application holds as numbers (OpenXR 1.0, section 6).
 
 use std::collections::HashMap;
 
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
-/// Paths of one instance at most (guess: profiles have some hundreds).
-const MOST: usize = 1 << 14;
+/// Maximum number of paths of an instance (guess: profiles have some hundreds).
+const MAX_PATHS: usize = 1 << 14;
 
 /// The paths of an instance.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The number of a path.
+    /// The number of a path (`xrStringToPath`).
     pub(crate) fn number(&mut self, text: &str) -> Outcome<xr::Path> {
         if !is_well_formed(text) {
             return Err(xr::Result::ERROR_PATH_FORMAT_INVALID);
@@ -25,7 +25,7 @@ impl Paths {
         if let Some(number) = self.numbers.get(text) {
             return Ok(xr::Path::from_raw(*number));
         }
-        if self.texts.len() >= MOST {
+        if self.texts.len() >= MAX_PATHS {
             return Err(xr::Result::ERROR_PATH_COUNT_EXCEEDED);
         }
         self.texts.push(text.to_owned());
@@ -34,7 +34,7 @@ impl Paths {
         Ok(xr::Path::from_raw(number))
     }
 
-    /// The path with a number.
+    /// The string of a path (`xrPathToString`).
     pub(crate) fn text(&self, path: xr::Path) -> Outcome<&str> {
         let index = path.into_raw().checked_sub(1);
         let index = index.and_then(|index| usize::try_from(index).ok());
@@ -44,7 +44,7 @@ impl Paths {
     }
 }
 
-/// Whether a text is a path: `/`, and names of small letters, digits, `-`, `_` and `.` between.
+/// Whether a string is a path: names of lower-case letters, digits, `-`, `_` and `.`, each preceded by `/`.
 fn is_well_formed(text: &str) -> bool {
     let letter = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(&c);
     let name = |name: &str| name.bytes().all(letter) && !name.bytes().all(|c| c == b'.');
@@ -54,7 +54,7 @@ fn is_well_formed(text: &str) -> bool {
             .is_some_and(|rest| rest.split('/').all(name))
 }
 
-/// Whether a text is the name of an action or a set of them: one name of a path.
+/// Whether a string is a valid name of an action or action set: a single path component.
 pub(crate) fn is_name(text: &str) -> bool {
     let letter = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(&c);
     text.bytes().all(letter)
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_form_of_the_specification_is_taken() {
+    fn malformed_paths_are_rejected() {
         let long = format!("/{}", "a".repeat(xr::MAX_PATH_LENGTH));
         let bad = [
             "", "/", "user", "/user/", "//user", "/User", "/user/..", "/a b", &long,
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn paths_are_bounded() {
         let mut paths = Paths::default();
-        for count in 0..MOST {
+        for count in 0..MAX_PATHS {
             paths.number(&format!("/p{count}")).unwrap();
         }
         let exceeded = Err(xr::Result::ERROR_PATH_COUNT_EXCEEDED);

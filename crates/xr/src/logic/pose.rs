@@ -1,89 +1,89 @@
-//! Rigid motions: how one place lies in another. Right-handed, y up, metres, as OpenXR has it.
+//! Rigid transforms. Right-handed, y up, in metres, as in OpenXR.
 
 use openuvr_proto::pose;
 pub(crate) use openuvr_proto::rotation::{Rotation, Vector};
 use openxr_sys as xr;
 
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
-/// By how much a quaternion's length may differ from 1 (OpenXR 1.0, section 2.16).
+/// Tolerance of a quaternion's length (OpenXR 1.0, section 2.16).
 const TOLERANCE: f32 = 0.01;
 
-/// How a place lies in another: turned, then moved.
+/// A pose in a parent space: rotation, then translation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Pose {
-    pub(crate) turned: Rotation,
+    pub(crate) orientation: Rotation,
     pub(crate) at: Vector,
 }
 
 impl Pose {
-    /// Where the other is.
-    pub(crate) const SAME: Pose = Pose {
-        turned: Rotation::NONE,
+    /// The identity.
+    pub(crate) const IDENTITY: Pose = Pose {
+        orientation: Rotation::NONE,
         at: [0.0; 3],
     };
 
-    /// Moved only.
-    pub(crate) const fn moved(at: Vector) -> Pose {
+    /// A pure translation.
+    pub(crate) const fn translation(at: Vector) -> Pose {
         Pose {
-            turned: Rotation::NONE,
+            orientation: Rotation::NONE,
             at,
         }
     }
 
-    /// What the application says.
+    /// Reads a pose that the application passes.
     ///
     /// # Errors
-    /// Its numbers are no pose.
+    /// The values are not a valid pose.
     pub(crate) fn read(pose: &xr::Posef) -> Outcome<Pose> {
         let (o, p) = (pose.orientation, pose.position);
-        let (turned, at) = ([o.x, o.y, o.z, o.w], [p.x, p.y, p.z]);
-        let length = turned.iter().map(|v| v * v).sum::<f32>().sqrt();
+        let (orientation, at) = ([o.x, o.y, o.z, o.w], [p.x, p.y, p.z]);
+        let length = orientation.iter().map(|v| v * v).sum::<f32>().sqrt();
         let finite = at.iter().all(|v| v.is_finite());
-        // Also false for what is not a number.
+        // Also false for NaN.
         let unit = (length - 1.0).abs() <= TOLERANCE;
         if !finite || !unit {
             return Err(xr::Result::ERROR_POSE_INVALID);
         }
         Ok(Pose {
-            turned: Rotation(turned.map(|v| v / length)),
+            orientation: Rotation(orientation.map(|v| v / length)),
             at,
         })
     }
 
-    /// As frames say it; `None` for numbers beyond what they can.
+    /// The wire representation; `None` if a value is out of its range.
     pub(crate) fn to_wire(self) -> Option<pose::Pose> {
-        pose::Pose::new(self.at, self.turned.0).ok()
+        pose::Pose::new(self.at, self.orientation.0).ok()
     }
 
     pub(crate) fn raw(self) -> xr::Posef {
-        let ([x, y, z, w], [px, py, pz]) = (self.turned.0, self.at);
+        let ([x, y, z, w], [px, py, pz]) = (self.orientation.0, self.at);
         xr::Posef {
             orientation: xr::Quaternionf { x, y, z, w },
             position: vector(px, py, pz),
         }
     }
 
-    /// What lies at `inner` in this place, in the place that this lies in.
+    /// Transforms a pose from this space to the parent space.
     pub(crate) fn of(self, inner: Pose) -> Pose {
         Pose {
-            turned: self.turned.after(inner.turned),
+            orientation: self.orientation.after(inner.orientation),
             at: self.point(inner.at),
         }
     }
 
-    /// The other way round: how the outer place lies in this one.
+    /// The pose of the parent space in this one.
     pub(crate) fn inverse(self) -> Pose {
-        let turned = self.turned.inverse();
+        let orientation = self.orientation.inverse();
         Pose {
-            turned,
-            at: turned.turn(self.at).map(|v| -v),
+            orientation,
+            at: orientation.turn(self.at).map(|v| -v),
         }
     }
 
-    /// A point of this place, in the outer one.
+    /// Transforms a point from this space to the parent space.
     pub(crate) fn point(self, point: Vector) -> Vector {
-        add(self.turned.turn(point), self.at)
+        add(self.orientation.turn(point), self.at)
     }
 }
 
@@ -112,26 +112,26 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn poses_can_be_joined_and_undone() {
+    fn poses_can_be_combined_and_inverted() {
         let pose = Pose {
-            turned: Rotation::around([0.1, 0.7, -0.3]),
+            orientation: Rotation::around([0.1, 0.7, -0.3]),
             at: [1.0, 2.0, 3.0],
         };
         let other = Pose {
-            turned: Rotation::around([-0.5, 0.2, 0.4]),
+            orientation: Rotation::around([-0.5, 0.2, 0.4]),
             at: [-4.0, 0.5, 0.25],
         };
         let point = [0.3, -0.6, 0.9];
         let joined = pose.of(other).point(point);
         assert!(near(&joined, &pose.point(other.point(point))));
         let back = pose.of(pose.inverse());
-        assert!(near(&back.at, &[0.0; 3]) && near(&back.turned.vector(), &[0.0; 3]));
+        assert!(near(&back.at, &[0.0; 3]) && near(&back.orientation.vector(), &[0.0; 3]));
     }
 
     #[test]
-    fn numbers_that_are_no_pose_are_refused() {
+    fn invalid_poses_are_rejected() {
         let read = |x, w| {
-            let mut raw = Pose::SAME.raw();
+            let mut raw = Pose::IDENTITY.raw();
             (raw.position.x, raw.orientation.w) = (x, w);
             Pose::read(&raw)
         };

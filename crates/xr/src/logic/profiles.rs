@@ -1,49 +1,50 @@
-//! The interaction profiles that bindings may be suggested for: those of the instance's version of OpenXR, all of
-//! which a runtime has to take, whatever its player holds; and what actions read of them.
+//! The interaction profiles for which bindings may be suggested, and the components that actions read. A
+//! runtime has to accept all profiles of the instance's OpenXR version, whatever devices the player has.
 
 use openxr_sys as xr;
 
-use super::devices::{NONE, OLDER, Profile};
-use super::newer_devices::NEWER;
+use super::profiles_1_0::{NONE, PROFILES_1_0, Profile};
+use super::profiles_1_1::PROFILES_1_1;
 
-/// What each hand has since OpenXR 1.1, whatever it holds.
-const OF_HANDS: &[&str] = &["input/grip_surface/pose"];
+/// Components of each hand since OpenXR 1.1, in all profiles.
+const HAND_1_1: &[&str] = &["input/grip_surface/pose"];
 
-/// What this controller has more since OpenXR 1.1.
+/// Additional components of this profile since OpenXR 1.1.
 const TOUCH: &str = "oculus/touch_controller";
-const OF_TOUCH: &[&str] = &[
+const TOUCH_1_1: &[&str] = &[
     "input/grip_surface/pose",
     "input/trigger/proximity",
     "input/thumb_resting_surfaces/proximity",
 ];
 
-/// What an action reads of a device, or tells it. Places are named behind the person's, as `/input/trigger/value`.
+/// The source that an action is bound to. Components are named without the top level user path:
+/// `/input/trigger/value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Reading {
-    /// Pressed, or pulled far enough.
+pub(crate) enum BoundSource {
+    /// A button, or a float component with a threshold.
     Bool(String),
-    Number(String),
-    /// Both axes in one, or each by itself.
-    Pair(String, [String; 2]),
+    Float(String),
+    /// One component, or one for each axis.
+    Vector2f(String, [String; 2]),
     Pose(String),
     Haptic(String),
 }
 
-impl Reading {
-    /// The places that it needs for itself.
-    pub(crate) fn places(&self) -> Vec<&str> {
+impl BoundSource {
+    /// The components that the binding claims.
+    pub(crate) fn components(&self) -> Vec<&str> {
         match self {
-            Reading::Bool(place)
-            | Reading::Number(place)
-            | Reading::Pair(place, _)
-            | Reading::Pose(place)
-            | Reading::Haptic(place) => vec![place],
+            BoundSource::Bool(component)
+            | BoundSource::Float(component)
+            | BoundSource::Vector2f(component, _)
+            | BoundSource::Pose(component)
+            | BoundSource::Haptic(component) => vec![component],
         }
     }
 }
 
-/// The places of a person that have devices.
-pub(crate) const USERS: [&str; 5] = [
+/// The top level user paths.
+pub(crate) const USER_PATHS: [&str; 5] = [
     "/user/hand/left",
     "/user/hand/right",
     "/user/head",
@@ -55,52 +56,56 @@ impl Profile {
     /// The profile with this path.
     pub(crate) fn find(path: &str) -> Option<&'static Profile> {
         let name = path.strip_prefix("/interaction_profiles/")?;
-        let mut all = OLDER.iter().chain(&NEWER);
+        let mut all = PROFILES_1_0.iter().chain(&PROFILES_1_1);
         all.find(|profile| profile.name == name)
     }
 
-    /// Whether only OpenXR 1.1 has it.
-    pub(crate) fn is_newer(&self) -> bool {
-        NEWER.iter().any(|profile| profile.name == self.name)
+    /// Whether it requires OpenXR 1.1.
+    pub(crate) fn requires_1_1(&self) -> bool {
+        PROFILES_1_1.iter().any(|profile| profile.name == self.name)
     }
 
-    /// What there is at a hand since OpenXR 1.1 that was not there before.
-    fn added(&self, user: &str) -> &'static [&'static str] {
+    /// The components that OpenXR 1.1 added to a hand.
+    fn components_1_1(&self, user: &str) -> &'static [&'static str] {
         match (user.starts_with("/user/hand/"), self.name) {
             (false, _) => NONE,
-            (true, TOUCH) => OF_TOUCH,
-            (true, _) => OF_HANDS,
+            (true, TOUCH) => TOUCH_1_1,
+            (true, _) => HAND_1_1,
         }
     }
 
-    /// The person's place that a path begins with, if such a device is there.
+    /// The top level user path of a path, if this profile has it.
     pub(crate) fn user_of(&self, path: &str) -> Option<&'static str> {
         let begins = |user: &&&str| {
             let rest = path.strip_prefix(**user);
             rest.is_some_and(|rest| rest.starts_with('/'))
         };
-        self.users.iter().find(begins).copied()
+        self.user_paths.iter().find(begins).copied()
     }
 
-    /// What there is at a person's place, as `input/trigger/value`.
+    /// The components at a top level user path, such as `input/trigger/value`.
     fn components(&self, user: &str) -> impl Iterator<Item = &'static str> {
         let own = match user {
             "/user/hand/left" => self.left,
             "/user/hand/right" => self.right,
             _ => NONE,
         };
-        self.both.iter().chain(own).chain(self.added(user)).copied()
+        self.both
+            .iter()
+            .chain(own)
+            .chain(self.components_1_1(user))
+            .copied()
     }
 
-    /// Whether there is something at a path, as `/user/hand/left/input/trigger/value`, in OpenXR 1.1 or 1.0; its last
-    /// part may be left to the runtime.
+    /// Whether the profile has a path such as `/user/hand/left/input/trigger/value` in OpenXR 1.1 or 1.0. The
+    /// last element may be omitted; the runtime then selects a component.
     pub(crate) fn has(&self, path: &str, is_1_1: bool) -> bool {
         let Some(user) = self.user_of(path) else {
             return false;
         };
         let rest = &path[user.len() + 1..];
-        // Of a place at least its name: `input` alone is none.
-        let is_there = |component: &&str| is_1_1 || !self.added(user).contains(component);
+        // The identifier is required: `input` alone is no path.
+        let is_there = |component: &&str| is_1_1 || !self.components_1_1(user).contains(component);
         rest.split('/').count() >= 2
             && self.components(user).filter(is_there).any(|component| {
                 let tail = component.strip_prefix(rest);
@@ -108,15 +113,15 @@ impl Profile {
             })
     }
 
-    /// What an action of this kind reads there; `None`: nothing that it could.
-    pub(crate) fn reading(&self, path: &str, kind: xr::ActionType) -> Option<Reading> {
+    /// The source for an action of this type; `None` if the types don't match.
+    pub(crate) fn source(&self, path: &str, kind: xr::ActionType) -> Option<BoundSource> {
         let user = self.user_of(path)?;
         let rest = &path[user.len() + 1..];
-        let has = |place: &str| self.components(user).any(|c| c == place);
-        let there = |ends: &[&str]| {
+        let has = |component: &str| self.components(user).any(|c| c == component);
+        let find = |ends: &[&str]| {
             let exact = self.components(user).find(|c| *c == rest);
             let fits = |component: &&str| ends.iter().any(|end| component.ends_with(end));
-            // A stick as a whole is two numbers, and no single one.
+            // A thumbstick without a component is a vector, not a float.
             let is_single = !has(&format!("{rest}/x"));
             let named = || {
                 let mut ends = ends.iter().filter(|_| is_single);
@@ -129,7 +134,7 @@ impl Profile {
             Some(format!("/{found}"))
         };
         match kind {
-            xr::ActionType::BOOLEAN_INPUT => there(&[
+            xr::ActionType::BOOLEAN_INPUT => find(&[
                 "/click",
                 "/value",
                 "/force",
@@ -138,8 +143,8 @@ impl Profile {
                 "/x",
                 "/y",
             ])
-            .map(Reading::Bool),
-            xr::ActionType::FLOAT_INPUT => there(&[
+            .map(BoundSource::Bool),
+            xr::ActionType::FLOAT_INPUT => find(&[
                 "/value",
                 "/force",
                 "/x",
@@ -148,19 +153,20 @@ impl Profile {
                 "/touch",
                 "/proximity",
             ])
-            .map(Reading::Number),
+            .map(BoundSource::Float),
             xr::ActionType::VECTOR2F_INPUT => {
                 let axes = [format!("{rest}/x"), format!("{rest}/y")];
-                // One device of OpenXR 1.1 has a stick without axes of its own.
+                // One profile of OpenXR 1.1 has a thumbstick without axis components.
                 let whole = rest.starts_with("input/") && rest.split('/').count() == 2;
-                (whole && has(rest) || axes.iter().all(|axis| has(axis)))
-                    .then(|| Reading::Pair(format!("/{rest}"), axes.map(|axis| format!("/{axis}"))))
+                (whole && has(rest) || axes.iter().all(|axis| has(axis))).then(|| {
+                    BoundSource::Vector2f(format!("/{rest}"), axes.map(|axis| format!("/{axis}")))
+                })
             }
-            xr::ActionType::POSE_INPUT => there(&["/pose"]).map(Reading::Pose),
+            xr::ActionType::POSE_INPUT => find(&["/pose"]).map(BoundSource::Pose),
             xr::ActionType::VIBRATION_OUTPUT => {
                 let is_output = rest.starts_with("output/");
                 let found = self.components(user).find(|c| is_output && *c == rest)?;
-                Some(Reading::Haptic(format!("/{found}")))
+                Some(BoundSource::Haptic(format!("/{found}")))
             }
             _ => None,
         }
@@ -172,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_may_be_named_by_their_place() {
+    fn the_component_may_be_omitted() {
         let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
         for there in [
             "/user/hand/left/input/trigger/value",
@@ -199,29 +205,29 @@ mod tests {
     }
 
     #[test]
-    fn an_action_reads_what_is_of_its_kind() {
+    fn sources_match_the_action_type() {
         let touch = Profile::find("/interaction_profiles/oculus/touch_controller").unwrap();
-        let read = |rest: &str, kind| touch.reading(&format!("/user/hand/left/{rest}"), kind);
-        let text = |place: &str| place.to_owned();
+        let read = |rest: &str, kind| touch.source(&format!("/user/hand/left/{rest}"), kind);
+        let text = |component: &str| component.to_owned();
         let [boolean, float] = [xr::ActionType::BOOLEAN_INPUT, xr::ActionType::FLOAT_INPUT];
-        let pulled = Some(Reading::Bool(text("/input/trigger/value")));
+        let pulled = Some(BoundSource::Bool(text("/input/trigger/value")));
         assert_eq!(read("input/trigger", boolean), pulled);
         assert_eq!(read("input/trigger/value", boolean), pulled);
-        let touched = Some(Reading::Bool(text("/input/trigger/touch")));
+        let touched = Some(BoundSource::Bool(text("/input/trigger/touch")));
         assert_eq!(read("input/trigger/touch", boolean), touched);
-        let number = Some(Reading::Number(text("/input/trigger/value")));
+        let number = Some(BoundSource::Float(text("/input/trigger/value")));
         assert_eq!(read("input/trigger", float), number);
         let axes = [text("/input/thumbstick/x"), text("/input/thumbstick/y")];
-        let pair = Some(Reading::Pair(text("/input/thumbstick"), axes));
+        let pair = Some(BoundSource::Vector2f(text("/input/thumbstick"), axes));
         let vector = xr::ActionType::VECTOR2F_INPUT;
         assert_eq!(read("input/thumbstick", vector), pair);
         assert_eq!(read("input/trigger", vector), None);
         assert_eq!(read("input/x/click", vector), None);
         assert_eq!(read("input/thumbstick", float), None);
         assert_eq!(read("input/thumbstick", boolean), None);
-        let aside = Some(Reading::Bool(text("/input/thumbstick/x")));
+        let aside = Some(BoundSource::Bool(text("/input/thumbstick/x")));
         assert_eq!(read("input/thumbstick/x", boolean), aside);
-        let haptic = Some(Reading::Haptic(text("/output/haptic")));
+        let haptic = Some(BoundSource::Haptic(text("/output/haptic")));
         let vibration = xr::ActionType::VIBRATION_OUTPUT;
         assert_eq!(read("output/haptic", vibration), haptic);
         assert_eq!(read("output/haptic", xr::ActionType::POSE_INPUT), None);
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openxr_1_1_added_is_not_there_before() {
+    fn additions_of_openxr_1_1_are_not_in_1_0() {
         let find = |name: &str| Profile::find(&format!("/interaction_profiles/{name}")).unwrap();
         let touch = find("oculus/touch_controller");
         for added in ["grip_surface/pose", "trigger/proximity"] {
@@ -240,16 +246,19 @@ mod tests {
             );
         }
         assert!(!find("htc/vive_pro").has("/user/head/input/grip_surface/pose", true));
-        assert!(find("htc/vive_focus3_controller").is_newer() && !touch.is_newer());
+        assert!(find("htc/vive_focus3_controller").requires_1_1() && !touch.requires_1_1());
         let stick = "/user/hand/left/input/thumbstick";
-        let reading =
-            find("bytedance/pico_g3_controller").reading(stick, xr::ActionType::VECTOR2F_INPUT);
-        assert!(matches!(reading, Some(Reading::Pair(..))), "{reading:?}");
+        let source =
+            find("bytedance/pico_g3_controller").source(stick, xr::ActionType::VECTOR2F_INPUT);
+        assert!(
+            matches!(source, Some(BoundSource::Vector2f(..))),
+            "{source:?}"
+        );
     }
 
     #[test]
     fn profiles_are_found_by_their_path() {
-        for profile in OLDER.iter().chain(&NEWER) {
+        for profile in PROFILES_1_0.iter().chain(&PROFILES_1_1) {
             let path = format!("/interaction_profiles/{}", profile.name);
             assert_eq!(Profile::find(&path).map(|p| p.name), Some(profile.name));
         }

@@ -1,52 +1,52 @@
-//! A frame, as its layers say: what each eye sees, and where the eyes' pictures lie in the one that is streamed.
+//! A frame's layers in each eye, and the position of the eyes in the streamed picture.
 
 use openuvr_proto::units::Size;
 
 use super::composition::{Eye, Surface};
 
-/// What one eye sees, in images of whoever draws.
-pub(crate) struct Seen<I> {
+/// The layers of one eye, with images in the caller's representation.
+pub(crate) struct EyeScene<I> {
     pub(crate) eye: Eye,
-    /// From behind to the front.
+    /// From back to front.
     pub(crate) surfaces: Vec<Surface<I>>,
 }
 
 /// A frame: one or two eyes, side by side.
 pub(crate) struct Scene<I> {
-    /// Of one eye's picture.
+    /// Resolution of one eye.
     pub(crate) size: Size,
-    pub(crate) eyes: Vec<Seen<I>>,
+    pub(crate) eyes: Vec<EyeScene<I>>,
 }
 
 impl<I> Scene<I> {
-    /// Where an eye's picture begins.
+    /// The left edge of an eye's picture.
     pub(crate) fn left_of(&self, eye: usize) -> u32 {
         u32::try_from(eye).unwrap_or_default() * self.size.width
     }
 
-    /// Of all eyes.
-    pub(crate) fn whole(&self) -> Size {
+    /// Size of the whole picture.
+    pub(crate) fn total_size(&self) -> Size {
         Size::new(self.left_of(self.eyes.len()), self.size.height)
     }
 
-    /// The same in other images; `None` if one of them has none.
+    /// Converts the images; `None` if one cannot be converted.
     pub(crate) fn map<J>(self, other: impl Fn(I) -> Option<J>) -> Option<Scene<J>> {
         let surface = |surface: Surface<I>| {
             Some(Surface {
                 image: other(surface.image)?,
-                part: surface.part,
+                rect: surface.rect,
                 blend: surface.blend,
                 shape: surface.shape,
             })
         };
-        let seen = |seen: Seen<I>| {
-            let surfaces: Option<Vec<_>> = seen.surfaces.into_iter().map(&surface).collect();
-            Some(Seen {
-                eye: seen.eye,
+        let eye_scene = |scene: EyeScene<I>| {
+            let surfaces: Option<Vec<_>> = scene.surfaces.into_iter().map(&surface).collect();
+            Some(EyeScene {
+                eye: scene.eye,
                 surfaces: surfaces?,
             })
         };
-        let eyes: Option<Vec<_>> = self.eyes.into_iter().map(seen).collect();
+        let eyes: Option<Vec<_>> = self.eyes.into_iter().map(eye_scene).collect();
         Some(Scene {
             size: self.size,
             eyes: eyes?,

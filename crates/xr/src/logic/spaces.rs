@@ -1,19 +1,19 @@
-//! Spaces: places that the application asks after, and how one lies in another at a time.
+//! Spaces, and their relations at a time.
 //!
-//! The player's space is `LOCAL`: what its client says of poses counts from there. `STAGE` and `LOCAL_FLOOR`
-//! lie below it by [`EYE_HEIGHT`], since no client says where its floor is yet.
+//! The player's space is `LOCAL`: the client's poses refer to it. `STAGE` and `LOCAL_FLOOR` lie below it by
+//! [`EYE_HEIGHT`], since clients do not report their floor yet.
 
 use openxr_sys as xr;
 
 use super::actions::ActionId;
-use super::head::Head;
+use super::head::HeadState;
 use super::pose::{Pose, Vector, add, cross};
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 
-/// The floor lies so many metres below the origin of `LOCAL` (guess: the eyes of a person who stands).
+/// Height of the origin of `LOCAL` above the floor, in metres (guess: the eyes of a standing person).
 pub(crate) const EYE_HEIGHT: f32 = 1.6;
 
-/// The origin of a space that moves by itself.
+/// The origin of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The player's space.
@@ -22,34 +22,34 @@ pub(crate) enum Origin {
     Floor,
     /// The head.
     View,
-    /// What an action for poses stands for at a place of the person's, if anything.
-    Held(ActionId, xr::Path),
+    /// The pose of an action, for a subaction path.
+    Action(ActionId, xr::Path),
 }
 
-/// Where the player is.
-pub(crate) trait Whereabouts {
-    fn head(&self) -> &Head;
+/// Poses of the player at a time.
+pub(crate) trait PoseProvider {
+    fn head(&self) -> &HeadState;
 
-    /// Where a device is that an action stands for.
-    fn held(&self, action: ActionId, user: xr::Path) -> Option<Pose>;
+    /// The pose of an action's device.
+    fn action_pose(&self, action: ActionId, user: xr::Path) -> Option<Pose>;
 }
 
 /// A player without devices.
-impl Whereabouts for Head {
-    fn head(&self) -> &Head {
+impl PoseProvider for HeadState {
+    fn head(&self) -> &HeadState {
         self
     }
 
-    fn held(&self, _: ActionId, _: xr::Path) -> Option<Pose> {
+    fn action_pose(&self, _: ActionId, _: xr::Path) -> Option<Pose> {
         None
     }
 }
 
 impl Origin {
-    /// Of a reference space.
+    /// The origin of a reference space.
     ///
     /// # Errors
-    /// There is none of this kind.
+    /// The type is not supported.
     pub(crate) fn of(kind: xr::ReferenceSpaceType, floor: bool) -> Outcome<Origin> {
         match kind {
             xr::ReferenceSpaceType::VIEW => Ok(Origin::View),
@@ -61,26 +61,26 @@ impl Origin {
     }
 }
 
-/// A space as it was made: how it lies in its origin.
+/// A space: a pose in its origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Space {
     pub(crate) origin: Origin,
     pub(crate) offset: Pose,
 }
 
-/// Where a space is.
+/// Result of locating a space.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Location {
     pub(crate) pose: Pose,
-    /// Whether it was measured just now, and not only remembered.
+    /// Whether the pose was measured recently.
     pub(crate) tracked: bool,
     pub(crate) linear: Option<Vector>,
     pub(crate) angular: Option<Vector>,
 }
 
 impl Space {
-    /// In the player's space, moving, if it is anywhere.
-    pub(crate) fn in_local(&self, player: &impl Whereabouts) -> Option<Location> {
+    /// Locates the space in the player's space; `None` if it has no pose.
+    pub(crate) fn in_local(&self, player: &impl PoseProvider) -> Option<Location> {
         let head = player.head();
         let still = |pose| Location {
             pose,
@@ -90,10 +90,12 @@ impl Space {
         };
         match self.origin {
             Origin::Local => Some(still(self.offset)),
-            Origin::Floor => Some(still(Pose::moved([0.0, -EYE_HEIGHT, 0.0]).of(self.offset))),
+            Origin::Floor => Some(still(
+                Pose::translation([0.0, -EYE_HEIGHT, 0.0]).of(self.offset),
+            )),
             Origin::View => {
-                // What is held out from a head that turns moves by itself.
-                let arm = head.pose.turned.turn(self.offset.at);
+                // An offset from a rotating head adds velocity.
+                let arm = head.pose.orientation.turn(self.offset.at);
                 let swing = head.angular.map(|angular| cross(angular, arm));
                 let linear = head.linear.map(|v| add(v, swing.unwrap_or_default()));
                 Some(Location {
@@ -103,8 +105,8 @@ impl Space {
                     angular: head.angular,
                 })
             }
-            Origin::Held(action, user) => Some(Location {
-                pose: player.held(action, user)?.of(self.offset),
+            Origin::Action(action, user) => Some(Location {
+                pose: player.action_pose(action, user)?.of(self.offset),
                 tracked: true,
                 linear: None,
                 angular: None,
@@ -112,26 +114,26 @@ impl Space {
         }
     }
 
-    /// How it lies in `base` with the player where they are; `None` if one of them is nowhere.
-    pub(crate) fn located(&self, base: &Space, player: &impl Whereabouts) -> Option<Location> {
-        let (ours, theirs) = (self.in_local(player)?, base.in_local(player)?);
+    /// Locates the space in `base`; `None` if one of them has no pose.
+    pub(crate) fn locate_in(&self, base: &Space, player: &impl PoseProvider) -> Option<Location> {
+        let (own, base_location) = (self.in_local(player)?, base.in_local(player)?);
         let same = self.origin == base.origin;
-        let back = theirs.pose.inverse();
-        // Velocities are those in the player's space, seen from the base as it lies: right for a base
-        // that stands still. Two places of one origin don't move against each other.
+        let back = base_location.pose.inverse();
+        // Velocities are those in the player's space, rotated into the base: exact for a base that does not
+        // move. Spaces of the same origin do not move relative to each other.
         let seen = |velocity: Option<Vector>| match same {
             true => Some([0.0; 3]),
-            false => velocity.map(|velocity| back.turned.turn(velocity)),
+            false => velocity.map(|velocity| back.orientation.turn(velocity)),
         };
         let base_stands = matches!(base.origin, Origin::Local | Origin::Floor);
         Some(Location {
             pose: match same {
                 true => base.offset.inverse().of(self.offset),
-                false => back.of(ours.pose),
+                false => back.of(own.pose),
             },
-            tracked: same || (ours.tracked && theirs.tracked),
-            linear: seen(ours.linear).filter(|_| same || base_stands),
-            angular: seen(ours.angular).filter(|_| same || base_stands),
+            tracked: same || (own.tracked && base_location.tracked),
+            linear: seen(own.linear).filter(|_| same || base_stands),
+            angular: seen(own.angular).filter(|_| same || base_stands),
         })
     }
 }
@@ -144,8 +146,8 @@ mod tests {
     use super::super::pose::tests::near;
     use super::*;
 
-    const HEAD: Head = Head {
-        pose: Pose::moved([1.0, 0.0, 0.0]),
+    const HEAD: HeadState = HeadState {
+        pose: Pose::translation([1.0, 0.0, 0.0]),
         linear: Some([0.0, 0.0, 1.0]),
         angular: Some([0.0, 2.0, 0.0]),
         tracked: true,
@@ -154,33 +156,33 @@ mod tests {
     fn space(origin: Origin, at: Vector) -> Space {
         Space {
             origin,
-            offset: Pose::moved(at),
+            offset: Pose::translation(at),
         }
     }
 
     #[test]
-    fn the_floor_lies_below_the_eyes() {
+    fn the_floor_is_below_local() {
         let (stage, local) = (
             space(Origin::Floor, [0.0; 3]),
             space(Origin::Local, [0.0; 3]),
         );
-        let located = local.located(&stage, &HEAD).unwrap();
+        let located = local.locate_in(&stage, &HEAD).unwrap();
         assert!(near(&located.pose.at, &[0.0, EYE_HEIGHT, 0.0]));
         assert_eq!(located.linear, Some([0.0; 3]));
     }
 
     #[test]
-    fn what_is_held_out_from_a_head_swings_with_it() {
+    fn an_offset_from_a_rotating_head_has_velocity() {
         let nose = space(Origin::View, [0.0, 0.0, -1.0]);
-        let turned = Head {
+        let rotated = HeadState {
             pose: Pose {
-                turned: Rotation::around([0.0, FRAC_PI_2, 0.0]),
+                orientation: Rotation::around([0.0, FRAC_PI_2, 0.0]),
                 ..HEAD.pose
             },
             ..HEAD
         };
         let local = space(Origin::Local, [0.0; 3]);
-        let located = nose.located(&local, &turned).unwrap();
+        let located = nose.locate_in(&local, &rotated).unwrap();
         assert!(
             near(&located.pose.at, &[0.0, 0.0, 0.0]),
             "one metre to the left"
@@ -190,16 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn places_of_one_origin_need_no_tracking() {
-        let lost = Head {
+    fn spaces_of_the_same_origin_are_always_tracked() {
+        let lost = HeadState {
             tracked: false,
             linear: None,
             ..HEAD
         };
         let [a, b] = [[0.5, 0.0, 0.0], [0.25, 0.0, 0.0]].map(|at| space(Origin::View, at));
-        let located = a.located(&b, &lost).unwrap();
+        let located = a.locate_in(&b, &lost).unwrap();
         assert!(near(&located.pose.at, &[0.25, 0.0, 0.0]) && located.tracked);
         let local = space(Origin::Local, [0.0; 3]);
-        assert!(!a.located(&local, &lost).unwrap().tracked);
+        assert!(!a.locate_in(&local, &lost).unwrap().tracked);
     }
 }

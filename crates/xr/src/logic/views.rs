@@ -1,4 +1,4 @@
-//! The views of a person: where the eyes are, and what they see.
+//! The player's views: poses and fields of view of the eyes.
 
 use std::f32::consts::FRAC_PI_4;
 
@@ -9,28 +9,28 @@ use openxr_sys as xr;
 use super::composition::Eye;
 use super::pose::Pose;
 
-/// Between the eyes, in metres (the mean of adults, and what most headsets come with).
-const BETWEEN_EYES: f32 = 0.063;
+/// Default interpupillary distance in metres (the mean of adults, and the default of most headsets).
+const DEFAULT_IPD: f32 = 0.063;
 
-/// Each eye sees so far to each side, up and down, in radians: a right angle in all, as headsets about have it.
-const SIDE: f32 = FRAC_PI_4;
+/// Default field of view to each side, in radians: 90° in all, about that of most headsets.
+const DEFAULT_HALF_FOV: f32 = FRAC_PI_4;
 
-/// Layers of one frame at most; the specification asks for 16 at least.
-pub(crate) const MOST_LAYERS: u32 = 16;
+/// Maximum number of layers of a frame; the specification requires at least 16.
+pub(crate) const MAX_LAYERS: u32 = 16;
 
-/// What each eye of a display sees, and how far they are apart: of `eyes` if the client has said it.
+/// Field of view of each eye and interpupillary distance of a display.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Headset {
     fov: [xr::Fovf; 2],
-    between: f32,
+    ipd: f32,
 }
 
 impl Headset {
     pub(crate) fn of(eyes: Option<Eyes>) -> Headset {
         let Some(eyes) = eyes else {
             return Headset {
-                fov: [fov(); 2],
-                between: BETWEEN_EYES,
+                fov: [default_fov(); 2],
+                ipd: DEFAULT_IPD,
             };
         };
         let raw = |fov: FieldOfView| {
@@ -44,16 +44,16 @@ impl Headset {
         };
         Headset {
             fov: eyes.fov.map(raw),
-            between: eyes.between,
+            ipd: eyes.between,
         }
     }
 
-    /// Where the eyes of a head are, and what they see: the left before the right, or the one between them, which
-    /// sees what both do.
+    /// The eyes of a head: left and right, or a single one between them with the union of both fields of
+    /// view.
     pub(crate) fn eyes(&self, head: Pose, count: usize) -> Vec<Eye> {
         let [left, right] = self.fov;
         let eye = |side: f32, fov| Eye {
-            pose: head.of(Pose::moved([side * self.between, 0.0, 0.0])),
+            pose: head.of(Pose::translation([side * self.ipd, 0.0, 0.0])),
             fov,
         };
         match count {
@@ -71,13 +71,13 @@ impl Headset {
     }
 }
 
-/// What an eye sees of whose display nothing is known: the angles to the left, right, up and down, in radians.
-pub(crate) fn fov() -> xr::Fovf {
+/// Default field of view.
+pub(crate) fn default_fov() -> xr::Fovf {
     xr::Fovf {
-        angle_left: -SIDE,
-        angle_right: SIDE,
-        angle_up: SIDE,
-        angle_down: -SIDE,
+        angle_left: -DEFAULT_HALF_FOV,
+        angle_right: DEFAULT_HALF_FOV,
+        angle_up: DEFAULT_HALF_FOV,
+        angle_down: -DEFAULT_HALF_FOV,
     }
 }
 
@@ -87,23 +87,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_says_of_its_eyes_counts() {
-        let usual = Headset::of(None).eyes(Pose::SAME, 2);
-        assert!(near(&usual[0].pose.at, &[-0.0315, 0.0, 0.0]));
-        assert_eq!(usual[1].fov, fov());
+    fn the_clients_eye_parameters_are_used() {
+        let eyes = Headset::of(None).eyes(Pose::IDENTITY, 2);
+        assert!(near(&eyes[0].pose.at, &[-0.0315, 0.0, 0.0]));
+        assert_eq!(eyes[1].fov, default_fov());
         let left = FieldOfView::new(-0.9, 0.7, 0.6, -0.8).unwrap();
         let right = FieldOfView::new(-0.7, 0.9, 0.5, -0.85).unwrap();
         let headset = Headset::of(Some(Eyes {
             fov: [left, right],
             between: 0.07,
         }));
-        let eyes = headset.eyes(Pose::moved([1.0, 0.0, 0.0]), 2);
+        let eyes = headset.eyes(Pose::translation([1.0, 0.0, 0.0]), 2);
         assert!(near(&eyes[1].pose.at, &[1.035, 0.0, 0.0]));
         assert_eq!(
             (eyes[0].fov.angle_left, eyes[1].fov.angle_down),
             (-0.9, -0.85)
         );
-        let one = headset.eyes(Pose::SAME, 1)[0].fov;
+        let one = headset.eyes(Pose::IDENTITY, 1)[0].fov;
         let all = [
             one.angle_left,
             one.angle_right,

@@ -1,7 +1,7 @@
-//! Draws the layers of a frame over each other into one picture: what can't be copied as it is.
+//! Composes the layers of a frame into one picture, if they cannot be copied.
 //!
-//! One picture is enough: what reads it is on the same queue, before what draws it anew. Commands and
-//! descriptors are used in turns, each again when the device has done with it.
+//! One picture is enough: the commands that read it precede the next composition on the same queue. Command
+//! buffers and descriptor pools rotate between the frames in flight.
 
 use ash::vk;
 use openuvr_media::capture::vulkan::{Part, Pixels};
@@ -10,39 +10,39 @@ use openuvr_proto::units::Size;
 use super::device::Device;
 use super::memory::Owned;
 use super::pipeline::{FORMAT, STAGES, pipeline, render_pass};
-use super::readable::{make_readable, readable, seen};
+use super::readable::{make_readable, readable, view_info};
 use super::scene::Image;
 use crate::logic::composition::{Eye, Surface};
 use crate::logic::scene::Scene;
-use crate::logic::views::MOST_LAYERS;
+use crate::logic::views::MAX_LAYERS;
 
-/// Both stages, from `layers.wgsl`.
+/// Vertex and fragment shader, from `layers.wgsl`.
 const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layers.spv"));
 
-/// Frames that the device may be busy with at once.
-const TURNS: usize = 3;
+/// Number of frames in flight.
+const FRAMES_IN_FLIGHT: usize = 3;
 
-/// Surfaces of both eyes.
-const SURFACES: u32 = MOST_LAYERS * 2;
+/// Maximum number of surfaces of both eyes.
+const SURFACES: u32 = MAX_LAYERS * 2;
 
-/// How long one wait for the device lasts before it is begun anew, in ns.
+/// Timeout of one wait for a fence, in ns; the wait is then repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// What the shader gets for each surface: see `Layer` in `layers.wgsl`.
+/// Push constants of a surface: `Layer` in `layers.wgsl`.
 #[repr(C)]
 struct Constants {
     corners: [[f32; 4]; 4],
-    part: [f32; 4],
+    rect: [f32; 4],
     flags: u32,
-    /// The structure's size is a multiple of its largest part's.
+    /// Padding to a multiple of the alignment.
     _rest: [u32; 3],
 }
 
-/// Bytes of them; every device has room for 128.
+/// Size of the push constants; every device supports 128 bytes.
 const CONSTANTS: u32 = 96;
 const _: () = assert!(size_of::<Constants>() == CONSTANTS as usize);
 
-/// What draws pictures of one size.
+/// Composes pictures of one size.
 pub(super) struct Composer {
     pub(super) size: Size,
     picture: Option<Owned>,
@@ -54,12 +54,12 @@ pub(super) struct Composer {
     layout: vk::PipelineLayout,
     pipeline: vk::Pipeline,
     commands: vk::CommandPool,
-    turns: Vec<Turn>,
+    in_flight: Vec<FrameResources>,
     next: usize,
 }
 
-/// What one frame is drawn with.
-struct Turn {
+/// Resources of a frame in flight.
+struct FrameResources {
     commands: vk::CommandBuffer,
     sets: vk::DescriptorPool,
     done: vk::Fence,
@@ -68,10 +68,10 @@ struct Turn {
 
 impl Composer {
     /// # Errors
-    /// What the device says; then nothing is left over.
+    /// The device's error; all resources are freed.
     ///
     /// # Safety
-    /// The device lives.
+    /// The device is alive.
     pub(super) unsafe fn new(of: &Device, size: Size) -> Result<Composer, vk::Result> {
         let mut composer = Composer {
             size,
@@ -84,10 +84,10 @@ impl Composer {
             layout: vk::PipelineLayout::null(),
             pipeline: vk::Pipeline::null(),
             commands: vk::CommandPool::null(),
-            turns: Vec::new(),
+            in_flight: Vec::new(),
             next: 0,
         };
-        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        // SAFETY: the caller's duty; handles that were not created are null, which destroying ignores.
         unsafe {
             let made = composer.make(of);
             made.inspect_err(|_| composer.destroy(&of.functions))?;
@@ -119,12 +119,12 @@ impl Composer {
         let pool = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(of.family);
-        // SAFETY: the caller's duty; each object is made with what was made before it.
+        // SAFETY: the caller's duty; each object uses those created before it.
         unsafe {
             let picture = *self
                 .picture
                 .insert(Owned::new(device, &of.memory, &picture)?);
-            self.view = device.create_image_view(&seen(picture.image, FORMAT, 0), None)?;
+            self.view = device.create_image_view(&view_info(picture.image, FORMAT, 0), None)?;
             self.pass = render_pass(device)?;
             let views = [self.view];
             let framebuffer = vk::FramebufferCreateInfo::default()
@@ -137,9 +137,9 @@ impl Composer {
             self.sampler = device.create_sampler(&sampler, None)?;
             self.make_pipeline(device)?;
             self.commands = device.create_command_pool(&pool, None)?;
-            for _ in 0..TURNS {
-                let turn = self.turn(device)?;
-                self.turns.push(turn);
+            for _ in 0..FRAMES_IN_FLIGHT {
+                let frame = self.new_frame(device)?;
+                self.in_flight.push(frame);
             }
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Composer {
 
     /// # Safety
     /// As [`Composer::new`].
-    unsafe fn turn(&self, device: &ash::Device) -> Result<Turn, vk::Result> {
+    unsafe fn new_frame(&self, device: &ash::Device) -> Result<FrameResources, vk::Result> {
         let sizes = [
             vk::DescriptorType::SAMPLED_IMAGE,
             vk::DescriptorType::SAMPLER,
@@ -169,7 +169,7 @@ impl Composer {
             let sets = device.create_descriptor_pool(&pool, None)?;
             let done = device.create_fence(&vk::FenceCreateInfo::default(), None);
             let done = done.inspect_err(|_| device.destroy_descriptor_pool(sets, None))?;
-            Ok(Turn {
+            Ok(FrameResources {
                 commands,
                 sets,
                 done,
@@ -216,30 +216,30 @@ impl Composer {
         Ok(())
     }
 
-    /// Draws a frame; the picture's one part.
+    /// Composes a frame and returns the picture.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's error.
     ///
     /// # Safety
-    /// This thread may use the queue, and the images are those of released ones.
+    /// This thread may use the queue, and the images are released.
     pub(super) unsafe fn compose(
         &mut self,
         of: &Device,
         scene: &Scene<Image>,
     ) -> Result<(Pixels, Vec<Part>), vk::Result> {
         let device = &of.functions;
-        let turn = self.next;
-        self.next = (turn + 1) % TURNS;
-        // SAFETY: the caller's duty; a turn is begun when the device has done with it.
+        let index = self.next;
+        self.next = (index + 1) % FRAMES_IN_FLIGHT;
+        // SAFETY: the caller's duty; the resources are reused after the device has finished with them.
         unsafe {
-            self.turns[turn].settle(device)?;
-            let Turn {
+            self.in_flight[index].wait_idle(device)?;
+            let FrameResources {
                 commands,
                 sets,
                 done,
                 ..
-            } = self.turns[turn];
+            } = self.in_flight[index];
             device.reset_descriptor_pool(sets, vk::DescriptorPoolResetFlags::empty())?;
             let begin = vk::CommandBufferBeginInfo::default()
                 .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -250,7 +250,7 @@ impl Composer {
             let submit = vk::SubmitInfo::default().command_buffers(&buffers);
             device.queue_submit(of.queue, &[submit], done)?;
         }
-        self.turns[turn].busy = true;
+        self.in_flight[index].busy = true;
         let part = Part {
             image: self.picture.map_or(vk::Image::null(), |own| own.image),
             layer: 0,
@@ -263,7 +263,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::compose`]; `commands` and `sets` are those of a turn that has begun.
+    /// As [`Composer::compose`]; `commands` is in the recording state.
     unsafe fn draw(
         &self,
         of: &Device,
@@ -273,9 +273,9 @@ impl Composer {
     ) -> Result<(), vk::Result> {
         let device = &of.functions;
         let shown: Vec<(usize, &Eye, &Surface<Image>)> = (scene.eyes.iter().enumerate())
-            .flat_map(|(at, seen)| seen.surfaces.iter().map(move |s| (at, &seen.eye, s)))
+            .flat_map(|(at, eye)| eye.surfaces.iter().map(move |s| (at, &eye.eye, s)))
             .collect();
-        // SAFETY: the caller's duty; all that is bound lives as long as the turn.
+        // SAFETY: the caller's duty; all bound resources live until the frame is finished.
         unsafe {
             let mut ready: Vec<(vk::Image, u32)> = Vec::new();
             let mut views = Vec::new();
@@ -305,7 +305,7 @@ impl Composer {
                 let graphics = vk::PipelineBindPoint::GRAPHICS;
                 device.cmd_bind_descriptor_sets(commands, graphics, self.layout, 0, &[set], &[]);
                 let constants = constants(surface, eye);
-                // A structure of plain numbers without gaps.
+                // A structure of plain numbers without uninitialised padding.
                 let bytes = std::slice::from_raw_parts(
                     (&raw const constants).cast::<u8>(),
                     size_of::<Constants>(),
@@ -362,25 +362,25 @@ impl Composer {
         }
     }
 
-    /// Waits until the device has done with all that was drawn.
+    /// Waits until the device has finished all frames in flight.
     ///
     /// # Safety
-    /// The device lives.
-    pub(super) unsafe fn settle(&mut self, device: &ash::Device) {
-        for turn in &mut self.turns {
-            // SAFETY: the caller's duty. One that is lost has done with everything.
-            let _ = unsafe { turn.settle(device) };
+    /// The device is alive.
+    pub(super) unsafe fn wait_idle(&mut self, device: &ash::Device) {
+        for frame in &mut self.in_flight {
+            // SAFETY: the caller's duty. A lost device has finished.
+            let _ = unsafe { frame.wait_idle(device) };
         }
     }
 
     /// # Safety
-    /// The device lives and does nothing with it any more.
+    /// The device is alive and does not use the composer any more.
     pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
-        // SAFETY: the caller's duty; null is passed over.
+        // SAFETY: the caller's duty; null handles are ignored.
         unsafe {
-            for turn in self.turns.drain(..) {
-                device.destroy_descriptor_pool(turn.sets, None);
-                device.destroy_fence(turn.done, None);
+            for frame in self.in_flight.drain(..) {
+                device.destroy_descriptor_pool(frame.sets, None);
+                device.destroy_fence(frame.done, None);
             }
             device.destroy_command_pool(self.commands, None);
             device.destroy_pipeline(self.pipeline, None);
@@ -397,12 +397,12 @@ impl Composer {
     }
 }
 
-impl Turn {
+impl FrameResources {
     /// # Safety
-    /// The device lives.
-    unsafe fn settle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
+    /// The device is alive.
+    unsafe fn wait_idle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         while self.busy {
-            // SAFETY: the caller's duty; it was submitted with this fence.
+            // SAFETY: the caller's duty; the commands were submitted with this fence.
             unsafe {
                 match device.wait_for_fences(&[self.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,
@@ -443,15 +443,15 @@ fn viewport(left: u32, size: Size) -> vk::Viewport {
 
 #[allow(clippy::cast_precision_loss, reason = "sides have 14 bits")]
 fn constants(surface: &Surface<Image>, eye: &Eye) -> Constants {
-    let part = surface.part;
-    let whole = surface.image.pictures.size();
+    let rect = surface.rect;
+    let whole = surface.image.swapchain_images.size();
     let across = |x: u32| x as f32 / whole.width as f32;
     let down = |y: u32| y as f32 / whole.height as f32;
-    let (right, below) = (part.x + part.size.width, part.y + part.size.height);
+    let (right, below) = (rect.x + rect.size.width, rect.y + rect.size.height);
     Constants {
         corners: surface.shape.corners(eye),
-        part: [across(part.x), down(part.y), across(right), down(below)],
-        flags: u32::from(surface.blend.alpha) | u32::from(surface.blend.straight) << 1,
+        rect: [across(rect.x), down(rect.y), across(right), down(below)],
+        flags: u32::from(surface.blend.alpha) | u32::from(surface.blend.unpremultiplied) << 1,
         _rest: [0; 3],
     }
 }

@@ -1,14 +1,14 @@
-//! The application's device of Vulkan, as far as we use it.
+//! The application's Vulkan device.
 
 use ash::vk;
 
-/// A device, its queue, and what there is to know of both.
+/// A device and its queue.
 pub(super) struct Device {
     pub(super) functions: ash::Device,
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,
-    /// The queue that the application gave the session.
+    /// The queue that the application passed for the session.
     pub(super) queue: vk::Queue,
-    /// Its family.
+    /// Queue family index.
     pub(super) family: u32,
     pub(super) instance: ash::Instance,
     pub(super) physical: vk::PhysicalDevice,

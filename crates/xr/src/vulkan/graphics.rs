@@ -1,5 +1,5 @@
-//! The application's device, as a session draws on it: images for swapchains, and the picture of a frame, copied
-//! where that is enough, and composed where it is not.
+//! A session's use of the application's Vulkan device: swapchain images, and submission of pictures, copied
+//! where possible and composed otherwise.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,49 +10,55 @@ use openuvr_media::capture::vulkan::{Copy, Part, Pixels, Ring, Wait};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openxr_sys as xr;
 
-use super::choice::{Choice, Foreign, handle};
 use super::compose::Composer;
 use super::device::Device;
-use super::images::{COLOURS, DEPTHS, Pictures, Wish};
+use super::device_selection::{DeviceSelection, ForeignHandle, handle};
+use super::images::{COLOURS, DEPTHS, ImageInfo, SwapchainImages};
 use super::memory::Owned;
 use super::scene::Image;
-use crate::border::Outcome;
+use crate::ffi::Outcome;
 use crate::logic::scene::Scene;
-use crate::stream::Wanted;
+use crate::stream::FrameSink;
 
-/// Swapchains of one session at once (guess: engines have some dozens).
-const MOST_SWAPCHAINS: u32 = 1024;
+/// Maximum number of swapchains of a session (guess: engines have some dozens).
+const MAX_SWAPCHAINS: u32 = 1024;
 
-/// The device that a session draws with.
+/// The device of a session.
 pub(crate) struct Graphics {
     pub(super) device: Device,
     swapchains: AtomicU32,
     ring: Ring,
     composer: Mutex<Option<Composer>>,
-    /// The device is used no more.
+    /// The session has ended: the device must not be used any more.
     closed: Mutex<bool>,
 }
 
 impl Graphics {
-    /// Takes up the application's device.
+    /// Uses the application's device.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`, if it is not the one that it was to be.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID`: the device is not the selected one.
     ///
     /// # Safety
-    /// The binding's handles live until [`Graphics::close`].
+    /// The binding's handles are valid until [`Graphics::close`].
     pub(crate) unsafe fn new(
         binding: &xr::GraphicsBindingVulkanKHR,
-        choice: &Choice,
+        selection: &DeviceSelection,
     ) -> Outcome<Graphics> {
         let wrong = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
-        let said = (Foreign(binding.instance), Foreign(binding.physical_device));
-        if binding.instance.is_null() || binding.device.is_null() || choice.chosen != Some(said) {
+        let passed = (
+            ForeignHandle(binding.instance),
+            ForeignHandle(binding.physical_device),
+        );
+        if binding.instance.is_null()
+            || binding.device.is_null()
+            || selection.selected != Some(passed)
+        {
             return Err(wrong);
         }
-        // SAFETY: the caller's duty; the physical device is the one that we have named.
+        // SAFETY: the caller's duty; the physical device is the selected one.
         unsafe {
-            let instance = choice.instance(binding.instance)?;
+            let instance = selection.instance(binding.instance)?;
             let physical: vk::PhysicalDevice = handle(binding.physical_device);
             let families = instance.get_physical_device_queue_family_properties(physical);
             let family = families.get(binding.queue_family_index as usize);
@@ -70,7 +76,7 @@ impl Graphics {
             }
             let memory = instance.get_physical_device_memory_properties(physical);
             let spawn = |wait: Wait| {
-                // All its signals are the application's, and a panic of ours is not its end.
+                // Signals are the application's, and a panic must not end it.
                 Scheduler::ordinary().spawn(ThreadRole::HandOff, "openuvr-xr-copy", || {
                     let wait = std::panic::AssertUnwindSafe(wait);
                     let _ = std::panic::catch_unwind(|| { wait }.0());
@@ -95,7 +101,7 @@ impl Graphics {
         }
     }
 
-    /// The formats that can be drawn in on this device, the best first.
+    /// The supported swapchain formats of this device, in order of preference.
     pub(crate) fn formats(&self) -> Vec<i64> {
         let feature = |format: &vk::Format, wanted: vk::FormatFeatureFlags| {
             // SAFETY: the instance lives as long as the session.
@@ -116,13 +122,13 @@ impl Graphics {
             .collect()
     }
 
-    /// The images of a swapchain. The queue is the application's meanwhile: they are laid out by
-    /// [`Graphics::acquired`].
+    /// Creates the images of a swapchain. The application owns the queue during this call, so
+    /// [`Graphics::acquired`] initialises their layout.
     ///
     /// # Errors
-    /// What the specification has for what can't be had.
-    pub(crate) fn make(&self, wish: &Wish) -> Outcome<Pictures> {
-        let info = wish.info();
+    /// The error code that the specification defines.
+    pub(crate) fn make(&self, parameters: &ImageInfo) -> Outcome<SwapchainImages> {
+        let info = parameters.create_info();
         if !self.formats().contains(&info.format.as_raw().into()) {
             return Err(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
         }
@@ -150,59 +156,62 @@ impl Graphics {
         if !limits.sample_counts.contains(info.samples) {
             return Err(xr::Result::ERROR_FEATURE_UNSUPPORTED);
         }
-        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MOST_SWAPCHAINS {
+        if self.swapchains.fetch_add(1, Ordering::Relaxed) >= MAX_SWAPCHAINS {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
-        let mut pictures = Pictures::new(*wish, Vec::new());
-        // SAFETY: the device lives as long as the session, and takes such images.
+        let mut swapchain_images = SwapchainImages::new(*parameters, Vec::new());
+        // SAFETY: the device outlives the session, and supports such images.
         let made = unsafe {
-            (0..wish.all.count()).try_for_each(|_| {
+            (0..parameters.common.count()).try_for_each(|_| {
                 let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
-                pictures.images.push(image);
+                swapchain_images.images.push(image);
                 Ok(())
             })
         };
         if let Err(why) = made {
-            self.forget(&pictures);
+            self.destroy_images(&swapchain_images);
             return Err(match why {
                 vk::Result::ERROR_DEVICE_LOST => xr::Result::ERROR_RUNTIME_FAILURE,
                 _ => xr::Result::ERROR_OUT_OF_MEMORY,
             });
         }
-        Ok(pictures)
+        Ok(swapchain_images)
     }
 
-    /// An image of these was acquired: all are laid out as the application expects them, the first time.
+    /// Called before an image is acquired: the first call initialises the layout of all images.
     ///
     /// # Errors
-    /// The device is lost, or has no memory for a command.
-    pub(crate) fn acquired(&self, pictures: &Pictures) -> Outcome<()> {
-        let closed = self.open();
-        if *closed || pictures.was_laid_out() {
+    /// The device is lost, or out of memory for a command.
+    pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
+        let closed = self.lock_closed();
+        if *closed || swapchain_images.was_initialised() {
             return Ok(());
         }
-        // SAFETY: they are new, and `xrAcquireSwapchainImage` may use the queue.
-        let done = unsafe { self.lay_out(pictures) };
+        // SAFETY: the images are new, and `xrAcquireSwapchainImage` may use the queue.
+        let done = unsafe { self.initialise_layout(swapchain_images) };
         done.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
 
-    /// Brings new images into the layout that an application finds them in, and waits for that.
+    /// Transitions new images to the layout that the application expects, and waits.
     ///
     /// # Safety
-    /// They are new, and this thread may use the queue.
-    unsafe fn lay_out(&self, pictures: &Pictures) -> Result<(), vk::Result> {
+    /// The images are new, and this thread may use the queue.
+    unsafe fn initialise_layout(
+        &self,
+        swapchain_images: &SwapchainImages,
+    ) -> Result<(), vk::Result> {
         let device = &self.device;
         let functions = &device.functions;
-        let barriers: Vec<_> = (pictures.images.iter())
+        let barriers: Vec<_> = (swapchain_images.images.iter())
             .map(|own| {
                 vk::ImageMemoryBarrier::default()
-                    .new_layout(pictures.layout())
+                    .new_layout(swapchain_images.layout())
                     .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
                     .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
                     .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)
                     .image(own.image)
-                    .subresource_range(pictures.range())
+                    .subresource_range(swapchain_images.range())
             })
             .collect();
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(device.family);
@@ -210,7 +219,7 @@ impl Graphics {
             vk::PipelineStageFlags::ALL_COMMANDS,
             vk::DependencyFlags::empty(),
         );
-        // SAFETY: the caller's duty; what is made here is at rest when it goes.
+        // SAFETY: the caller's duty; the queue is idle before the pool is destroyed.
         unsafe {
             let pool = functions.create_command_pool(&pool, None)?;
             let done = || {
@@ -238,108 +247,108 @@ impl Graphics {
         self.composer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the device may still be used; the lock keeps it so.
-    fn open(&self) -> MutexGuard<'_, bool> {
+    /// Locks the flag that the session has ended; the device stays usable while the lock is held.
+    fn lock_closed(&self) -> MutexGuard<'_, bool> {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The images of a swapchain are used no more.
-    pub(crate) fn forget(&self, pictures: &Pictures) {
-        let closed = self.open();
-        pictures.goes();
+    /// Destroys the images of a swapchain.
+    pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
+        let closed = self.lock_closed();
+        swapchain_images.mark_destroyed();
         if *closed {
             return;
         }
         self.ring.settle();
         let mut composer = self.composer();
-        // SAFETY: the copies were waited for, and so is what was composed; the application has done with
-        // them, as it says by destroying them.
+        // SAFETY: copies and compositions have finished; the application has destroyed the swapchain and does
+        // not use the images any more.
         unsafe {
             if let Some(composer) = &mut *composer {
-                composer.settle(&self.device.functions);
+                composer.wait_idle(&self.device.functions);
             }
-            for (_, readable) in pictures
-                .seen
+            for (_, readable) in swapchain_images
+                .views
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .drain(..)
             {
                 readable.destroy(&self.device.functions);
             }
-            for image in &pictures.images {
+            for image in &swapchain_images.images {
                 image.destroy(&self.device.functions);
             }
         }
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Hands over the picture of a frame. With no buffer free it is left out.
+    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// One line: why there is none.
+    /// One line with the reason.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
-        to: Wanted,
+        to: FrameSink,
         drawn: Drawn,
     ) -> Result<(), String> {
-        let closed = self.open();
-        if *closed || !scene.is_there() || !self.ring.idle() {
+        let closed = self.lock_closed();
+        if *closed || !scene.is_complete() || !self.ring.idle() {
             return Ok(());
         }
-        let failed = |e: vk::Result| format!("the picture can't be read back: {e}");
-        let (pixels, parts) = match scene.parts() {
+        let failed = |e: vk::Result| format!("cannot read the picture back: {e}");
+        let (pixels, parts) = match scene.copies() {
             Some(copied) => copied,
-            // SAFETY: `xrEndFrame` may use the queue, and the images are those of released ones.
+            // SAFETY: `xrEndFrame` may use the queue, and the images are released.
             None => unsafe { self.compose(scene).map_err(failed)? },
         };
         let copy = Copy {
             queue: self.device.queue,
             family: self.device.family,
             parts: &parts,
-            size: scene.whole(),
+            size: scene.total_size(),
             pixels,
             after: &[],
             done: None,
             drawn,
             to,
         };
-        // SAFETY: as above; the parts lie in their images, as was checked when they were handed over.
+        // SAFETY: as above; the rectangles were checked to be inside their images.
         unsafe { self.ring.copy(&copy) }.map_err(failed)?;
         Ok(())
     }
 
-    /// Composes a picture; its one part.
+    /// Composes a picture.
     ///
     /// # Safety
-    /// This thread may use the queue, and the images are those of released ones.
+    /// This thread may use the queue, and the images are released.
     unsafe fn compose(&self, scene: &Scene<Image>) -> Result<(Pixels, Vec<Part>), vk::Result> {
         let mut composer = self.composer();
-        // SAFETY: the caller's duty; one of another size is at rest when it goes.
+        // SAFETY: the caller's duty; a composer of another size is idle before it is destroyed.
         unsafe {
-            if let Some(mut old) = composer.take_if(|c| c.size != scene.whole()) {
+            if let Some(mut old) = composer.take_if(|c| c.size != scene.total_size()) {
                 self.ring.settle();
-                old.settle(&self.device.functions);
+                old.wait_idle(&self.device.functions);
                 old.destroy(&self.device.functions);
             }
             let composer = match &mut *composer {
                 Some(composer) => composer,
-                none => none.insert(Composer::new(&self.device, scene.whole())?),
+                none => none.insert(Composer::new(&self.device, scene.total_size())?),
             };
             composer.compose(&self.device, scene)
         }
     }
 
-    /// Frees what is ours on the device, but for images of swapchains; it is used no more.
+    /// Frees the session's resources except swapchain images. The device is not used afterwards.
     pub(crate) fn close(&self) {
-        let mut closed = self.open();
+        let mut closed = self.lock_closed();
         if std::mem::replace(&mut *closed, true) {
             return;
         }
-        // SAFETY: the device lives: a session has to be destroyed before it.
+        // SAFETY: the device is alive: the application must destroy the session before it.
         unsafe {
             if let Some(mut composer) = self.composer().take() {
-                composer.settle(&self.device.functions);
+                composer.wait_idle(&self.device.functions);
                 composer.destroy(&self.device.functions);
             }
             self.ring.close();

@@ -1,4 +1,4 @@
-//! What an application may wish for as a swapchain, and the images that it gets.
+//! Parameters and images of Vulkan swapchains.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
 use super::memory::{Owned, Readable};
-use crate::border::Outcome;
-use crate::logic::wish;
+use crate::ffi::Outcome;
+use crate::logic::swapchain_info;
 
-/// Formats that applications may draw in, the best first: bytes in sRGB are copied as they are; of all others
-/// the colours are linear.
+/// Supported colour formats, in order of preference: sRGB images are copied unchanged; all others contain
+/// linear colours.
 pub(super) const COLOURS: [vk::Format; 6] = [
     vk::Format::R8G8B8A8_SRGB,
     vk::Format::B8G8R8A8_SRGB,
@@ -24,7 +24,7 @@ pub(super) const COLOURS: [vk::Format; 6] = [
     vk::Format::B8G8R8A8_UNORM,
 ];
 
-/// Formats of depth. They can be drawn into, and no layer shows them.
+/// Supported depth formats. The application can render to them, but no layer shows them.
 pub(super) const DEPTHS: [vk::Format; 4] = [
     vk::Format::D32_SFLOAT,
     vk::Format::D16_UNORM,
@@ -32,17 +32,17 @@ pub(super) const DEPTHS: [vk::Format; 4] = [
     vk::Format::D32_SFLOAT_S8_UINT,
 ];
 
-/// What an application wishes for, in the words of Vulkan.
+/// Parameters of a Vulkan swapchain.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
-    pub(crate) all: wish::Wish,
+pub(crate) struct ImageInfo {
+    pub(crate) common: swapchain_info::SwapchainInfo,
     format: vk::Format,
     samples: vk::SampleCountFlags,
     usage: vk::ImageUsageFlags,
 }
 
-/// What OpenXR calls uses of images.
-const USES: [(xr::SwapchainUsageFlags, vk::ImageUsageFlags); 7] = [
+/// Usage flags of OpenXR and Vulkan.
+const USAGE_FLAGS: [(xr::SwapchainUsageFlags, vk::ImageUsageFlags); 7] = [
     (
         xr::SwapchainUsageFlags::COLOR_ATTACHMENT,
         vk::ImageUsageFlags::COLOR_ATTACHMENT,
@@ -73,23 +73,23 @@ const USES: [(xr::SwapchainUsageFlags, vk::ImageUsageFlags); 7] = [
     ),
 ];
 
-impl Wish {
-    /// Reads and checks it.
+impl ImageInfo {
+    /// Reads and validates the parameters.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
-    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
+    /// The error code that the specification defines for the parameter.
+    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<ImageInfo> {
         let format = i32::try_from(info.format).map(vk::Format::from_raw);
         let format = format
             .ok()
             .filter(|f| COLOURS.contains(f) || DEPTHS.contains(f));
         let format = format.ok_or(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED)?;
-        let all = wish::Wish::read(info)?;
-        let uses = USES
+        let common = swapchain_info::SwapchainInfo::read(info)?;
+        let flags = USAGE_FLAGS
             .iter()
-            .filter(|(theirs, _)| all.usage.contains(*theirs));
-        let wanted = uses.fold(vk::ImageUsageFlags::empty(), |sum, (_, ours)| sum | *ours);
-        // It has to be attached to what draws, and we read it.
+            .filter(|(theirs, _)| common.usage.contains(*theirs));
+        let wanted = flags.fold(vk::ImageUsageFlags::empty(), |sum, (_, ours)| sum | *ours);
+        // Needed to render to the image, and for the runtime to read it.
         let needed = match COLOURS.contains(&format) {
             true => {
                 vk::ImageUsageFlags::COLOR_ATTACHMENT
@@ -98,17 +98,17 @@ impl Wish {
             }
             false => vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT,
         };
-        Ok(Wish {
-            all,
+        Ok(ImageInfo {
+            common,
             format,
-            samples: vk::SampleCountFlags::from_raw(all.samples),
+            samples: vk::SampleCountFlags::from_raw(common.samples),
             usage: wanted | needed,
         })
     }
 
-    /// What one of them is to be.
-    pub(super) fn info(&self) -> vk::ImageCreateInfo<'static> {
-        let flags = match (self.all.usage).contains(xr::SwapchainUsageFlags::MUTABLE_FORMAT) {
+    /// Creation parameters of an image.
+    pub(super) fn create_info(&self) -> vk::ImageCreateInfo<'static> {
+        let flags = match (self.common.usage).contains(xr::SwapchainUsageFlags::MUTABLE_FORMAT) {
             true => vk::ImageCreateFlags::MUTABLE_FORMAT,
             false => vk::ImageCreateFlags::empty(),
         };
@@ -117,12 +117,12 @@ impl Wish {
             .image_type(vk::ImageType::TYPE_2D)
             .format(self.format)
             .extent(vk::Extent3D {
-                width: self.all.size.width,
-                height: self.all.size.height,
+                width: self.common.size.width,
+                height: self.common.size.height,
                 depth: 1,
             })
-            .mip_levels(self.all.mips)
-            .array_layers(self.all.layers)
+            .mip_levels(self.common.mips)
+            .array_layers(self.common.layers)
             .samples(self.samples)
             .tiling(vk::ImageTiling::OPTIMAL)
             .usage(self.usage)
@@ -131,77 +131,77 @@ impl Wish {
 }
 
 /// The images of a swapchain.
-pub(crate) struct Pictures {
-    pub(super) wish: Wish,
+pub(crate) struct SwapchainImages {
+    pub(super) info: ImageInfo,
     pub(super) images: Vec<Owned>,
-    /// What our shader reads them through, made when it first does: for each image and layer.
-    pub(super) seen: Mutex<Vec<((u32, u32), Readable)>>,
-    laid_out: AtomicBool,
-    gone: AtomicBool,
+    /// Views for the composition shader, by image index and layer; created at first use.
+    pub(super) views: Mutex<Vec<((u32, u32), Readable)>>,
+    initialised: AtomicBool,
+    destroyed: AtomicBool,
 }
 
-impl Pictures {
-    pub(super) fn new(wish: Wish, images: Vec<Owned>) -> Pictures {
-        Pictures {
-            wish,
+impl SwapchainImages {
+    pub(super) fn new(info: ImageInfo, images: Vec<Owned>) -> SwapchainImages {
+        SwapchainImages {
+            info,
             images,
-            seen: Mutex::default(),
-            laid_out: AtomicBool::new(false),
-            gone: AtomicBool::new(false),
+            views: Mutex::default(),
+            initialised: AtomicBool::new(false),
+            destroyed: AtomicBool::new(false),
         }
     }
 
-    /// Whether they were laid out before this was asked first.
-    pub(super) fn was_laid_out(&self) -> bool {
-        self.laid_out.swap(true, Ordering::Relaxed)
+    /// Whether the layout was already initialised; marks it as initialised.
+    pub(super) fn was_initialised(&self) -> bool {
+        self.initialised.swap(true, Ordering::Relaxed)
     }
 
-    /// They are used no more.
-    pub(super) fn goes(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    /// Marks them as destroyed.
+    pub(super) fn mark_destroyed(&self) {
+        self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are used no more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+    /// Whether they were destroyed.
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Relaxed)
     }
 
-    /// As OpenXR hands them out.
+    /// The image handles, for the application.
     pub(crate) fn handles(&self) -> Vec<u64> {
         self.images.iter().map(|own| own.image.as_raw()).collect()
     }
 
     pub(crate) fn size(&self) -> Size {
-        self.wish.all.size
+        self.info.common.size
     }
 
     pub(crate) fn layers(&self) -> u32 {
-        self.wish.all.layers
+        self.info.common.layers
     }
 
     pub(crate) fn is_colour(&self) -> bool {
-        COLOURS.contains(&self.wish.format)
+        COLOURS.contains(&self.info.format)
     }
 
     pub(super) fn format(&self) -> vk::Format {
-        self.wish.format
+        self.info.format
     }
 
     pub(super) fn samples(&self) -> vk::SampleCountFlags {
-        self.wish.samples
+        self.info.samples
     }
 
-    /// How its bytes are arranged, if they can be streamed as they are.
+    /// The pixel format, if the images can be streamed unchanged.
     pub(super) fn pixels(&self) -> Option<Pixels> {
-        let plain = self.wish.samples == vk::SampleCountFlags::TYPE_1;
-        match self.wish.format {
+        let plain = self.info.samples == vk::SampleCountFlags::TYPE_1;
+        match self.info.format {
             vk::Format::R8G8B8A8_SRGB if plain => Some(Pixels::Rgba8),
             vk::Format::B8G8R8A8_SRGB if plain => Some(Pixels::Bgra8),
             _ => None,
         }
     }
 
-    /// As what they are laid out while they are ours.
+    /// The layout of released images.
     pub(super) fn layout(&self) -> vk::ImageLayout {
         match self.is_colour() {
             true => vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL,
@@ -209,10 +209,10 @@ impl Pictures {
         }
     }
 
-    /// All of one.
+    /// The subresource range of a whole image.
     pub(super) fn range(&self) -> vk::ImageSubresourceRange {
         let depth = vk::ImageAspectFlags::DEPTH;
-        let aspect_mask = match self.wish.format {
+        let aspect_mask = match self.info.format {
             _ if self.is_colour() => vk::ImageAspectFlags::COLOR,
             vk::Format::D24_UNORM_S8_UINT | vk::Format::D32_SFLOAT_S8_UINT => {
                 depth | vk::ImageAspectFlags::STENCIL
@@ -222,9 +222,9 @@ impl Pictures {
         vk::ImageSubresourceRange {
             aspect_mask,
             base_mip_level: 0,
-            level_count: self.wish.all.mips,
+            level_count: self.info.common.mips,
             base_array_layer: 0,
-            layer_count: self.wish.all.layers,
+            layer_count: self.info.common.layers,
         }
     }
 }
@@ -233,7 +233,7 @@ impl Pictures {
 mod tests {
     use super::*;
 
-    fn usual() -> xr::SwapchainCreateInfo {
+    fn valid_info() -> xr::SwapchainCreateInfo {
         xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: std::ptr::null(),
@@ -250,28 +250,28 @@ mod tests {
     }
 
     #[test]
-    fn only_formats_of_ours_are_taken() {
-        let mut info = usual();
-        assert!(Wish::read(&info).is_ok());
+    fn only_supported_formats_are_accepted() {
+        let mut info = valid_info();
+        assert!(ImageInfo::read(&info).is_ok());
         for format in [0, vk::Format::R8_UNORM.as_raw().into(), 1 << 40] {
             info.format = format;
             let unsupported = Some(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
-            assert_eq!(Wish::read(&info).err(), unsupported, "{format}");
+            assert_eq!(ImageInfo::read(&info).err(), unsupported, "{format}");
         }
     }
 
     #[test]
-    fn what_we_do_with_an_image_is_among_its_uses() {
-        let colour = Wish::read(&usual()).unwrap();
+    fn the_usage_includes_what_the_runtime_needs() {
+        let colour = ImageInfo::read(&valid_info()).unwrap();
         assert!(colour.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC));
-        assert_eq!(colour.all.count(), 3);
-        let mut info = usual();
+        assert_eq!(colour.common.count(), 3);
+        let mut info = valid_info();
         info.create_flags = xr::SwapchainCreateFlags::STATIC_IMAGE;
         info.format = vk::Format::D32_SFLOAT.as_raw().into();
-        let depth = Wish::read(&info).unwrap();
+        let depth = ImageInfo::read(&info).unwrap();
         assert!(
-            !depth.usage.contains(vk::ImageUsageFlags::COLOR_ATTACHMENT) || depth.all.is_static
+            !depth.usage.contains(vk::ImageUsageFlags::COLOR_ATTACHMENT) || depth.common.is_static
         );
-        assert_eq!(depth.all.count(), 1);
+        assert_eq!(depth.common.count(), 1);
     }
 }

@@ -1,11 +1,11 @@
-// One layer in one eye: a rectangle somewhere in front of it, with a part of an image on it.
+// One layer in one eye: a quadrilateral in front of it, textured with a rectangle of an image.
 
 struct Layer {
-    // The corners in clip space: left and right below, left and right above.
+    // The corners in clip space: bottom left, bottom right, top left, top right.
     corners: array<vec4<f32>, 4>,
-    // The part of the image: its left upper corner and its right lower one, in 0 to 1.
-    part: vec4<f32>,
-    // 1: the image's alpha counts; 2: its colours are not multiplied by it yet.
+    // The rectangle of the image: top left and bottom right corner, in 0 to 1.
+    rect: vec4<f32>,
+    // Bit 0: use the image's alpha; bit 1: its colours are not premultiplied.
     flags: u32,
 }
 
@@ -16,7 +16,7 @@ var<immediate> layer: Layer;
 
 struct Corner {
     @builtin(position) position: vec4<f32>,
-    @location(0) place: vec2<f32>,
+    @location(0) uv: vec2<f32>,
 }
 
 @vertex
@@ -25,16 +25,16 @@ fn corner(@builtin(vertex_index) index: u32) -> Corner {
     let above = f32(index >> 1u);
     var out: Corner;
     out.position = layer.corners[index];
-    out.place = mix(layer.part.xy, layer.part.zw, vec2<f32>(right, 1.0 - above));
+    out.uv = mix(layer.rect.xy, layer.rect.zw, vec2<f32>(right, 1.0 - above));
     return out;
 }
 
 @fragment
 fn pixel(in: Corner) -> @location(0) vec4<f32> {
-    // What lies beside the part is of no concern, also at its edge.
+    // Never sample outside the rectangle, not even at its edge.
     let half = 0.5 / vec2<f32>(textureDimensions(image));
-    let place = clamp(in.place, layer.part.xy + half, layer.part.zw - half);
-    var colour = textureSampleLevel(image, linear, place, 0.0);
+    let uv = clamp(in.uv, layer.rect.xy + half, layer.rect.zw - half);
+    var colour = textureSampleLevel(image, linear, uv, 0.0);
     if (layer.flags & 1u) == 0u {
         colour.a = 1.0;
     }

@@ -1,8 +1,8 @@
-//! Images of ours on the application's device, each with memory of its own.
+//! The runtime's own images on the application's device, each with its own memory.
 
 use ash::vk;
 
-/// An image and its memory; whoever has it frees it with [`Owned::destroy`].
+/// An image and its memory. The owner frees it with [`Owned::destroy`].
 #[derive(Clone, Copy)]
 pub(super) struct Owned {
     pub(super) image: vk::Image,
@@ -11,16 +11,16 @@ pub(super) struct Owned {
 
 impl Owned {
     /// # Errors
-    /// What the device says; then nothing is left over.
+    /// The device's error; all resources are freed.
     ///
     /// # Safety
-    /// The device lives, and takes such images.
+    /// The device is alive, and supports such images.
     pub(super) unsafe fn new(
         device: &ash::Device,
         memory: &vk::PhysicalDeviceMemoryProperties,
         info: &vk::ImageCreateInfo<'_>,
     ) -> Result<Owned, vk::Result> {
-        // SAFETY: the caller's duty; what was not made is null, which destroying passes over.
+        // SAFETY: the caller's duty; handles that were not created are null, which destroying ignores.
         unsafe {
             let mut owned = Owned {
                 image: device.create_image(info, None)?,
@@ -56,9 +56,9 @@ impl Owned {
     }
 
     /// # Safety
-    /// The device lives and does nothing with it any more.
+    /// The device is alive and does not use the image any more.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: the caller's duty; null is passed over.
+        // SAFETY: the caller's duty; null handles are ignored.
         unsafe {
             device.destroy_image(self.image, None);
             device.free_memory(self.memory, None);
@@ -66,7 +66,7 @@ impl Owned {
     }
 }
 
-/// An image as the shader reads it: itself, or what its samples were joined into.
+/// View of an image for the shader: of the image itself, or of its resolved copy.
 #[derive(Clone, Copy)]
 pub(super) struct Readable {
     pub(super) view: vk::ImageView,
@@ -75,7 +75,7 @@ pub(super) struct Readable {
 
 impl Readable {
     /// # Safety
-    /// The device lives and does nothing with it any more.
+    /// The device is alive and does not use the view any more.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
         // SAFETY: the caller's duty.
         unsafe {

@@ -1,8 +1,8 @@
-//! Vulkan, as the application has it: its device, images for its swapchains, and the picture of a frame.
+//! Vulkan: the application's device, swapchain images and submission of pictures.
 
-pub(crate) mod choice;
 mod compose;
 mod device;
+pub(crate) mod device_selection;
 pub(crate) mod graphics;
 pub(crate) mod images;
 mod memory;

@@ -1,19 +1,19 @@
-//! How layers are drawn over each other: the pass and the pipeline of [`super::compose`].
+//! Render pass and pipeline of [`super::compose`].
 
 use ash::vk;
 
-/// The picture is in sRGB, and what is drawn into it is linear: the device converts.
+/// The picture is sRGB; the device converts linear colours on write.
 pub(super) const FORMAT: vk::Format = vk::Format::R8G8B8A8_SRGB;
 
-/// Who gets the constants.
+/// Shader stages that read the push constants.
 pub(super) const STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
     vk::ShaderStageFlags::VERTEX.as_raw() | vk::ShaderStageFlags::FRAGMENT.as_raw(),
 );
 
-/// Black at first, to be copied from at the end.
+/// Clears to black; ends in the layout for copying.
 ///
 /// # Safety
-/// The device lives.
+/// The device is alive.
 pub(super) unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass, vk::Result> {
     let attachments = [vk::AttachmentDescription::default()
         .format(FORMAT)
@@ -45,7 +45,7 @@ pub(super) unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass,
             .dst_stage_mask(after.1)
             .dst_access_mask(after.2)
     };
-    // The picture before was copied, and this one is to be.
+    // After the copy of the picture before, and ahead of the copy of this one.
     let outside = (vk::SUBPASS_EXTERNAL, copy, read);
     let inside = (0, output, written);
     let dependencies = [dependency(outside, inside), dependency(inside, outside)];
@@ -57,10 +57,10 @@ pub(super) unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass,
     unsafe { device.create_render_pass(&info, None) }
 }
 
-/// Two triangles over what is there, joined by premultiplied alpha.
+/// Draws two triangles with premultiplied alpha blending.
 ///
 /// # Safety
-/// The device lives, and so do these objects of it.
+/// The device and the other objects are alive.
 pub(super) unsafe fn pipeline(
     device: &ash::Device,
     module: vk::ShaderModule,

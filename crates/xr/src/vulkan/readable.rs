@@ -1,4 +1,4 @@
-//! Images of swapchains, as the shader reads them.
+//! Views of swapchain images for the composition shader.
 
 use std::sync::PoisonError;
 
@@ -8,8 +8,8 @@ use super::device::Device;
 use super::memory::{Owned, Readable};
 use super::scene::Image;
 
-/// A view of one layer of an image.
-pub(super) fn seen(
+/// Parameters of a view of one layer of an image.
+pub(super) fn view_info(
     image: vk::Image,
     format: vk::Format,
     layer: u32,
@@ -31,22 +31,25 @@ fn first_mip(layer: u32) -> vk::ImageSubresourceRange {
     }
 }
 
-/// What the shader reads an image through, made at its first use.
+/// The shader's view of an image, which the first call creates.
 ///
 /// # Safety
-/// The device lives.
+/// The device is alive.
 pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk::Result> {
-    let pictures = &image.pictures;
+    let swapchain_images = &image.swapchain_images;
     let key = (image.index, image.layer);
-    let mut known = pictures.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = swapchain_images
+        .views
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if let Some((_, readable)) = known.iter().find(|(of, _)| *of == key) {
         return Ok(*readable);
     }
-    let (format, size) = (pictures.format(), pictures.size());
+    let (format, size) = (swapchain_images.format(), swapchain_images.size());
     // SAFETY: the caller's duty.
     let made = unsafe {
-        if pictures.samples() == vk::SampleCountFlags::TYPE_1 {
-            let view = seen(image.image(), format, image.layer);
+        if swapchain_images.samples() == vk::SampleCountFlags::TYPE_1 {
+            let view = view_info(image.image(), format, image.layer);
             Readable {
                 view: of.functions.create_image_view(&view, None)?,
                 resolved: None,
@@ -67,7 +70,7 @@ pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk
             let own = Owned::new(&of.functions, &of.memory, &info)?;
             let view = of
                 .functions
-                .create_image_view(&seen(own.image, format, 0), None);
+                .create_image_view(&view_info(own.image, format, 0), None);
             Readable {
                 view: view.inspect_err(|_| own.destroy(&of.functions))?,
                 resolved: Some(own),
@@ -78,16 +81,16 @@ pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk
     Ok(made)
 }
 
-/// Orders an image to be read by the shader, or to be the application's again.
+/// Records the barriers that make an image readable by the shader, or return it to the application.
 ///
 /// # Safety
-/// The device lives, and the commands are being recorded.
+/// The device is alive, and the commands are in the recording state.
 pub(super) unsafe fn make_readable(
     device: &ash::Device,
     commands: vk::CommandBuffer,
     image: &Image,
     readable: &Readable,
-    forth: bool,
+    to_shader: bool,
 ) {
     let drawn = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
     let read = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
@@ -98,7 +101,7 @@ pub(super) unsafe fn make_readable(
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let none = vk::DependencyFlags::empty();
     let barrier = |which, layer, from, to| {
-        // Frames are few: each of these orders everything.
+        // Few per frame, so each is a full barrier.
         let any = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let barrier = vk::ImageMemoryBarrier::default()
             .src_access_mask(any)
@@ -113,23 +116,23 @@ pub(super) unsafe fn make_readable(
         unsafe { device.cmd_pipeline_barrier(commands, all, all, none, &[], &[], &[barrier]) };
     };
     let (theirs, layer) = (image.image(), image.layer);
-    match (&readable.resolved, forth) {
+    match (&readable.resolved, to_shader) {
         (None, true) => barrier(theirs, layer, drawn, read),
         (None, false) => barrier(theirs, layer, read, drawn),
         (Some(_), false) => {}
         (Some(own), true) => {
             barrier(theirs, layer, drawn, from);
             barrier(own.image, 0, vk::ImageLayout::UNDEFINED, to);
-            let size = image.pictures.size();
-            let place = |layer| vk::ImageSubresourceLayers {
+            let size = image.swapchain_images.size();
+            let subresource = |layer| vk::ImageSubresourceLayers {
                 aspect_mask: vk::ImageAspectFlags::COLOR,
                 mip_level: 0,
                 base_array_layer: layer,
                 layer_count: 1,
             };
             let region = vk::ImageResolve {
-                src_subresource: place(layer),
-                dst_subresource: place(0),
+                src_subresource: subresource(layer),
+                dst_subresource: subresource(0),
                 extent: vk::Extent3D {
                     width: size.width,
                     height: size.height,

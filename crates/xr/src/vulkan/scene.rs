@@ -1,49 +1,49 @@
-//! A frame in images of Vulkan: what of it can be copied as it is.
+//! Frames of Vulkan images, and detection of those that can be copied.
 
 use std::sync::Arc;
 
 use ash::vk;
 use openuvr_media::capture::vulkan::{Part, Pixels};
 
-use super::images::Pictures;
+use super::images::SwapchainImages;
 use crate::logic::composition::is_exact;
 use crate::logic::scene::Scene;
 
-/// An image that a layer shows.
+/// A swapchain image that a layer refers to.
 #[derive(Clone)]
 pub(crate) struct Image {
-    pub(crate) pictures: Arc<Pictures>,
-    /// Which of them, and which layer of it.
+    pub(crate) swapchain_images: Arc<SwapchainImages>,
+    /// Index of the image, and array layer in it.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
 
 impl Image {
     pub(super) fn image(&self) -> vk::Image {
-        self.pictures.images[self.index as usize].image
+        self.swapchain_images.images[self.index as usize].image
     }
 }
 
 impl Scene<Image> {
-    /// The parts of the picture, if it can be copied as it is.
-    pub(super) fn parts(&self) -> Option<(Pixels, Vec<Part>)> {
+    /// The copies that make up the picture; `None` if it has to be composed.
+    pub(super) fn copies(&self) -> Option<(Pixels, Vec<Part>)> {
         let mut all: Option<Pixels> = None;
         let mut parts = Vec::new();
-        for (index, seen) in self.eyes.iter().enumerate() {
-            let [surface] = &seen.surfaces[..] else {
+        for (index, eye_scene) in self.eyes.iter().enumerate() {
+            let [surface] = &eye_scene.surfaces[..] else {
                 return None;
             };
-            let pictures = &surface.image.pictures;
-            let pixels = pictures.pixels()?;
+            let swapchain_images = &surface.image.swapchain_images;
+            let pixels = swapchain_images.pixels()?;
             let same = *all.get_or_insert(pixels) == pixels;
-            if !same || !is_exact(surface, &seen.eye, self.size) {
+            if !same || !is_exact(surface, &eye_scene.eye, self.size) {
                 return None;
             }
             parts.push(Part {
                 image: surface.image.image(),
                 layer: surface.image.layer,
-                layout: pictures.layout(),
-                from: [surface.part.x, surface.part.y],
+                layout: swapchain_images.layout(),
+                from: [surface.rect.x, surface.rect.y],
                 size: self.size,
                 at: [self.left_of(index), 0],
             });
@@ -51,9 +51,9 @@ impl Scene<Image> {
         all.map(|pixels| (pixels, parts))
     }
 
-    /// Whether all of its images are there.
-    pub(super) fn is_there(&self) -> bool {
-        let mut all = self.eyes.iter().flat_map(|seen| &seen.surfaces);
-        all.all(|surface| !surface.image.pictures.is_gone())
+    /// Whether none of its images was destroyed.
+    pub(super) fn is_complete(&self) -> bool {
+        let mut all = self.eyes.iter().flat_map(|eye| &eye.surfaces);
+        all.all(|surface| !surface.image.swapchain_images.is_destroyed())
     }
 }

@@ -1,5 +1,5 @@
-//! Pictures of frames on a real device (lavapipe, or with `OPENUVR_VULKAN_DEVICE=0` the first that there is): what
-//! the host gets of them, pixel by pixel.
+//! Tests of pictures on a Vulkan device (lavapipe, or with `OPENUVR_VULKAN_DEVICE=0` the first device):
+//! compares the pixels that the host receives.
 
 use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,31 +12,31 @@ use openuvr_media::picture::PixelFormat;
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use super::choice::{Choice, pointer};
 use super::device::Device;
+use super::device_selection::{DeviceSelection, pointer};
 use super::graphics::Graphics;
-use super::images::{Pictures, Wish};
+use super::images::{ImageInfo, SwapchainImages};
 use super::scene::Image;
 use crate::extensions::Enabled;
 use crate::graphics::Graphics as Drawing;
 use crate::handles::Object as _;
 use crate::instance::Instance;
-use crate::logic::composition::{Blend, Eye, Part, Shape, Surface};
+use crate::logic::composition::{Blend, Eye, ImageRect, Shape, Surface};
 use crate::logic::pose::Pose;
-use crate::logic::scene::{Scene, Seen};
-use crate::logic::views::{Headset, fov};
+use crate::logic::scene::{EyeScene, Scene};
+use crate::logic::views::{Headset, default_fov};
 use crate::session::Session;
 
 const EYE: Size = Size::new(40, 24);
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
-/// Devices of lavapipe share what it draws with; one test at a time has one.
-static ONE: Mutex<()> = Mutex::new(());
+/// Devices of lavapipe share rendering resources: one test at a time uses a device.
+static DEVICE_LOCK: Mutex<()> = Mutex::new(());
 
-/// A device and a session on it, and the host that gets its pictures.
-struct Stage {
+/// A device with a session, and the host that receives its pictures.
+struct Fixture {
     session: Arc<Session>,
     to: Arc<Submitter>,
     host: Submitted,
@@ -44,20 +44,20 @@ struct Stage {
     _library: libloading::Library,
 }
 
-impl Stage {
-    /// `None`, said aloud, without lavapipe.
-    fn open() -> Option<Stage> {
-        // SAFETY: the loader of Vulkan has no initialisers with preconditions; each function is called as Vulkan
-        // describes it, with live handles.
-        let stage = unsafe { Stage::try_open() };
-        if stage.is_none() {
+impl Fixture {
+    /// `None`, with a message, without lavapipe.
+    fn open() -> Option<Fixture> {
+        // SAFETY: the Vulkan loader has no initialisers with preconditions; functions are called as
+        // specified, with valid handles.
+        let fixture = unsafe { Fixture::try_open() };
+        if fixture.is_none() {
             eprintln!("SKIPPED: there is no lavapipe (mesa-vulkan-drivers)");
             assert!(std::env::var("CI").as_deref() != Ok("true"), "no lavapipe");
         }
-        stage
+        fixture
     }
 
-    unsafe fn try_open() -> Option<Stage> {
+    unsafe fn try_open() -> Option<Fixture> {
         // SAFETY: as in `open`.
         unsafe {
             let library = libloading::Library::new("libvulkan.so.1").ok()?;
@@ -72,8 +72,8 @@ impl Stage {
             let info = vk::InstanceCreateInfo::default();
             let result = (entry.create_instance)(&info, std::ptr::null(), &mut made);
             result.result().ok()?;
-            let mut choice = Choice::default();
-            let instance = choice.instance(pointer(made)).ok()?;
+            let mut selection = DeviceSelection::default();
+            let instance = selection.instance(pointer(made)).ok()?;
             let all = instance.enumerate_physical_devices().ok()?;
             let software = |physical: &vk::PhysicalDevice| {
                 let properties = instance.get_physical_device_properties(*physical);
@@ -83,9 +83,9 @@ impl Stage {
                 Ok(index) => *all.get(index.parse::<usize>().ok()?)?,
                 Err(_) => all.into_iter().find(software)?,
             };
-            choice.choose(pointer(made)).ok()?;
-            let chosen = choice.chosen.as_mut()?;
-            chosen.1.0 = pointer(physical);
+            selection.select(pointer(made)).ok()?;
+            let selected = selection.selected.as_mut()?;
+            selected.1.0 = pointer(physical);
             let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
             let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
             let device = instance.create_device(physical, &info, None).ok()?;
@@ -98,12 +98,12 @@ impl Stage {
                 queue_family_index: 0,
                 queue_index: 0,
             };
-            let graphics = Graphics::new(&binding, &choice).ok()?;
-            let ours = Arc::new(Instance::new(Enabled::default()));
+            let graphics = Graphics::new(&binding, &selection).ok()?;
+            let instance_object = Arc::new(Instance::new(Enabled::default()));
             let (to, host) = channel(EYE, 240.0).ok()?;
-            Some(Stage {
+            Some(Fixture {
                 session: Arc::new(Session::new(
-                    ours,
+                    instance_object,
                     Some(Drawing::Vulkan(Box::new(graphics))),
                     None,
                 )),
@@ -118,13 +118,18 @@ impl Stage {
     fn graphics(&self) -> &Graphics {
         match &self.session.graphics {
             Some(Drawing::Vulkan(vulkan)) => vulkan,
-            _ => panic!("it draws with Vulkan"),
+            _ => panic!("the session uses Vulkan"),
         }
     }
 
-    /// A swapchain of which one image was drawn, each of its layers in one colour (0 to 1).
-    fn drawn(&self, format: vk::Format, samples: u32, layers: &[[f32; 4]]) -> Arc<Pictures> {
-        let wish = Wish::read(&xr::SwapchainCreateInfo {
+    /// Creates a swapchain and renders its first image, each layer in one colour (0 to 1).
+    fn rendered(
+        &self,
+        format: vk::Format,
+        samples: u32,
+        layers: &[[f32; 4]],
+    ) -> Arc<SwapchainImages> {
+        let info = ImageInfo::read(&xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: std::ptr::null(),
             create_flags: xr::SwapchainCreateFlags::EMPTY,
@@ -138,16 +143,16 @@ impl Stage {
             array_size: u32::try_from(layers.len()).unwrap(),
             mip_count: 1,
         });
-        let wish = wish.unwrap();
-        let pictures = self.graphics().make(&wish).unwrap();
-        self.graphics().acquired(&pictures).unwrap();
+        let info = info.unwrap();
+        let swapchain_images = self.graphics().make(&info).unwrap();
+        self.graphics().acquired(&swapchain_images).unwrap();
         for (layer, colour) in (0..).zip(layers) {
-            self.clear(pictures.images[0].image, layer, *colour);
+            self.clear(swapchain_images.images[0].image, layer, *colour);
         }
-        Arc::new(pictures)
+        Arc::new(swapchain_images)
     }
 
-    /// Draws one colour, as an application would.
+    /// Fills a layer with one colour, as an application would.
     fn clear(&self, image: vk::Image, layer: u32, colour: [f32; 4]) {
         let Device {
             functions: device,
@@ -165,7 +170,7 @@ impl Stage {
             vk::PipelineStageFlags::ALL_COMMANDS,
             vk::DependencyFlags::empty(),
         );
-        let ours = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
+        let attachment = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
         let written = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
         let any = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let barrier = |from, to| {
@@ -179,7 +184,7 @@ impl Stage {
         };
         let pool = vk::CommandPoolCreateInfo::default();
         let value = vk::ClearColorValue { float32: colour };
-        // SAFETY: as in `open`; all is at rest at the end.
+        // SAFETY: as in `open`; the queue is idle at the end.
         unsafe {
             let pool = device.create_command_pool(&pool, None).unwrap();
             let info = vk::CommandBufferAllocateInfo::default()
@@ -188,10 +193,10 @@ impl Stage {
             let commands = device.allocate_command_buffers(&info).unwrap();
             let begin = vk::CommandBufferBeginInfo::default();
             device.begin_command_buffer(commands[0], &begin).unwrap();
-            let forth = [barrier(ours, written)];
+            let forth = [barrier(attachment, written)];
             device.cmd_pipeline_barrier(commands[0], all, all, none, &[], &[], &forth);
             device.cmd_clear_color_image(commands[0], image, written, &value, &[range]);
-            let back = [barrier(written, ours)];
+            let back = [barrier(written, attachment)];
             device.cmd_pipeline_barrier(commands[0], all, all, none, &[], &[], &back);
             device.end_command_buffer(commands[0]).unwrap();
             let submit = vk::SubmitInfo::default().command_buffers(&commands);
@@ -202,8 +207,12 @@ impl Stage {
         }
     }
 
-    /// Shows a frame; red, green and blue of the picture's pixels at these places.
-    fn shows<const N: usize>(&mut self, scene: &Scene<Image>, at: [[u32; 2]; N]) -> [[u8; 3]; N] {
+    /// Submits a frame and returns the RGB values at these coordinates.
+    fn read_frame<const N: usize>(
+        &mut self,
+        scene: &Scene<Image>,
+        at: [[u32; 2]; N],
+    ) -> [[u8; 3]; N] {
         let graphics = self.graphics();
         let shown = graphics.show(scene, self.to.clone(), Drawn::default());
         shown.unwrap();
@@ -211,8 +220,8 @@ impl Stage {
         let picture = self.host.picture().unwrap();
         assert_eq!(picture.size, Size::new(EYE.width * 2, EYE.height));
         at.map(|[x, y]| {
-            let place = (y * picture.size.width + x) as usize * 4;
-            let [a, b, c] = [0, 1, 2].map(|part| picture.planes[0].data[place + part]);
+            let offset = (y * picture.size.width + x) as usize * 4;
+            let [a, b, c] = [0, 1, 2].map(|part| picture.planes[0].data[offset + part]);
             match picture.format {
                 PixelFormat::Rgbx => [a, b, c],
                 _ => [c, b, a],
@@ -221,8 +230,8 @@ impl Stage {
     }
 
     fn close(self) {
-        // Nobody holds a picture any more when its buffer goes.
-        let Stage {
+        // Release all pictures before their buffers are freed.
+        let Fixture {
             session,
             to,
             host,
@@ -232,9 +241,9 @@ impl Stage {
         drop((to, host));
         session.destroyed();
         let Some(Drawing::Vulkan(graphics)) = &session.graphics else {
-            panic!("it draws with Vulkan");
+            panic!("the session uses Vulkan");
         };
-        // SAFETY: the session has let go of it.
+        // SAFETY: the session does not use the device any more.
         unsafe {
             graphics
                 .device
@@ -248,14 +257,14 @@ impl Stage {
     }
 }
 
-fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
+fn surface(of: &Arc<SwapchainImages>, layer: u32, shape: Shape) -> Surface<Image> {
     Surface {
         image: Image {
-            pictures: of.clone(),
+            swapchain_images: of.clone(),
             index: 0,
             layer,
         },
-        part: Part {
+        rect: ImageRect {
             x: 0,
             y: 0,
             size: EYE,
@@ -265,16 +274,16 @@ fn surface(of: &Arc<Pictures>, layer: u32, shape: Shape) -> Surface<Image> {
     }
 }
 
-/// Where the eyes are.
-fn seen() -> [Eye; 2] {
-    let all = Headset::of(None).eyes(Pose::SAME, 2);
+/// The default eyes.
+fn default_eyes() -> [Eye; 2] {
+    let all = Headset::of(None).eyes(Pose::IDENTITY, 2);
     [all[0], all[1]]
 }
 
-/// A frame with a view of each layer of `of`, and what is in front of it.
-fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
-    let [a, b] = seen();
-    let eye = |eye: Eye, layer| Seen {
+/// A frame with a view of each layer of `of`, and with surfaces in front.
+fn scene(of: &Arc<SwapchainImages>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
+    let [a, b] = default_eyes();
+    let eye = |eye: Eye, layer| EyeScene {
         eye,
         surfaces: std::iter::once(surface(of, layer, Shape::View(eye)))
             .chain(front.iter().cloned())
@@ -286,45 +295,45 @@ fn scene(of: &Arc<Pictures>, right: u32, front: &[Surface<Image>]) -> Scene<Imag
     }
 }
 
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+fn exclusive() -> std::sync::MutexGuard<'static, ()> {
+    DEVICE_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
 
-/// In the middle of the left eye's picture, its corner, and the right one's.
-const PLACES: [[u32; 2]; 4] = [[20, 12], [0, 0], [60, 12], [79, 23]];
+/// Centre and corner of the left eye's picture, and of the right eye's.
+const POINTS: [[u32; 2]; 4] = [[20, 12], [0, 0], [60, 12], [79, 23]];
 
-/// How bright half of the light is in sRGB.
+/// Half of the light intensity, in sRGB.
 const HALF: u8 = 188;
 
-fn near(seen: &[[u8; 3]], wanted: &[[u8; 3]]) -> bool {
+fn near(pixels: &[[u8; 3]], expected: &[[u8; 3]]) -> bool {
     let close = |(a, b): (&u8, &u8)| a.abs_diff(*b) <= 1;
-    (seen.iter().flatten().zip(wanted.iter().flatten())).all(close)
+    (pixels.iter().flatten().zip(expected.iter().flatten())).all(close)
 }
 
 #[test]
 fn layers_of_an_array_are_copied_side_by_side() {
-    let _alone = alone();
+    let _exclusive = exclusive();
     for format in [vk::Format::R8G8B8A8_SRGB, vk::Format::B8G8R8A8_SRGB] {
-        let Some(mut stage) = Stage::open() else {
+        let Some(mut fixture) = Fixture::open() else {
             return;
         };
-        let both = stage.drawn(format, 1, &[RED, BLUE]);
+        let both = fixture.rendered(format, 1, &[RED, BLUE]);
         for _ in 0..9 {
-            let seen = stage.shows(&scene(&both, 1, &[]), PLACES);
-            assert_eq!(seen, [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]);
+            let pixels = fixture.read_frame(&scene(&both, 1, &[]), POINTS);
+            assert_eq!(pixels, [[255, 0, 0], [255, 0, 0], [0, 0, 255], [0, 0, 255]]);
         }
-        stage.graphics().forget(&both);
+        fixture.graphics().destroy_images(&both);
         drop(both);
-        stage.close();
+        fixture.close();
     }
 }
 
 #[test]
-fn samples_are_joined_and_linear_colours_are_converted() {
-    let _alone = alone();
+fn samples_are_resolved_and_linear_colours_converted() {
+    let _exclusive = exclusive();
     let grey = [0.5, 0.5, 0.0, 1.0];
     let formats = [
         (vk::Format::R8G8B8A8_SRGB, 4),
@@ -333,80 +342,83 @@ fn samples_are_joined_and_linear_colours_are_converted() {
         (vk::Format::B8G8R8A8_UNORM, 4),
     ];
     for (format, samples) in formats {
-        let Some(mut stage) = Stage::open() else {
+        let Some(mut fixture) = Fixture::open() else {
             return;
         };
-        let one = stage.drawn(format, samples, &[grey]);
+        let one = fixture.rendered(format, samples, &[grey]);
         for _ in 0..4 {
-            let seen = stage.shows(&scene(&one, 0, &[]), PLACES);
-            let wanted = [[HALF, HALF, 0]; 4];
-            assert!(near(&seen, &wanted), "{} {seen:?}", format.as_raw());
+            let pixels = fixture.read_frame(&scene(&one, 0, &[]), POINTS);
+            let expected = [[HALF, HALF, 0]; 4];
+            assert!(near(&pixels, &expected), "{} {pixels:?}", format.as_raw());
         }
-        stage.graphics().forget(&one);
+        fixture.graphics().destroy_images(&one);
         drop(one);
-        stage.close();
+        fixture.close();
     }
 }
 
 #[test]
-fn a_quad_lies_in_front_and_lets_through_what_its_alpha_says() {
-    let _alone = alone();
-    let Some(mut stage) = Stage::open() else {
+fn a_quad_is_blended_in_front() {
+    let _exclusive = exclusive();
+    let Some(mut fixture) = Fixture::open() else {
         return;
     };
     let format = vk::Format::R8G8B8A8_SRGB;
-    let behind = stage.drawn(format, 1, &[RED, RED]);
-    let straight = stage.drawn(format, 1, &[[0.0, 0.0, 1.0, 0.5]]);
-    let multiplied = stage.drawn(format, 1, &[[0.0, 0.0, 0.5, 0.5]]);
-    // Two metres ahead, half a picture wide and high.
-    let place = Shape::Quad(Pose::moved([0.0, 0.0, -2.0]), [2.0, 2.0]);
-    let blend = |alpha, straight| Blend { alpha, straight };
+    let behind = fixture.rendered(format, 1, &[RED, RED]);
+    let unpremultiplied = fixture.rendered(format, 1, &[[0.0, 0.0, 1.0, 0.5]]);
+    let multiplied = fixture.rendered(format, 1, &[[0.0, 0.0, 0.5, 0.5]]);
+    // Two metres ahead, half as wide and high as the picture.
+    let shape = Shape::Quad(Pose::translation([0.0, 0.0, -2.0]), [2.0, 2.0]);
+    let blend = |alpha, unpremultiplied| Blend {
+        alpha,
+        unpremultiplied,
+    };
     let red = [255, 0, 0];
     let mixed = [HALF, 0, HALF];
     let cases = [
-        (&straight, blend(false, false), [0, 0, 255]),
-        (&straight, blend(true, true), mixed),
+        (&unpremultiplied, blend(false, false), [0, 0, 255]),
+        (&unpremultiplied, blend(true, true), mixed),
         (&multiplied, blend(true, false), mixed),
     ];
-    for (of, blend, wanted) in cases {
+    for (of, blend, expected) in cases {
         let quad = Surface {
             blend,
-            ..surface(of, 0, place)
+            ..surface(of, 0, shape)
         };
-        let seen = stage.shows(&scene(&behind, 1, &[quad]), PLACES);
-        assert!(near(&seen, &[wanted, red, wanted, red]), "{seen:?}");
+        let pixels = fixture.read_frame(&scene(&behind, 1, &[quad]), POINTS);
+        assert!(near(&pixels, &[expected, red, expected, red]), "{pixels:?}");
     }
-    for gone in [behind, straight, multiplied] {
-        stage.graphics().forget(&gone);
+    for images in [behind, unpremultiplied, multiplied] {
+        fixture.graphics().destroy_images(&images);
     }
-    stage.close();
+    fixture.close();
 }
 
 #[test]
-fn a_second_view_from_a_turned_head_is_turned_back() {
-    let _alone = alone();
-    let Some(mut stage) = Stage::open() else {
+fn a_second_rotated_view_is_reprojected() {
+    let _exclusive = exclusive();
+    let Some(mut fixture) = Fixture::open() else {
         return;
     };
     let format = vk::Format::R8G8B8A8_SRGB;
-    let behind = stage.drawn(format, 1, &[RED, RED]);
-    let front = stage.drawn(format, 1, &[BLUE]);
-    // Turned by half of what an eye sees to the left: it covers the left half.
-    let turned = crate::logic::pose::Rotation::around([0.0, std::f32::consts::FRAC_PI_4, 0.0]);
+    let behind = fixture.rendered(format, 1, &[RED, RED]);
+    let front = fixture.rendered(format, 1, &[BLUE]);
+    // Rotated to the left by half of the field of view: it covers the left half.
+    let orientation = crate::logic::pose::Rotation::around([0.0, std::f32::consts::FRAC_PI_4, 0.0]);
     let eye = Eye {
         pose: Pose {
-            turned,
+            orientation,
             at: [0.0; 3],
         },
-        fov: fov(),
+        fov: default_fov(),
     };
     let view = surface(&front, 0, Shape::View(eye));
-    let places = [[10, 12], [30, 12], [50, 12], [70, 12]];
-    let seen = stage.shows(&scene(&behind, 1, &[view]), places);
+    let points = [[10, 12], [30, 12], [50, 12], [70, 12]];
+    let pixels = fixture.read_frame(&scene(&behind, 1, &[view]), points);
     let (red, blue) = ([255, 0, 0], [0, 0, 255]);
-    assert_eq!(seen, [blue, red, blue, red]);
-    for gone in [behind, front] {
-        stage.graphics().forget(&gone);
+    assert_eq!(pixels, [blue, red, blue, red]);
+    for images in [behind, front] {
+        fixture.graphics().destroy_images(&images);
     }
-    stage.close();
+    fixture.close();
 }

@@ -1,4 +1,4 @@
-//! Actions of an application: with a player who holds nothing, and with devices that are set.
+//! Actions: without devices, and with simulated devices.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -69,8 +69,8 @@ pub(crate) fn sync(app: &Application, session: xr::Session, set: xr::ActionSet) 
 }
 
 #[test]
-fn actions_without_devices_are_inactive_and_right() {
-    let name = "actions::actions_without_devices_are_inactive_and_right";
+fn actions_without_devices_are_inactive() {
+    let name = "actions::actions_without_devices_are_inactive";
     alone(name, || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
@@ -140,8 +140,8 @@ fn actions_without_devices_are_inactive_and_right() {
 }
 
 #[test]
-fn bindings_of_the_usual_profiles_are_taken() {
-    alone("actions::bindings_of_the_usual_profiles_are_taken", || {
+fn bindings_of_known_profiles_are_accepted() {
+    alone("actions::bindings_of_known_profiles_are_accepted", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
@@ -174,15 +174,15 @@ fn bindings_of_the_usual_profiles_are_taken() {
     });
 }
 
-/// A device in the left hand, as the conformance suite says what a player does.
-struct Hand<'a> {
+/// A simulated device in the left hand, set by `XR_EXT_conformance_automation`.
+struct SimulatedHand<'a> {
     app: &'a Application,
     session: xr::Session,
     left: xr::Path,
 }
 
-impl Hand<'_> {
-    fn holds(&self, profile: &CStr, is_active: bool) {
+impl SimulatedHand<'_> {
+    fn set_active(&self, profile: &CStr, is_active: bool) {
         let profile = self.app.path(profile);
         done!(
             self.app,
@@ -190,15 +190,15 @@ impl Hand<'_> {
         );
     }
 
-    fn pulls(&self, how_far: f32) {
+    fn set_trigger(&self, value: f32) {
         let trigger = self.app.path(c"/user/hand/left/input/trigger/value");
         done!(
             self.app,
-            SetInputDeviceStateFloatEXT(self.session, self.left, trigger, how_far)
+            SetInputDeviceStateFloatEXT(self.session, self.left, trigger, value)
         );
     }
 
-    fn says(&self, action: xr::Action) -> xr::ActionStateFloat {
+    fn float_state(&self, action: xr::Action) -> xr::ActionStateFloat {
         let get = xr::ActionStateGetInfo {
             ty: xr::ActionStateGetInfo::TYPE,
             next: null(),
@@ -217,10 +217,10 @@ impl Hand<'_> {
 }
 
 #[test]
-fn what_a_device_says_is_told_at_the_next_synchronisation() {
-    let name = "actions::what_a_device_says_is_told_at_the_next_synchronisation";
+fn device_state_takes_effect_at_the_next_sync() {
+    let name = "actions::device_state_takes_effect_at_the_next_sync";
     alone(name, || {
-        // SAFETY: nothing else of this process reads its environment now.
+        // SAFETY: no other thread of this process reads the environment now.
         unsafe { std::env::set_var("OPENUVR_XR_AUTOMATION", "1") };
         let extensions = [HEADLESS[0], xr::EXT_CONFORMANCE_AUTOMATION_EXTENSION_NAME];
         let Some(app) = Application::open(&extensions) else {
@@ -249,21 +249,25 @@ fn what_a_device_says_is_told_at_the_next_synchronisation() {
         let session = app.session(null()).unwrap();
         assert_eq!(attach(&app, session, game), xr::Result::SUCCESS);
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
-        let left = Hand {
+        let left = SimulatedHand {
             app: &app,
             session,
             left: app.path(c"/user/hand/left"),
         };
-        left.holds(touch, true);
-        left.pulls(0.5);
-        assert_eq!(left.says(pull).is_active, xr::FALSE, "not synchronised yet");
+        left.set_active(touch, true);
+        left.set_trigger(0.5);
+        assert_eq!(
+            left.float_state(pull).is_active,
+            xr::FALSE,
+            "not synchronised yet"
+        );
         assert_eq!(sync(&app, session, game), xr::Result::SUCCESS);
-        let said = left.says(pull);
-        assert_eq!((said.is_active, said.current_state), (xr::TRUE, 0.5));
-        assert_eq!(said.changed_since_last_sync, xr::TRUE);
-        assert!(said.last_change_time.as_nanos() > 0);
+        let state = left.float_state(pull);
+        assert_eq!((state.is_active, state.current_state), (xr::TRUE, 0.5));
+        assert_eq!(state.changed_since_last_sync, xr::TRUE);
+        assert!(state.last_change_time.as_nanos() > 0);
 
-        // Its pose counts from another space, and is found in any.
+        // The pose was set in one space, and can be located in any.
         let local = app.space(session, xr::ReferenceSpaceType::LOCAL);
         let mut ahead = xr::Posef::IDENTITY;
         ahead.position.z = -0.5;
@@ -290,30 +294,27 @@ fn what_a_device_says_is_told_at_the_next_synchronisation() {
         let tracked = xr::SpaceLocationFlags::POSITION_TRACKED;
         assert!(location.location_flags.contains(tracked));
 
-        // It is put away.
-        left.holds(touch, false);
+        // The device is disconnected.
+        left.set_active(touch, false);
         assert_eq!(sync(&app, session, game), xr::Result::SUCCESS);
-        let said = left.says(pull);
-        assert_eq!((said.is_active, said.current_state), (xr::FALSE, 0.0));
+        let state = left.float_state(pull);
+        assert_eq!((state.is_active, state.current_state), (xr::FALSE, 0.0));
         done!(app, LocateSpace(space, local, time, &mut location));
         assert_eq!(location.location_flags, xr::SpaceLocationFlags::EMPTY);
     });
 }
 
 #[test]
-fn devices_that_nobody_has_are_for_the_suite_alone() {
-    alone(
-        "actions::devices_that_nobody_has_are_for_the_suite_alone",
-        || {
-            let Some(mut app) = Application::open(&[]) else {
-                return;
-            };
-            done!(app, DestroyInstance(app.instance));
-            app.instance = xr::Instance::default();
-            let mut instance = xr::Instance::default();
-            let extensions = [xr::EXT_CONFORMANCE_AUTOMATION_EXTENSION_NAME];
-            let made = app.create(&extensions, xr::Version::new(1, 0, 0), &mut instance);
-            assert_eq!(made, xr::Result::ERROR_EXTENSION_NOT_PRESENT);
-        },
-    );
+fn simulated_devices_are_off_by_default() {
+    alone("actions::simulated_devices_are_off_by_default", || {
+        let Some(mut app) = Application::open(&[]) else {
+            return;
+        };
+        done!(app, DestroyInstance(app.instance));
+        app.instance = xr::Instance::default();
+        let mut instance = xr::Instance::default();
+        let extensions = [xr::EXT_CONFORMANCE_AUTOMATION_EXTENSION_NAME];
+        let made = app.create(&extensions, xr::Version::new(1, 0, 0), &mut instance);
+        assert_eq!(made, xr::Result::ERROR_EXTENSION_NOT_PRESENT);
+    });
 }

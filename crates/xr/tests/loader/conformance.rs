@@ -1,5 +1,5 @@
-//! What Khronos' conformance suite asks of every runtime and is easily got wrong, in calls of our own: its tests run
-//! apart (`./dev conformance`), these with all others.
+//! Requirements of the Khronos conformance suite that are easily violated. The suite itself runs separately
+//! (`./dev conformance`); these tests run with all others.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -19,12 +19,12 @@ const STEREO: xr::ViewConfigurationType = xr::ViewConfigurationType::PRIMARY_STE
 const MONO: xr::ViewConfigurationType = xr::ViewConfigurationType::PRIMARY_MONO;
 
 #[test]
-fn names_without_an_end_are_invalid() {
-    alone("conformance::names_without_an_end_are_invalid", || {
+fn unterminated_names_are_invalid() {
+    alone("conformance::unterminated_names_are_invalid", || {
         let Some(mut app) = Application::open(EXTENSIONS) else {
             return;
         };
-        // The loader has one instance at a time.
+        // The loader allows one instance at a time.
         done!(app, DestroyInstance(app.instance));
         app.instance = xr::Instance::default();
         for long in [true, false] {
@@ -57,8 +57,8 @@ fn c_letter() -> std::ffi::c_char {
 }
 
 #[test]
-fn form_factors_that_nobody_knows_are_unsupported() {
-    let name = "conformance::form_factors_that_nobody_knows_are_unsupported";
+fn unknown_form_factors_are_unsupported() {
+    let name = "conformance::unknown_form_factors_are_unsupported";
     alone(name, || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
@@ -80,14 +80,14 @@ fn form_factors_that_nobody_knows_are_unsupported() {
 }
 
 #[test]
-fn views_that_there_are_can_be_located_in_any_session() {
-    let name = "conformance::views_that_there_are_can_be_located_in_any_session";
+fn all_view_configurations_can_be_located() {
+    let name = "conformance::all_view_configurations_can_be_located";
     alone(name, || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
         };
         let session = app.session(null()).unwrap();
-        // A session without pictures need not say which views it has; those that are unknown are refused.
+        // A headless session may omit the view configuration, but an unknown one is an error.
         for (views, wanted) in [
             (4711, xr::Result::ERROR_VIEW_CONFIGURATION_TYPE_UNSUPPORTED),
             (0, xr::Result::SUCCESS),
@@ -166,8 +166,8 @@ fn many_spaces_are_located_with_one_call() {
 }
 
 #[test]
-fn no_part_of_a_view_is_hidden() {
-    alone("conformance::no_part_of_a_view_is_hidden", || {
+fn the_visibility_mask_is_empty() {
+    alone("conformance::the_visibility_mask_is_empty", || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
         };
@@ -194,42 +194,39 @@ fn no_part_of_a_view_is_hidden() {
 }
 
 #[test]
-fn the_display_has_one_rate_and_takes_no_other() {
-    alone(
-        "conformance::the_display_has_one_rate_and_takes_no_other",
-        || {
-            let Some(app) = Application::open(EXTENSIONS) else {
-                return;
-            };
-            let session = app.session(null()).unwrap();
-            let (mut count, mut rates, mut rate) = (0, [0.0; 4], 0.0);
-            let out = rates.as_mut_ptr();
-            done!(
-                app,
-                EnumerateDisplayRefreshRatesFB(session, 4, &mut count, out)
+fn the_display_has_one_refresh_rate() {
+    alone("conformance::the_display_has_one_refresh_rate", || {
+        let Some(app) = Application::open(EXTENSIONS) else {
+            return;
+        };
+        let session = app.session(null()).unwrap();
+        let (mut count, mut rates, mut rate) = (0, [0.0; 4], 0.0);
+        let out = rates.as_mut_ptr();
+        done!(
+            app,
+            EnumerateDisplayRefreshRatesFB(session, 4, &mut count, out)
+        );
+        done!(app, GetDisplayRefreshRateFB(session, &mut rate));
+        assert!(count == 1 && rates[0] == rate && rate > 1.0, "{rate}");
+        for (wanted, result) in [
+            (0.0, xr::Result::SUCCESS),
+            (rate, xr::Result::SUCCESS),
+            (
+                rate * 2.0,
+                xr::Result::ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB,
+            ),
+        ] {
+            assert_eq!(
+                call!(app, RequestDisplayRefreshRateFB(session, wanted)),
+                result
             );
-            done!(app, GetDisplayRefreshRateFB(session, &mut rate));
-            assert!(count == 1 && rates[0] == rate && rate > 1.0, "{rate}");
-            for (wanted, result) in [
-                (0.0, xr::Result::SUCCESS),
-                (rate, xr::Result::SUCCESS),
-                (
-                    rate * 2.0,
-                    xr::Result::ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB,
-                ),
-            ] {
-                assert_eq!(
-                    call!(app, RequestDisplayRefreshRateFB(session, wanted)),
-                    result
-                );
-            }
-        },
-    );
+        }
+    });
 }
 
 #[test]
-fn layers_of_a_session_without_pictures_are_not_looked_at() {
-    let name = "conformance::layers_of_a_session_without_pictures_are_not_looked_at";
+fn layers_of_a_headless_session_are_ignored() {
+    let name = "conformance::layers_of_a_headless_session_are_ignored";
     alone(name, || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
@@ -247,7 +244,7 @@ fn layers_of_a_session_without_pictures_are_not_looked_at() {
         };
         for _ in 0..2 {
             let (display, drawn) = app.wait_frame(session).unwrap();
-            assert!(!drawn, "nothing would be seen");
+            assert!(!drawn, "shouldRender of a headless session");
             assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
             let layers = [(&raw const layer).cast()];
             let ended = app.end_frame(session, display, &layers);
@@ -257,8 +254,8 @@ fn layers_of_a_session_without_pictures_are_not_looked_at() {
 }
 
 #[test]
-fn openxr_1_1_has_what_was_an_extension_before() {
-    let name = "conformance::openxr_1_1_has_what_was_an_extension_before";
+fn openxr_1_1_includes_former_extensions() {
+    let name = "conformance::openxr_1_1_includes_former_extensions";
     alone(name, || {
         let binds = |app: &Application, profile: &CStr, place: &CStr| {
             let info = xr::ActionSetCreateInfo {
@@ -319,8 +316,8 @@ fn openxr_1_1_has_what_was_an_extension_before() {
 }
 
 #[test]
-fn results_are_told_by_their_names() {
-    alone("conformance::results_are_told_by_their_names", || {
+fn results_have_names() {
+    alone("conformance::results_have_names", || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
         };
@@ -341,7 +338,7 @@ fn results_are_told_by_their_names() {
                 app,
                 ResultToString(app.instance, value, buffer.as_mut_ptr())
             );
-            // SAFETY: the runtime ends it.
+            // SAFETY: the runtime terminates the string.
             let text = unsafe { CStr::from_ptr(buffer.as_ptr()) };
             assert_eq!(text, name);
         }

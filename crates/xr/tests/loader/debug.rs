@@ -1,4 +1,4 @@
-//! What an application's debugger is told: our own words, through the loader.
+//! Messages to debug messengers, through the loader.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
@@ -16,20 +16,20 @@ const EXTENSIONS: &[&[u8]] = &[
 ];
 const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 
-/// What was said: name of the error, function, words, names of handles, labels.
-type Said = [String; 5];
+/// A message: id, function, text, object names, labels.
+type Message = [String; 5];
 
-static SAID: Mutex<Vec<Said>> = Mutex::new(Vec::new());
+static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
 
-unsafe extern "system" fn hear(
+unsafe extern "system" fn on_message(
     _: xr::DebugUtilsMessageSeverityFlagsEXT,
     _: xr::DebugUtilsMessageTypeFlagsEXT,
     data: *const xr::DebugUtilsMessengerCallbackDataEXT,
     mark: *mut c_void,
 ) -> xr::Bool32 {
-    assert_eq!(mark.addr(), 7, "it comes back as it was given");
-    // SAFETY: the runtime's, with texts and arrays as OpenXR says.
-    let said = unsafe {
+    assert_eq!(mark.addr(), 7, "the user data is passed back");
+    // SAFETY: the runtime's, with strings and arrays as specified.
+    let message = unsafe {
         let data = &*data;
         let objects = array(data.objects, data.object_count);
         let labels = array(data.session_labels, data.session_label_count);
@@ -41,13 +41,13 @@ unsafe extern "system" fn hear(
             join(labels.iter().map(|label| text(label.label_name))),
         ]
     };
-    let mut all = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    all.push(said);
+    let mut all = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(message);
     xr::FALSE
 }
 
 /// # Safety
-/// So many are there.
+/// `first` points to `count` elements, or `count` is 0.
 unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
     match count {
         0 => &[],
@@ -61,7 +61,7 @@ fn join(texts: impl Iterator<Item = String>) -> String {
 }
 
 /// # Safety
-/// Null or a text.
+/// `text` is null or a zero-terminated string.
 unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -71,9 +71,9 @@ unsafe fn text(text: *const c_char) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// What was said since this was asked last.
-fn said() -> Vec<Said> {
-    std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner))
+/// The messages since the last call.
+fn take_messages() -> Vec<Message> {
+    std::mem::take(&mut *MESSAGES.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn messenger(app: &Application) -> xr::DebugUtilsMessengerEXT {
@@ -82,7 +82,7 @@ fn messenger(app: &Application) -> xr::DebugUtilsMessengerEXT {
         next: null(),
         message_severities: xr::DebugUtilsMessageSeverityFlagsEXT::ERROR,
         message_types: xr::DebugUtilsMessageTypeFlagsEXT::VALIDATION,
-        user_callback: Some(hear),
+        user_callback: Some(on_message),
         user_data: std::ptr::without_provenance_mut(7),
     };
     let mut messenger = xr::DebugUtilsMessengerEXT::NULL;
@@ -95,8 +95,8 @@ fn messenger(app: &Application) -> xr::DebugUtilsMessengerEXT {
 }
 
 #[test]
-fn an_error_is_told_in_words_with_names_and_labels() {
-    let name = "debug::an_error_is_told_in_words_with_names_and_labels";
+fn an_error_message_has_names_and_labels() {
+    let name = "debug::an_error_message_has_names_and_labels";
     alone(name, || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
@@ -104,19 +104,19 @@ fn an_error_is_told_in_words_with_names_and_labels() {
         let messenger = messenger(&app);
         let session = app.session(null()).unwrap();
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
-        assert_eq!(said(), [] as [Said; 0], "nothing is wrong");
+        assert_eq!(take_messages(), [] as [Message; 0], "no error");
         assert_eq!(app.begin_frame(session), ORDER);
         let order = "XR_ERROR_CALL_ORDER_INVALID";
-        let words = "xrWaitFrame comes before each xrBeginFrame";
-        assert_eq!(said(), [[order, "xrBeginFrame", words, "", ""]]);
-        let called = xr::DebugUtilsObjectNameInfoEXT {
+        let text = "xrWaitFrame comes before each xrBeginFrame";
+        assert_eq!(take_messages(), [[order, "xrBeginFrame", text, "", ""]]);
+        let object_name = xr::DebugUtilsObjectNameInfoEXT {
             ty: xr::DebugUtilsObjectNameInfoEXT::TYPE,
             next: null(),
             object_type: xr::ObjectType::SESSION,
             object_handle: session.into_raw(),
             object_name: c"the-game".as_ptr(),
         };
-        done!(app, SetDebugUtilsObjectNameEXT(app.instance, &called));
+        done!(app, SetDebugUtilsObjectNameEXT(app.instance, &object_name));
         let label = xr::DebugUtilsLabelEXT {
             ty: xr::DebugUtilsLabelEXT::TYPE,
             next: null(),
@@ -124,24 +124,24 @@ fn an_error_is_told_in_words_with_names_and_labels() {
         };
         done!(app, SessionBeginDebugUtilsLabelRegionEXT(session, &label));
         assert_eq!(app.begin_frame(session), ORDER);
-        let wanted = [order, "xrBeginFrame", words, "the-game", "level-1"];
-        assert_eq!(said(), [wanted]);
-        // Errors for which a function has no words of its own have those of the error.
+        let wanted = [order, "xrBeginFrame", text, "the-game", "level-1"];
+        assert_eq!(take_messages(), [wanted]);
+        // Errors without an explanation of the call have the default one of the error code.
         assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
-        let all = said();
-        let [its, function, words, ..] = &all[0];
+        let all = take_messages();
+        let [id, function, text, ..] = &all[0];
         let running = ["XR_ERROR_SESSION_RUNNING", "xrBeginSession"];
-        assert_eq!([its, function], running);
-        assert_eq!(words, "the session runs already");
+        assert_eq!([id, function], running);
+        assert_eq!(text, "the session is already running");
         done!(app, DestroyDebugUtilsMessengerEXT(messenger));
         assert_eq!(app.begin_frame(session), ORDER);
-        assert_eq!(said(), [] as [Said; 0], "nobody hears any more");
+        assert_eq!(take_messages(), [] as [Message; 0], "no messenger left");
     });
 }
 
 #[test]
-fn without_opengl_the_debugger_hears_why() {
-    alone("debug::without_opengl_the_debugger_hears_why", || {
+fn a_failed_opengl_binding_is_explained() {
+    alone("debug::a_failed_opengl_binding_is_explained", || {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
         };
@@ -161,9 +161,9 @@ fn without_opengl_the_debugger_hears_why() {
         );
         let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
         assert_eq!(app.session((&raw const binding).cast()), invalid);
-        let words = said()[0][2].clone();
-        assert_eq!(words, "there is no display or no context of OpenGL");
-        // Nothing is lost: it may go on without pictures.
+        let text = take_messages()[0][2].clone();
+        assert_eq!(text, "the display or the OpenGL context is null");
+        // The application may continue with a headless session.
         assert!(app.session(null()).is_ok());
     });
 }

@@ -1,5 +1,5 @@
-//! Applications that load our runtime as any does: through the loader of OpenXR that the system has. Each test is
-//! a process of its own, for the loader reads its environment once.
+//! Applications that load the runtime through the system's OpenXR loader. Each test runs in its own process,
+//! since the loader reads its environment once.
 
 #![allow(clippy::unwrap_used, reason = "a test ends there")]
 #![allow(clippy::print_stderr, reason = "the harness keeps it")]
@@ -9,7 +9,7 @@ mod rig;
 mod actions;
 mod conformance;
 mod debug;
-mod life;
+mod lifecycle;
 mod misuse;
 mod streamed;
 mod viewer;

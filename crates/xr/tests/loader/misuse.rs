@@ -1,4 +1,4 @@
-//! Applications that do it wrong: each gets the error of the specification, and what it has goes on.
+//! Invalid calls: each gets the specified error, and existing objects stay usable.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -12,8 +12,8 @@ const HEADLESS: &[&[u8]] = &[xr::MND_HEADLESS_EXTENSION_NAME];
 const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 
 #[test]
-fn instances_that_can_not_be_had_are_refused() {
-    alone("misuse::instances_that_can_not_be_had_are_refused", || {
+fn unsupported_instances_are_rejected() {
+    alone("misuse::unsupported_instances_are_rejected", || {
         let Some(mut app) = Application::open(&[]) else {
             return;
         };
@@ -32,9 +32,9 @@ fn instances_that_can_not_be_had_are_refused() {
 }
 
 #[test]
-fn functions_of_other_extensions_are_not_found() {
+fn functions_of_disabled_extensions_are_not_found() {
     alone(
-        "misuse::functions_of_other_extensions_are_not_found",
+        "misuse::functions_of_disabled_extensions_are_not_found",
         || {
             let Some(app) = Application::open(HEADLESS) else {
                 return;
@@ -52,8 +52,8 @@ fn functions_of_other_extensions_are_not_found() {
 }
 
 #[test]
-fn sessions_out_of_order_are_refused() {
-    alone("misuse::sessions_out_of_order_are_refused", || {
+fn session_calls_out_of_order_are_rejected() {
+    alone("misuse::session_calls_out_of_order_are_rejected", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
@@ -67,7 +67,7 @@ fn sessions_out_of_order_are_refused() {
         assert_eq!(call!(app, RequestExitSession(session)), not_running);
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
         assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
-        // Its handle is gone in mid-run: nobody finds it any more, and another session may be made.
+        // After destruction in a running session, the handle is invalid, and another session can be created.
         done!(app, DestroySession(session));
         let gone = xr::Result::ERROR_HANDLE_INVALID;
         assert_eq!(app.wait_frame(session), Err(gone));
@@ -77,8 +77,8 @@ fn sessions_out_of_order_are_refused() {
 }
 
 #[test]
-fn frames_out_of_order_are_refused() {
-    alone("misuse::frames_out_of_order_are_refused", || {
+fn frame_calls_out_of_order_are_rejected() {
+    alone("misuse::frame_calls_out_of_order_are_rejected", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
@@ -87,7 +87,7 @@ fn frames_out_of_order_are_refused() {
         assert_eq!(app.begin_frame(session), ORDER);
         let now = xr::Time::from_nanos(1);
         assert_eq!(app.end_frame(session, now, &[]), ORDER);
-        // One that is never ended is discarded by the next.
+        // The next frame discards one that was never ended.
         for round in 0..3 {
             let (display, _) = app.wait_frame(session).unwrap();
             let begun = app.begin_frame(session);
@@ -106,8 +106,8 @@ fn frames_out_of_order_are_refused() {
 }
 
 #[test]
-fn who_waits_for_a_frame_twice_is_let_go_by_a_begin() {
-    let name = "misuse::who_waits_for_a_frame_twice_is_let_go_by_a_begin";
+fn a_second_frame_wait_ends_with_begin_frame() {
+    let name = "misuse::a_second_frame_wait_ends_with_begin_frame";
     alone(name, || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
@@ -121,7 +121,7 @@ fn who_waits_for_a_frame_twice_is_let_go_by_a_begin() {
             assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
             assert!(second.join().unwrap().is_ok());
         });
-        // And by the end of the session: nobody hangs for ever.
+        // Destroying the session also ends the wait.
         std::thread::scope(|scope| {
             let third = scope.spawn(move || app.wait_frame(session));
             done!(app, DestroySession(session));
@@ -135,9 +135,9 @@ fn who_waits_for_a_frame_twice_is_let_go_by_a_begin() {
 }
 
 #[test]
-fn who_crashes_in_mid_frame_takes_nobody_along() {
+fn a_crash_does_not_affect_other_applications() {
     const CRASH: &str = "OPENUVR_TEST_CRASH";
-    let name = "misuse::who_crashes_in_mid_frame_takes_nobody_along";
+    let name = "misuse::a_crash_does_not_affect_other_applications";
     alone(name, || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
@@ -152,18 +152,18 @@ fn who_crashes_in_mid_frame_takes_nobody_along() {
         let mut other = Command::new(std::env::current_exe().unwrap());
         other.args([name, "--exact"]).env(CRASH, "1");
         let ended = other.output().unwrap().status;
-        assert_eq!(ended.signal(), Some(libc::SIGABRT), "as it wished");
-        // The frame of this one goes on.
+        assert_eq!(ended.signal(), Some(libc::SIGABRT), "the crash");
+        // This process's frame is unaffected.
         let at = xr::Time::from_nanos(1);
         assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
     });
 }
 
 #[test]
-fn what_is_destroyed_out_of_order_is_gone_and_no_more() {
-    let name = "misuse::what_is_destroyed_out_of_order_is_gone_and_no_more";
+fn objects_may_be_destroyed_in_any_order() {
+    let name = "misuse::objects_may_be_destroyed_in_any_order";
     alone(name, || {
-        // Not through the loader, which would answer for an instance that is gone.
+        // Without the loader, which would handle a destroyed instance itself.
         let app = Application::direct(xr::Version::new(1, 0, 0));
         let gone = xr::Result::ERROR_HANDLE_INVALID;
         let session = app.session(null()).unwrap();
@@ -181,7 +181,7 @@ fn what_is_destroyed_out_of_order_is_gone_and_no_more() {
         );
         done!(app, LocateSpace(space, space, at, &mut location));
         assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
-        // The instance first, and all that hangs on it.
+        // The instance first: that destroys its children.
         // SAFETY: the names are those of functions of these types.
         let (end_space, end_session) = unsafe {
             let space: pfn::DestroySpace = app.function("xrDestroySpace\0");
@@ -189,7 +189,7 @@ fn what_is_destroyed_out_of_order_is_gone_and_no_more() {
             (space, session)
         };
         done!(app, DestroyInstance(app.instance));
-        // SAFETY: the runtime is still there, and these are numbers to it.
+        // SAFETY: the runtime is still loaded; handles are not dereferenced.
         unsafe {
             assert_eq!(end_space(space), gone);
             assert_eq!(end_session(session), gone);
@@ -198,8 +198,8 @@ fn what_is_destroyed_out_of_order_is_gone_and_no_more() {
 }
 
 #[test]
-fn handles_that_were_made_up_are_refused() {
-    alone("misuse::handles_that_were_made_up_are_refused", || {
+fn invalid_handles_are_rejected() {
+    alone("misuse::invalid_handles_are_rejected", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
@@ -209,44 +209,41 @@ fn handles_that_were_made_up_are_refused() {
         for raw in [1, session.into_raw() + 1, u64::MAX, space.into_raw()] {
             assert_eq!(app.begin(xr::Session::from_raw(raw)), invalid, "{raw:x}");
         }
-        // What hangs on a session goes with it.
+        // A session's children are destroyed with it.
         done!(app, DestroySession(session));
         assert_eq!(call!(app, DestroySpace(space)), invalid);
     });
 }
 
 #[test]
-fn a_session_without_pictures_needs_its_extension() {
-    alone(
-        "misuse::a_session_without_pictures_needs_its_extension",
-        || {
-            let Some(app) = Application::open(&[]) else {
-                return;
-            };
-            let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
-            assert_eq!(app.session(null()), invalid);
-        },
-    );
+fn a_headless_session_needs_its_extension() {
+    alone("misuse::a_headless_session_needs_its_extension", || {
+        let Some(app) = Application::open(&[]) else {
+            return;
+        };
+        let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
+        assert_eq!(app.session(null()), invalid);
+    });
 }
 
 #[test]
-fn a_child_that_is_forked_has_no_runtime() {
-    alone("misuse::a_child_that_is_forked_has_no_runtime", || {
+fn a_forked_child_has_no_runtime() {
+    alone("misuse::a_forked_child_has_no_runtime", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
         let session = app.session(null()).unwrap();
-        // SAFETY: the child only calls the runtime, which takes no lock there, and ends at once.
+        // SAFETY: the child only calls the runtime, which takes no lock there, and exits at once.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = app.begin(session) == xr::Result::ERROR_RUNTIME_FAILURE;
-            // SAFETY: nothing of the parent's is taken apart.
+            // SAFETY: runs no exit handlers of the parent.
             unsafe { libc::_exit(i32::from(!refused)) };
         }
         let mut status = -1;
-        // SAFETY: our child, and a place for how it ended.
+        // SAFETY: the child of this process, and a valid pointer for its status.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0, "refused");
+        assert_eq!(status, 0, "rejected in the child");
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
     });
 }

@@ -1,4 +1,4 @@
-//! What every application has: the loader, an instance, a session, and its events.
+//! The test application: loader, instance, session and events.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::ptr::null;
 
 use openxr_sys::{self as xr, pfn};
 
-/// In a process that is one application: the test's name.
+/// Set in the application's process: the test's name.
 const INSIDE: &str = "OPENUVR_TEST_INSIDE";
 
-/// Runs `application` in a process of its own, which is this test again.
+/// Runs `application` in its own process, which executes this test again.
 pub(crate) fn alone(test: &str, application: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return application();
@@ -37,27 +37,27 @@ pub(crate) fn alone(test: &str, application: impl FnOnce()) {
     }
     let output = command.output().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", output.status);
-    if said.contains("SKIPPED") {
-        eprintln!("{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {stderr}", output.status);
+    if stderr.contains("SKIPPED") {
+        eprintln!("{stderr}");
     }
 }
 
-/// The software driver, and nothing else, so that the test is the same on a machine with a graphics card.
+/// The driver manifest of lavapipe, so that the test runs the same on a machine with a GPU.
 fn lavapipe() -> Option<PathBuf> {
     let files = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter();
     let mut files = files.flatten().flatten().map(|file| file.path());
     files.find(|path| path.to_string_lossy().contains("lvp_icd"))
 }
 
-/// Says why a test is skipped; in CI, where nothing may be missing, fails.
+/// Reports why a test is skipped. Fails in CI, which has all dependencies.
 pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
 }
 
-/// The loader, and an instance that it made on our runtime.
+/// The loader, and an instance on this runtime.
 pub(crate) struct Application {
     get_proc: pfn::GetInstanceProcAddr,
     pub(crate) instance: xr::Instance,
@@ -69,7 +69,7 @@ macro_rules! call {
     ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {{
         let name = concat!("xr", stringify!($name), "\0");
         #[allow(unused_unsafe, reason = "it may stand in such a block")]
-        // SAFETY: the name is that of a function of this type, called as OpenXR says.
+        // SAFETY: the function has the type that belongs to its name, and is called as specified.
         let result = unsafe {
             let function: openxr_sys::pfn::$name = $application.function(name);
             function($($argument),*)
@@ -78,14 +78,14 @@ macro_rules! call {
     }};
 }
 
-/// The same, and it has to succeed.
+/// Calls a function and requires success.
 macro_rules! done {
     ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {
         assert_eq!(call!($application, $name($($argument),*)), openxr_sys::Result::SUCCESS)
     };
 }
 
-/// The text in a field.
+/// A fixed-size string field.
 pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
     for (to, from) in field.iter_mut().zip(text.bytes()) {
@@ -95,7 +95,7 @@ pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
 }
 
 impl Application {
-    /// `None`, said aloud, without a loader.
+    /// Opens the loader and creates an instance; `None`, with a message, without a loader.
     pub(crate) fn open(extensions: &[&[u8]]) -> Option<Application> {
         // SAFETY: the loader has no initialisers with preconditions, and exports a function of this type.
         let (library, get_proc) = unsafe {
@@ -119,12 +119,13 @@ impl Application {
         Some(application)
     }
 
-    /// The runtime without a loader, and with an instance of this version: that of Debian 12 has no OpenXR 1.1.
+    /// Loads the runtime without the loader and creates an instance of this version: the loader of Debian 12
+    /// does not support OpenXR 1.1.
     pub(crate) fn direct(version: xr::Version) -> Application {
         let itself = std::env::current_exe().unwrap();
         let runtime = itself.with_file_name("libopenuvr_xr.so");
-        // SAFETY: our runtime has no initialisers with preconditions, and exports a function of this type, whose
-        // arguments are as OpenXR says.
+        // SAFETY: the runtime has no initialisers with preconditions, and exports a function of this type,
+        // called with valid parameters.
         let (library, get_proc) = unsafe {
             let library = libloading::Library::new(runtime).unwrap();
             let mut loader: xr::NegotiateLoaderInfo = std::mem::zeroed();
@@ -185,20 +186,20 @@ impl Application {
         call!(self, CreateInstance(&info, instance))
     }
 
-    /// The function with this name, which ends with a zero byte.
+    /// The function with this zero-terminated name.
     ///
     /// # Safety
     /// `F` is its type.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> F {
         let found = self.find(name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-        // SAFETY: function pointers are of one size, and the caller's duty.
+        // SAFETY: all function pointers have the same size, and the caller's duty.
         unsafe { std::mem::transmute_copy(&found) }
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<pfn::VoidFunction, xr::Result> {
         let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap();
         let mut found = None;
-        // SAFETY: the instance is live, or null as for the first functions.
+        // SAFETY: the instance is valid, or null as required for the first functions.
         let result = unsafe { (self.get_proc)(self.instance, name.as_ptr(), &mut found) };
         found.ok_or(result)
     }
@@ -214,7 +215,7 @@ impl Application {
         system
     }
 
-    /// `xrCreateSession` with a binding, or none.
+    /// `xrCreateSession` with a graphics binding, or none.
     pub(crate) fn session(&self, binding: *const c_void) -> Result<xr::Session, xr::Result> {
         let info = xr::SessionCreateInfo {
             ty: xr::SessionCreateInfo::TYPE,
@@ -238,7 +239,7 @@ impl Application {
         call!(self, BeginSession(session, &info))
     }
 
-    /// The states that the session went through since this was asked last.
+    /// The session states since the last call.
     pub(crate) fn states(&self) -> Vec<xr::SessionState> {
         let mut states = Vec::new();
         loop {
@@ -250,7 +251,7 @@ impl Application {
                 result => assert_eq!(result, xr::Result::SUCCESS),
             }
             assert_eq!(event.ty, xr::EventDataSessionStateChanged::TYPE);
-            // SAFETY: it says that it is one.
+            // SAFETY: its type was checked.
             let event = unsafe {
                 (&raw const event)
                     .cast::<xr::EventDataSessionStateChanged>()
@@ -261,7 +262,7 @@ impl Application {
         }
     }
 
-    /// Whether an event says that the person holds something else; events before it are passed over.
+    /// Polls events until the interaction profile has changed; `false` if there is no such event.
     pub(crate) fn profile_changed(&self) -> bool {
         loop {
             // SAFETY: plain numbers.
@@ -276,7 +277,7 @@ impl Application {
         }
     }
 
-    /// `xrWaitFrame`; when its picture is to be seen, and whether it is to be drawn.
+    /// `xrWaitFrame`: predicted display time and `shouldRender`.
     pub(crate) fn wait_frame(&self, session: xr::Session) -> Result<(xr::Time, bool), xr::Result> {
         // SAFETY: plain numbers.
         let mut state: xr::FrameState = unsafe { std::mem::zeroed() };
@@ -312,7 +313,7 @@ impl Application {
         call!(self, EndFrame(session, &info))
     }
 
-    /// A whole frame of nothing.
+    /// Runs a frame without layers.
     pub(crate) fn frame(&self, session: xr::Session) -> (xr::Time, bool) {
         let (display, drawn) = self.wait_frame(session).unwrap();
         assert_eq!(self.begin_frame(session), xr::Result::SUCCESS);
@@ -321,7 +322,7 @@ impl Application {
         (display, drawn)
     }
 
-    /// A reference space that lies as it lies.
+    /// Creates a reference space without an offset.
     pub(crate) fn space(&self, session: xr::Session, kind: xr::ReferenceSpaceType) -> xr::Space {
         let info = xr::ReferenceSpaceCreateInfo {
             ty: xr::ReferenceSpaceCreateInfo::TYPE,

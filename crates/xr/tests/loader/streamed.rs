@@ -1,4 +1,4 @@
-//! An application whose pictures are streamed: what its frames say, and what its player's hands do and feel.
+//! Streamed applications: viewpoints of frames, controllers and haptics of the player.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -16,18 +16,18 @@ use crate::rig::{Application, alone};
 use crate::viewer::{Viewer, order};
 use crate::vulkan::{Drawing, projection, view};
 
-/// No single wait of a test is longer.
+/// Limit of a single wait.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A quarter to the left, so that sine and cosine are round.
+/// A rotation to the left, with exact sine and cosine.
 const TURNED: [f32; 4] = [0.0, 0.6, 0.0, 0.8];
 
-/// The same numbers, but for what is lost in turning them once.
+/// Equal except for rounding errors of one rotation.
 fn near(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6)
 }
 
-/// An application with a session that draws, and a client that plays.
+/// An application with a rendering session, and a client as player.
 struct Game {
     drawing: Drawing,
     session: xr::Session,
@@ -37,17 +37,17 @@ struct Game {
 }
 
 impl Game {
-    /// `prepare` is called before the session begins.
+    /// Calls `prepare` before the session begins.
     fn start(prepare: impl FnOnce(&Application, xr::Session)) -> Option<Game> {
         let port = order();
         let drawing = Drawing::open()?;
-        drawing.app.ask();
+        drawing.app.query_requirements();
         let session = drawing.session().unwrap();
         prepare(&drawing.app, session);
         assert_eq!(drawing.app.begin(session), xr::Result::SUCCESS);
         let space = drawing.app.space(session, xr::ReferenceSpaceType::LOCAL);
         let swapchain = drawing.swapchain(session, |_| {}).unwrap();
-        drawing.draw_nothing(swapchain);
+        drawing.cycle_image(swapchain);
         let viewer = Viewer::start(port);
         Some(Game {
             drawing,
@@ -58,7 +58,7 @@ impl Game {
         })
     }
 
-    /// One frame, drawn with these eyes; when it was to be seen.
+    /// Runs a frame rendered with these eyes and returns its display time.
     fn frame(&self, eyes: [(xr::Posef, xr::Fovf); 2]) -> xr::Time {
         let app = &self.drawing.app;
         let (display, _) = app.wait_frame(self.session).unwrap();
@@ -75,7 +75,7 @@ impl Game {
         display
     }
 
-    /// As applications do, before they draw.
+    /// `xrLocateViews`, as applications call it before rendering.
     fn locate(&self, display: xr::Time) -> [xr::View; 2] {
         let info = xr::ViewLocateInfo {
             ty: xr::ViewLocateInfo::TYPE,
@@ -124,8 +124,8 @@ fn eye(x: f32, right: f32) -> (xr::Posef, xr::Fovf) {
 }
 
 #[test]
-fn frames_say_from_where_they_were_drawn() {
-    alone("streamed::frames_say_from_where_they_were_drawn", || {
+fn frames_carry_their_viewpoint() {
+    alone("streamed::frames_carry_their_viewpoint", || {
         let Some(game) = Game::start(|_, _| ()) else {
             return;
         };
@@ -134,14 +134,17 @@ fn frames_say_from_where_they_were_drawn() {
         let mut displays = Vec::new();
         let until = Instant::now() + TIMEOUT;
         let (views, pose) = loop {
-            assert!(Instant::now() < until, "no frame with pose and views came");
+            assert!(
+                Instant::now() < until,
+                "no frame with pose and views received"
+            );
             let _ = game.viewer.client.set_pose(&head, clock::now());
             displays.push(game.frame([left, right]).as_nanos());
-            let seen = game.viewer.sees(Duration::from_millis(1));
+            let viewpoint = game.viewer.next_viewpoint(Duration::from_millis(1));
             if let Some(Viewpoint {
                 views: Some(views),
                 pose: Some(pose),
-            }) = seen
+            }) = viewpoint
                 && views.count() == 2
             {
                 break (views, pose);
@@ -230,7 +233,7 @@ impl Bound {
     }
 }
 
-fn asked(action: xr::Action) -> xr::ActionStateGetInfo {
+fn state_info(action: xr::Action) -> xr::ActionStateGetInfo {
     xr::ActionStateGetInfo {
         ty: xr::ActionStateGetInfo::TYPE,
         next: null(),
@@ -239,13 +242,14 @@ fn asked(action: xr::Action) -> xr::ActionStateGetInfo {
     }
 }
 
-/// Draws and synchronises until the player's right hand presses its button; the client pushes it all the while.
-fn play(game: &Game, bound: &Bound, held: ControllerState) {
+/// Runs frames and synchronises until the button of the player's right hand is pressed; the client sends its
+/// state all the while.
+fn wait_for_press(game: &Game, bound: &Bound, controller: ControllerState) {
     let app = &game.drawing.app;
     let until = Instant::now() + TIMEOUT;
     loop {
-        assert!(Instant::now() < until, "nothing was pressed");
-        let states = [None, Some(held)];
+        assert!(Instant::now() < until, "no press received");
+        let states = [None, Some(controller)];
         let _ = game.viewer.client.push_controllers(clock::now(), states);
         game.frame([eye(0.2, 0.6), eye(0.3, 0.6)]);
         let _ = sync(app, game.session, bound.game);
@@ -254,7 +258,7 @@ fn play(game: &Game, bound: &Bound, held: ControllerState) {
         state.ty = xr::ActionStateBoolean::TYPE;
         done!(
             app,
-            GetActionStateBoolean(game.session, &asked(bound.shoot), &mut state)
+            GetActionStateBoolean(game.session, &state_info(bound.shoot), &mut state)
         );
         if state.is_active.into() && state.current_state.into() {
             return;
@@ -275,7 +279,7 @@ fn profile(game: &Game, user: &CStr) -> xr::Path {
     state.interaction_profile
 }
 
-fn held() -> ControllerState {
+fn controller_state() -> ControllerState {
     ControllerState {
         grip: Pose::new([0.5, 1.25, -0.5], TURNED).ok(),
         buttons: Buttons::A_X,
@@ -286,8 +290,8 @@ fn held() -> ControllerState {
 }
 
 #[test]
-fn what_a_player_holds_drives_actions_and_is_felt() {
-    let name = "streamed::what_a_player_holds_drives_actions_and_is_felt";
+fn controllers_drive_actions_and_get_haptics() {
+    let name = "streamed::controllers_drive_actions_and_get_haptics";
     alone(name, || {
         let touch = c"/interaction_profiles/oculus/touch_controller";
         let mut bound = Bound::default();
@@ -297,13 +301,13 @@ fn what_a_player_holds_drives_actions_and_is_felt() {
         });
         let Some(game) = started else { return };
         let app = &game.drawing.app;
-        play(&game, &bound, held());
+        wait_for_press(&game, &bound, controller_state());
         // SAFETY: plain numbers.
         let mut pulled: xr::ActionStateFloat = unsafe { std::mem::zeroed() };
         pulled.ty = xr::ActionStateFloat::TYPE;
         done!(
             app,
-            GetActionStateFloat(game.session, &asked(bound.jump), &mut pulled)
+            GetActionStateFloat(game.session, &state_info(bound.jump), &mut pulled)
         );
         assert!((pulled.current_state - 0.25).abs() < 1e-4);
         // SAFETY: plain numbers.
@@ -311,14 +315,14 @@ fn what_a_player_holds_drives_actions_and_is_felt() {
         stick.ty = xr::ActionStateVector2f::TYPE;
         done!(
             app,
-            GetActionStateVector2f(game.session, &asked(bound.walk), &mut stick)
+            GetActionStateVector2f(game.session, &state_info(bound.walk), &mut stick)
         );
         assert_eq!((stick.current_state.x, stick.current_state.y), (-1.0, 0.0));
         assert_eq!(profile(&game, c"/user/hand/right"), app.path(touch));
         assert_eq!(profile(&game, c"/user/hand/left"), xr::Path::NULL);
-        assert!(app.profile_changed(), "the application is told");
+        assert!(app.profile_changed(), "the application gets an event");
 
-        // Where the hand is.
+        // The hand's pose.
         let info = xr::ActionSpaceCreateInfo {
             ty: xr::ActionSpaceCreateInfo::TYPE,
             next: null(),
@@ -336,7 +340,7 @@ fn what_a_player_holds_drives_actions_and_is_felt() {
         let at = location.pose.position;
         assert!(near(&[at.x, at.y, at.z], &[0.5, 1.25, -0.5]), "{at:?}");
 
-        // What it feels.
+        // Haptic feedback.
         let vibration = xr::HapticVibration {
             ty: xr::HapticVibration::TYPE,
             next: null(),
@@ -352,10 +356,10 @@ fn what_a_player_holds_drives_actions_and_is_felt() {
         };
         let feedback = (&raw const vibration).cast();
         done!(app, ApplyHapticFeedback(game.session, &info, feedback));
-        let felt = || {
+        let next_haptic = || {
             let until = Instant::now() + TIMEOUT;
             loop {
-                assert!(Instant::now() < until, "nothing is felt");
+                assert!(Instant::now() < until, "no haptic feedback received");
                 let notice = game.viewer.client.notice(Duration::from_millis(100));
                 if let Some(Notice::Haptic(haptic)) = notice {
                     return haptic;
@@ -368,35 +372,38 @@ fn what_a_player_holds_drives_actions_and_is_felt() {
             frequency: 160,
             duration: Duration::from_millis(20),
         };
-        assert_eq!(felt(), buzz);
+        assert_eq!(next_haptic(), buzz);
         done!(app, StopHapticFeedback(game.session, &info));
         assert_eq!(
-            felt(),
+            next_haptic(),
             Haptic::stop(Hand::Right),
-            "once, although said thrice"
+            "delivered once, although sent three times"
         );
         game.end();
     });
 }
 
 #[test]
-fn who_knows_simple_controllers_gets_one() {
-    alone("streamed::who_knows_simple_controllers_gets_one", || {
-        let simple = c"/interaction_profiles/khr/simple_controller";
-        let mut bound = Bound::default();
-        let started = Game::start(|app, session| {
-            bound = Bound::new(app, simple, false);
-            assert_eq!(attach(app, session, bound.game), xr::Result::SUCCESS);
-        });
-        let Some(game) = started else { return };
-        let pulled = ControllerState {
-            buttons: Buttons::default(),
-            trigger: ControllerState::pull(0.9),
-            ..held()
-        };
-        play(&game, &bound, pulled);
-        let path = game.drawing.app.path(simple);
-        assert_eq!(profile(&game, c"/user/hand/right"), path);
-        game.end();
-    });
+fn the_simple_controller_profile_is_a_fallback() {
+    alone(
+        "streamed::the_simple_controller_profile_is_a_fallback",
+        || {
+            let simple = c"/interaction_profiles/khr/simple_controller";
+            let mut bound = Bound::default();
+            let started = Game::start(|app, session| {
+                bound = Bound::new(app, simple, false);
+                assert_eq!(attach(app, session, bound.game), xr::Result::SUCCESS);
+            });
+            let Some(game) = started else { return };
+            let pulled = ControllerState {
+                buttons: Buttons::default(),
+                trigger: ControllerState::pull(0.9),
+                ..controller_state()
+            };
+            wait_for_press(&game, &bound, pulled);
+            let path = game.drawing.app.path(simple);
+            assert_eq!(profile(&game, c"/user/hand/right"), path);
+            game.end();
+        },
+    );
 }

@@ -1,4 +1,4 @@
-//! A client in the application's own process, which has a head and hands, and remembers with what frames were drawn.
+//! A client in the application's process, with head and hands; records the viewpoints of received frames.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -16,15 +16,15 @@ use openuvr_runtime::line::{Order, XR_ORDER};
 
 const PIN: &str = "135790";
 
-/// Viewpoints that wait to be looked at; those that come while all wait are not.
-const MOST: usize = 4;
+/// Number of queued viewpoints; further ones are dropped.
+const MAX_VIEWPOINTS: usize = 4;
 
-struct Seen {
+struct ViewpointRecorder {
     newest: Viewpoint,
     to: SyncSender<Viewpoint>,
 }
 
-impl Presenter for Seen {
+impl Presenter for ViewpointRecorder {
     fn viewpoint(&mut self, viewpoint: &Viewpoint) {
         self.newest = *viewpoint;
     }
@@ -39,7 +39,7 @@ impl Presenter for Seen {
     }
 }
 
-/// Where the host of the next session is to be, as `openuvr xr install` would say it; its port.
+/// Writes the host configuration of the next session, as `openuvr xr install` does. Returns the port.
 pub(crate) fn order() -> u16 {
     let folder = std::env::var("XDG_CONFIG_HOME").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -67,7 +67,7 @@ pub(crate) fn order() -> u16 {
 /// A client of that host.
 pub(crate) struct Viewer {
     pub(crate) client: ClientRuntime,
-    seen: Receiver<Viewpoint>,
+    viewpoints: Receiver<Viewpoint>,
 }
 
 impl Viewer {
@@ -82,10 +82,10 @@ impl Viewer {
             ..client::config::Config::new(target)
         };
         let opened = config.open().unwrap();
-        let (to, seen) = sync_channel(MOST);
+        let (to, viewpoints) = sync_channel(MAX_VIEWPOINTS);
         let surface = move || {
             let (newest, to) = (Viewpoint::default(), to.clone());
-            Box::new(Seen { newest, to }) as Box<dyn Presenter>
+            Box::new(ViewpointRecorder { newest, to }) as Box<dyn Presenter>
         };
         let client = ClientRuntime::start(ClientSetup {
             identity: opened.identity,
@@ -116,12 +116,12 @@ impl Viewer {
         });
         Viewer {
             client: client.unwrap(),
-            seen,
+            viewpoints,
         }
     }
 
-    /// With what the next picture was drawn, if one comes within this time.
-    pub(crate) fn sees(&self, timeout: Duration) -> Option<Viewpoint> {
-        self.seen.recv_timeout(timeout).ok()
+    /// The viewpoint of the next picture, if one arrives within the timeout.
+    pub(crate) fn next_viewpoint(&self, timeout: Duration) -> Option<Viewpoint> {
+        self.viewpoints.recv_timeout(timeout).ok()
     }
 }

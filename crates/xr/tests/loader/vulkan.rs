@@ -1,4 +1,4 @@
-//! Applications that draw with Vulkan: on lavapipe, with the validation layer where it is installed.
+//! Applications that render with Vulkan: on lavapipe, with the validation layer if it is installed.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -13,25 +13,25 @@ use crate::rig::{Application, alone, skip};
 
 const EXTENSIONS: &[&[u8]] = &[xr::KHR_VULKAN_ENABLE2_EXTENSION_NAME];
 
-/// What the validation layer has complained of.
-static COMPLAINTS: AtomicU32 = AtomicU32::new(0);
+/// Number of messages of the validation layer.
+static VALIDATION_MESSAGES: AtomicU32 = AtomicU32::new(0);
 
-unsafe extern "system" fn complain(
+unsafe extern "system" fn on_validation_message(
     _: vk::DebugUtilsMessageSeverityFlagsEXT,
     kinds: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     _: *mut c_void,
 ) -> vk::Bool32 {
     if kinds.contains(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION) {
-        // SAFETY: the layer's, which gives a text.
+        // SAFETY: the layer passes a valid string.
         let text = unsafe { CStr::from_ptr((*data).p_message) };
         eprintln!("{}", text.to_string_lossy());
-        COMPLAINTS.fetch_add(1, Ordering::Relaxed);
+        VALIDATION_MESSAGES.fetch_add(1, Ordering::Relaxed);
     }
     vk::FALSE
 }
 
-/// An application with a device, as the runtime wants it.
+/// An application with a Vulkan device for the runtime.
 pub(crate) struct Drawing {
     pub(crate) app: Application,
     binding: xr::GraphicsBindingVulkanKHR,
@@ -48,11 +48,11 @@ fn raw<H: vk::Handle>(handle: H) -> *const c_void {
 }
 
 impl Drawing {
-    /// `None`, said aloud, where something is missing.
+    /// `None`, with a message, if a dependency is missing.
     pub(crate) fn open() -> Option<Drawing> {
         let app = Application::open(EXTENSIONS)?;
-        // SAFETY: the loader of Vulkan has no initialisers with preconditions; each function is called as
-        // Vulkan describes it, with live handles.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions; functions are called as
+        // specified, with valid handles.
         unsafe {
             let Ok(library) = libloading::Library::new("libvulkan.so.1") else {
                 skip("there is no Vulkan (libvulkan1)");
@@ -64,7 +64,8 @@ impl Drawing {
         }
     }
 
-    /// A session that draws; the instance must have asked for what the runtime wants to be asked.
+    /// Creates a session with the graphics binding; [`Application::query_requirements`] must have been
+    /// called.
     pub(crate) fn session(&self) -> Result<xr::Session, xr::Result> {
         self.app.session((&raw const self.binding).cast())
     }
@@ -116,26 +117,26 @@ impl Drawing {
         call!(self.app, ReleaseSwapchainImage(swapchain, null()))
     }
 
-    pub(crate) fn draw_nothing(&self, swapchain: xr::Swapchain) {
+    pub(crate) fn cycle_image(&self, swapchain: xr::Swapchain) {
         for step in [Drawing::acquire, Drawing::wait, Drawing::release] {
             assert_eq!(step(self, swapchain), xr::Result::SUCCESS);
         }
     }
 
-    /// Ends the device; what it says of what was left there is counted before.
+    /// Destroys the device and checks for validation messages.
     pub(crate) fn close(self) {
-        // SAFETY: nothing of it is used any more.
+        // SAFETY: nothing uses the device any more.
         unsafe {
             self.device.queue_wait_idle(self.queue).unwrap();
             self.device.destroy_device(None);
         }
-        assert_eq!(COMPLAINTS.load(Ordering::Relaxed), 0, "see above");
+        assert_eq!(VALIDATION_MESSAGES.load(Ordering::Relaxed), 0, "see above");
     }
 }
 
 impl Application {
     /// # Safety
-    /// `get_proc` is that of Vulkan's loader.
+    /// `get_proc` is that of the Vulkan loader.
     unsafe fn drawing(self, get_proc: VkGetInstanceProcAddr) -> Option<Drawing> {
         let system = self.system();
         // SAFETY: as in `Drawing::open`.
@@ -161,7 +162,7 @@ impl Application {
                         | vk::DebugUtilsMessageSeverityFlagsEXT::WARNING,
                 )
                 .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
-                .pfn_user_callback(Some(complain));
+                .pfn_user_callback(Some(on_validation_message));
             let mut info = vk::InstanceCreateInfo::default().enabled_layer_names(&names);
             if checked {
                 info = info.enabled_extension_names(&debug);
@@ -247,8 +248,8 @@ impl Application {
         }
     }
 
-    /// What has to be asked before a session.
-    pub(crate) fn ask(&self) {
+    /// `xrGetVulkanGraphicsRequirements2KHR`, which is required before a session.
+    pub(crate) fn query_requirements(&self) {
         // SAFETY: plain numbers.
         let mut requirements: xr::GraphicsRequirementsVulkanKHR = unsafe { std::mem::zeroed() };
         requirements.ty = xr::GraphicsRequirementsVulkanKHR::TYPE;
@@ -264,7 +265,7 @@ impl Application {
     }
 }
 
-/// A view of all of a swapchain.
+/// A view that covers a whole swapchain image.
 pub(crate) fn view(swapchain: xr::Swapchain, width: i32) -> xr::CompositionLayerProjectionView {
     xr::CompositionLayerProjectionView {
         ty: xr::CompositionLayerProjectionView::TYPE,
@@ -302,14 +303,14 @@ pub(crate) fn projection(
 }
 
 #[test]
-fn a_device_has_to_be_the_one_that_was_named() {
-    alone("vulkan::a_device_has_to_be_the_one_that_was_named", || {
+fn the_device_must_be_the_selected_one() {
+    alone("vulkan::the_device_must_be_the_selected_one", || {
         let Some(mut drawing) = Drawing::open() else {
             return;
         };
         let missing = xr::Result::ERROR_GRAPHICS_REQUIREMENTS_CALL_MISSING;
         assert_eq!(drawing.session(), Err(missing));
-        drawing.app.ask();
+        drawing.app.query_requirements();
         let right = drawing.binding;
         let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
         drawing.binding.physical_device = right.device;
@@ -325,9 +326,9 @@ fn a_device_has_to_be_the_one_that_was_named() {
 }
 
 #[test]
-fn without_a_driver_vulkan_says_so() {
-    alone("vulkan::without_a_driver_vulkan_says_so", || {
-        // SAFETY: nothing else of this process reads its environment now.
+fn a_missing_driver_is_reported_by_vulkan() {
+    alone("vulkan::a_missing_driver_is_reported_by_vulkan", || {
+        // SAFETY: no other thread of this process reads the environment now.
         unsafe { std::env::set_var("VK_ICD_FILENAMES", "/nowhere.json") };
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
@@ -358,8 +359,8 @@ fn without_a_driver_vulkan_says_so() {
         );
         let wanted = vk::Result::ERROR_INCOMPATIBLE_DRIVER;
         assert_eq!(vk::Result::from_raw(result), wanted);
-        // Who goes on without looking is refused.
-        app.ask();
+        // An application that ignores this gets an error.
+        app.query_requirements();
         // SAFETY: plain numbers and null.
         let mut binding: xr::GraphicsBindingVulkanKHR = unsafe { std::mem::zeroed() };
         binding.ty = xr::GraphicsBindingVulkanKHR::TYPE;
@@ -369,13 +370,13 @@ fn without_a_driver_vulkan_says_so() {
 }
 
 #[test]
-fn swapchains_are_had_or_refused_with_their_reason() {
-    let name = "vulkan::swapchains_are_had_or_refused_with_their_reason";
+fn swapchains_are_created_or_rejected() {
+    let name = "vulkan::swapchains_are_created_or_rejected";
     alone(name, || {
         let Some(drawing) = Drawing::open() else {
             return;
         };
-        drawing.app.ask();
+        drawing.app.query_requirements();
         let session = drawing.session().unwrap();
         let mut formats = [0; 32];
         let mut count = 0;
@@ -397,19 +398,19 @@ fn swapchains_are_had_or_refused_with_their_reason() {
         assert!(four.is_ok());
         let made = |change: fn(&mut xr::SwapchainCreateInfo)| drawing.swapchain(session, change);
         let unsupported = Err(xr::Result::ERROR_FEATURE_UNSUPPORTED);
-        assert_eq!(made(|info| info.face_count = 6), unsupported, "a cube");
+        assert_eq!(made(|info| info.face_count = 6), unsupported, "a cube map");
         let wrong = Err(xr::Result::ERROR_VALIDATION_FAILURE);
         assert_eq!(made(|info| info.width = 16_384), wrong);
         let format = Err(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
         assert_eq!(made(|info| info.format = 1), format);
-        // One that never gives its swapchains back is stopped before memory is.
+        // A limit stops an application that never destroys its swapchains before memory runs out.
         let mut made = 0;
         let stopped = loop {
             match drawing.swapchain(session, |info| (info.width, info.height) = (1, 1)) {
                 Ok(_) => made += 1,
                 Err(error) => break error,
             }
-            assert!(made < 16_384, "somewhere is an end");
+            assert!(made < 16_384, "there is a limit");
         };
         assert_eq!(stopped, xr::Result::ERROR_LIMIT_REACHED);
         done!(drawing.app, DestroySession(session));
@@ -418,50 +419,50 @@ fn swapchains_are_had_or_refused_with_their_reason() {
 }
 
 #[test]
-fn images_are_taken_in_turns() {
-    alone("vulkan::images_are_taken_in_turns", || {
+fn images_are_acquired_in_order() {
+    alone("vulkan::images_are_acquired_in_order", || {
         let Some(drawing) = Drawing::open() else {
             return;
         };
-        drawing.app.ask();
+        drawing.app.query_requirements();
         let session = drawing.session().unwrap();
         let swapchain = drawing.swapchain(session, |_| {}).unwrap();
         let order = xr::Result::ERROR_CALL_ORDER_INVALID;
         assert_eq!(drawing.wait(swapchain), order);
         assert_eq!(drawing.release(swapchain), order);
         for _ in 0..7 {
-            drawing.draw_nothing(swapchain);
+            drawing.cycle_image(swapchain);
         }
         for _ in 0..3 {
             assert_eq!(drawing.acquire(swapchain), xr::Result::SUCCESS);
         }
-        assert_eq!(drawing.acquire(swapchain), order, "there are three");
+        assert_eq!(drawing.acquire(swapchain), order, "all three are acquired");
         let is_static = |info: &mut xr::SwapchainCreateInfo| {
             info.create_flags = xr::SwapchainCreateFlags::STATIC_IMAGE;
         };
         let once = drawing.swapchain(session, is_static).unwrap();
-        drawing.draw_nothing(once);
+        drawing.cycle_image(once);
         assert_eq!(drawing.acquire(once), order);
         done!(drawing.app, DestroySwapchain(once));
         assert_eq!(drawing.acquire(once), xr::Result::ERROR_HANDLE_INVALID);
-        // In the middle of everything.
+        // With objects still in use.
         done!(drawing.app, DestroyInstance(drawing.app.instance));
         drawing.close();
     });
 }
 
 #[test]
-fn layers_are_taken_or_refused_with_their_reason() {
-    let name = "vulkan::layers_are_taken_or_refused_with_their_reason";
+fn layers_are_accepted_or_rejected() {
+    let name = "vulkan::layers_are_accepted_or_rejected";
     alone(name, || {
         let Some(drawing) = Drawing::open() else {
             return;
         };
         let app = &drawing.app;
-        app.ask();
+        app.query_requirements();
         let session = drawing.session().unwrap();
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
-        // Without a host nobody is waited for: it is seen from its first frame on.
+        // Without a host, the session does not wait for a client: it is visible from its first frame on.
         assert!(!app.frame(session).1);
         let (display, drawn) = app.wait_frame(session).unwrap();
         assert!(drawn);
@@ -478,12 +479,12 @@ fn layers_are_taken_or_refused_with_their_reason() {
         let (right, wide) = (view(swapchain, 64), view(swapchain, 65));
         let invalid = xr::Result::ERROR_LAYER_INVALID;
         assert_eq!(end(&[null()]), invalid);
-        assert_eq!(shown(&[right, right]), invalid, "nothing was ever released");
-        drawing.draw_nothing(swapchain);
+        assert_eq!(shown(&[right, right]), invalid, "no image was released");
+        drawing.cycle_image(swapchain);
         let rect = xr::Result::ERROR_SWAPCHAIN_RECT_INVALID;
         assert_eq!(shown(&[right, wide]), rect);
         let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
-        assert_eq!(shown(&[right]), wrong, "an eye is missing");
+        assert_eq!(shown(&[right]), wrong, "one view is missing");
         let mut turned = right;
         turned.pose.orientation.w = 3.0;
         assert_eq!(shown(&[turned, right]), xr::Result::ERROR_POSE_INVALID);
@@ -494,7 +495,7 @@ fn layers_are_taken_or_refused_with_their_reason() {
         let hundred = [(&raw const layer).cast(); 100];
         assert_eq!(end(&hundred), xr::Result::ERROR_LAYER_LIMIT_EXCEEDED);
         let gone = drawing.swapchain(session, |_| {}).unwrap();
-        drawing.draw_nothing(gone);
+        drawing.cycle_image(gone);
         done!(app, DestroySwapchain(gone));
         let gone = shown(&[view(gone, 64), right]);
         assert_eq!(gone, xr::Result::ERROR_HANDLE_INVALID);
@@ -503,7 +504,7 @@ fn layers_are_taken_or_refused_with_their_reason() {
         let layer = projection(other, &[right, right]);
         let nowhere = end(&[(&raw const layer).cast()]);
         assert_eq!(nowhere, xr::Result::ERROR_HANDLE_INVALID);
-        // None of it has ended the frame.
+        // No failed call has ended the frame.
         assert_eq!(shown(&[right, right]), xr::Result::SUCCESS);
         assert_eq!(shown(&[right, right]), xr::Result::ERROR_CALL_ORDER_INVALID);
         done!(app, DestroySession(session));

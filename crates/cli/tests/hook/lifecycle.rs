@@ -1,13 +1,13 @@
-//! What programs do in their lives, and how they end.
+//! Behaviour of programs at run time, and at their end.
 
 use rustix::process::{Pid, Signal, kill_process};
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::wrapper::ConnectionExt as _;
 
-use crate::hand::Hand;
-use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, sees};
-use crate::support::{Display, Eye, eventually, port_of};
+use crate::rig::{BLUE, GREEN, RED, Run, WHITE, YELLOW, actor, displays, wait_for_colours};
+use crate::support::{Display, ScreenCapture, eventually, port_of};
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 
@@ -26,86 +26,90 @@ fn a_program_with_forks_threads_and_contexts_is_streamed() {
     ];
     let mut run = Run::start(&here, &[], &[&[actor], &acts[..]].concat());
     let mut client = run.client(&there, &[]);
-    let eye = Eye::open(&there);
-    sees(&eye, RED, GREEN);
-    run.seen("seen");
+    let capture = ScreenCapture::open(&there);
+    wait_for_colours(&capture, RED, GREEN);
+    run.acknowledge("seen");
     run.program.line("contexts was played");
-    sees(&eye, YELLOW, BLUE);
-    run.seen("resized");
-    sees(&eye, WHITE, RED);
-    run.seen("large");
-    sees(&eye, YELLOW, GREEN);
-    run.seen("small");
-    sees(&eye, BLUE, YELLOW);
-    run.seen("again");
-    let (code, text) = run.ended();
+    wait_for_colours(&capture, YELLOW, BLUE);
+    run.acknowledge("resized");
+    wait_for_colours(&capture, WHITE, RED);
+    run.acknowledge("large");
+    wait_for_colours(&capture, YELLOW, GREEN);
+    run.acknowledge("small");
+    wait_for_colours(&capture, BLUE, YELLOW);
+    run.acknowledge("again");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
-    // Nothing went wrong on the way.
+    // Nothing failed in between.
     assert_eq!(text.matches("was played").count(), acts.len(), "{text}");
     assert_eq!(text.matches("streaming").count(), 1, "{text}");
     let sizes = text
         .lines()
         .filter_map(|line| line.split_once("the picture is "));
     let sizes: Vec<&str> = sizes.map(|(_, size)| size).collect();
-    let wanted = ["320x240", "400x200", "480x320", "400x200", "320x240"];
-    assert_eq!(sizes, wanted, "{text}");
+    let expected = ["320x240", "400x200", "480x320", "400x200", "320x240"];
+    assert_eq!(sizes, expected, "{text}");
     client.line("goodbye");
     client.assert_running();
 }
 
 #[test]
-fn an_end_in_the_middle_of_a_picture_is_the_programs_own() {
+fn an_exit_in_mid_frame_keeps_the_exit_code() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
     for (act, code, word) in [("exit", 9, "goodbye"), ("die", 128 + 9, "silent")] {
         let mut run = Run::start(&here, &[], &[actor, act]);
         let client = run.client(&there, &[]);
-        sees(&Eye::open(&there), RED, GREEN);
-        run.seen("seen");
-        let (ended, text) = run.ended();
+        wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+        run.acknowledge("seen");
+        let (ended, text) = run.wait();
         assert_eq!(ended, Some(code), "{text}");
         client.line(word);
     }
 }
 
 #[test]
-fn a_stream_that_is_killed_leaves_the_program_alone() {
+fn a_killed_stream_does_not_affect_the_program() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
     let mut run = Run::start(&here, &[], &[actor, "go-on"]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    run.seen("seen");
-    sees(&Eye::open(&there), BLUE, RED);
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    run.acknowledge("seen");
+    wait_for_colours(&ScreenCapture::open(&there), BLUE, RED);
     run.program.kill();
     client.line("goodbye");
-    let eye = Eye::open(&here);
+    let capture = ScreenCapture::open(&here);
     assert!(
-        eye.shot().pixels.iter().any(|part| *part > 0),
-        "it still shows something"
+        capture.shot().pixels.iter().any(|part| *part > 0),
+        "it still renders"
     );
-    run.seen("enough");
+    run.acknowledge("enough");
     eventually("the program's own end", || {
-        let shown = eye.shot().pixels.chunks_exact(4).any(|p| p[..3] != [0; 3]);
+        let shown = capture
+            .shot()
+            .pixels
+            .chunks_exact(4)
+            .any(|p| p[..3] != [0; 3]);
         (!shown).then_some(())
     });
-    // Said behind the end of openuvr run.
+    // Printed after the end of openuvr run.
     run.program.line("go-on was played");
 }
 
 #[test]
-fn the_pointer_goes_to_the_same_place_of_the_game() {
+fn the_pointer_goes_to_the_same_position_in_the_game() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
     let run = Run::start(&here, &[], &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    let (game, person) = (Hand::at(&here), Hand::at(&there));
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    let (game, user) = (XTest::open(&here), XTest::open(&there));
     for (x, y) in [(100, 60), (7, 231)] {
-        person.points(x, y);
+        user.move_to(x, y);
         // The game's window is 40 pixels from the left edge, the client's in the corner.
         eventually("the pointer", || {
             (game.pointer() == (x + 40, y)).then_some(())
@@ -119,12 +123,12 @@ fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
         return;
     };
     let run = Run::with(&here, &["--window", "actor"], &[], &[actor, "surface"]);
-    run.seen("seen");
+    run.acknowledge("seen");
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), YELLOW, RED);
-    let (game, person) = (Hand::at(&here), Hand::at(&there));
+    wait_for_colours(&ScreenCapture::open(&there), YELLOW, RED);
+    let (game, user) = (XTest::open(&here), XTest::open(&there));
     for (x, y) in [(100, 60), (7, 231)] {
-        person.points(x, y);
+        user.move_to(x, y);
         eventually("the pointer", || {
             (game.pointer() == (x + 40, y)).then_some(())
         });
@@ -132,9 +136,9 @@ fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
 }
 
 #[test]
-fn who_comes_when_a_program_rests_sees_what_it_shows() {
+fn a_late_client_sees_an_idle_programs_picture() {
     let Some(actor) = actor() else { return };
-    // What is read of the display then has the display's pixels.
+    // Pixels read from the display have its depth.
     for depth in [24, 30, 16] {
         let (Some(here), Some(there)) = (
             Display::of_depth(SCREEN, depth, &[]),
@@ -144,41 +148,41 @@ fn who_comes_when_a_program_rests_sees_what_it_shows() {
         };
         let mut run = Run::start(&here, &[], &[actor, "rest"]);
         run.program.line("openuvr run: streaming");
-        run.seen("seen");
+        run.acknowledge("seen");
         let client = run.client(&there, &[]);
-        sees(&Eye::open(&there), WHITE, GREEN);
-        run.seen("rested");
-        let (code, text) = run.ended();
+        wait_for_colours(&ScreenCapture::open(&there), WHITE, GREEN);
+        run.acknowledge("rested");
+        let (code, text) = run.wait();
         assert_eq!(code, Some(7), "{depth}: {text}");
         client.line("goodbye");
     }
 }
 
 #[test]
-fn other_windows_of_a_program_are_seen_and_clicked() {
+fn other_windows_of_a_program_are_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
     let mut run = Run::start(&here, &[], &[actor, "dialog"]);
     let client = run.client(&there, &[]);
-    let (eye, person) = (Eye::open(&there), Hand::at(&there));
-    sees(&eye, RED, GREEN);
-    run.seen("seen");
-    // In the middle of the picture, where the colours are looked for.
-    sees(&eye, WHITE, WHITE);
-    person.points(160, 120);
+    let (capture, user) = (ScreenCapture::open(&there), XTest::open(&there));
+    wait_for_colours(&capture, RED, GREEN);
+    run.acknowledge("seen");
+    // In the middle of the picture, where the colours are compared.
+    wait_for_colours(&capture, WHITE, WHITE);
+    user.move_to(160, 120);
     let click = || {
-        person.button(1, true);
-        person.button(1, false);
+        user.button(1, true);
+        user.button(1, false);
     };
     click();
     run.program.line("the dialog was clicked");
-    sees(&eye, BLUE, BLUE);
+    wait_for_colours(&capture, BLUE, BLUE);
     click();
     run.program.nth_line(2, "the dialog was clicked");
-    sees(&eye, YELLOW, RED);
-    run.seen("closed");
-    let (code, text) = run.ended();
+    wait_for_colours(&capture, YELLOW, RED);
+    run.acknowledge("closed");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     assert_eq!(
         text.matches("keys and clicks are kept back").count(),
@@ -195,15 +199,15 @@ fn a_menu_in_front_of_the_window_is_in_its_picture() {
     };
     let run = Run::start(&here, &[], &[actor, "menu"]);
     let _client = run.client(&there, &[]);
-    let eye = Eye::open(&there);
-    sees(&eye, RED, GREEN);
-    run.seen("seen");
-    sees(&eye, YELLOW, BLUE);
-    run.seen("menu");
-    sees(&eye, RED, BLUE);
-    run.seen("below");
-    sees(&eye, WHITE, GREEN);
-    run.seen("closed");
+    let capture = ScreenCapture::open(&there);
+    wait_for_colours(&capture, RED, GREEN);
+    run.acknowledge("seen");
+    wait_for_colours(&capture, YELLOW, BLUE);
+    run.acknowledge("menu");
+    wait_for_colours(&capture, RED, BLUE);
+    run.acknowledge("below");
+    wait_for_colours(&capture, WHITE, GREEN);
+    run.acknowledge("closed");
 }
 
 #[test]
@@ -212,51 +216,51 @@ fn the_client_shows_the_pointer_of_the_game() {
         return;
     };
     let run = Run::start(&here, &[], &[actor]);
-    let game = Hand::at(&here);
+    let game = XTest::open(&here);
     game.red_square_over(game.root);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    let person = Hand::at(&there);
-    person.points(100, 60);
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    let user = XTest::open(&there);
+    user.move_to(100, 60);
     eventually("the game's pointer", || {
-        let (size, pixels) = shape(&person);
+        let (size, pixels) = shape(&user);
         (size == (16, 16) && pixels.iter().all(|pixel| *pixel == 0xffff_0000)).then_some(())
     });
 }
 
-/// What the pointer of a display looks like: its size and pixels.
-fn shape(hand: &Hand) -> ((u16, u16), Vec<u32>) {
-    let version = hand.conn.xfixes_query_version(5, 0).expect("sent");
+/// Shape of a display's pointer: its size and pixels.
+fn shape(xtest: &XTest) -> ((u16, u16), Vec<u32>) {
+    let version = xtest.conn.xfixes_query_version(5, 0).expect("sent");
     version.reply().expect("XFIXES is there");
-    let image = hand.conn.xfixes_get_cursor_image().expect("sent");
+    let image = xtest.conn.xfixes_get_cursor_image().expect("sent");
     let image = image.reply().expect("a pointer");
     ((image.width, image.height), image.cursor_image)
 }
 
 #[test]
-fn a_forked_child_keeps_neither_port_nor_stream() {
+fn a_forked_child_holds_neither_port_nor_stream() {
     let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
         return;
     };
     let mut run = Run::start(&here, &[], &[actor, "orphan"]);
     let port = port_of(&run.program.line("openuvr run: streaming"));
-    run.seen("seen");
-    let (code, text) = run.ended();
+    run.acknowledge("seen");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     let bound = std::net::UdpSocket::bind(("127.0.0.1", port));
-    run.seen("orphan");
+    run.acknowledge("orphan");
     assert!(bound.is_ok(), "{bound:?}");
 }
 
 #[test]
-fn a_signal_to_us_goes_to_the_program() {
+fn a_signal_is_forwarded_to_the_program() {
     let (Some(actor), Some((here, _))) = (actor(), displays(SCREEN)) else {
         return;
     };
     let mut run = Run::start(&here, &[], &[actor]);
     run.program.line("openuvr run: streaming");
     run.program.signal(Signal::TERM);
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(128 + 15), "{text}");
 }
 
@@ -268,11 +272,12 @@ fn a_signal_that_ends_a_script_ends_its_program_too() {
     let mut run = Run::start(&here, &[], &["sh", "-c", &format!("{actor}; exit 3")]);
     run.program.line("openuvr run: streaming");
     run.program.signal(Signal::TERM);
-    let (code, text) = run.ended();
-    assert_eq!(code, Some(128 + 15), "the script's: {text}");
-    let eye = Eye::open(&here);
+    let (code, text) = run.wait();
+    assert_eq!(code, Some(128 + 15), "exit code of the script: {text}");
+    let capture = ScreenCapture::open(&here);
     eventually("the end of its picture", || {
-        eye.shot()
+        capture
+            .shot()
             .pixels
             .chunks_exact(4)
             .all(|p| p[..3] == [0; 3])
@@ -289,10 +294,10 @@ fn a_killed_program_leaves_no_key_pressed() {
     };
     let mut run = Run::start(&here, &[], &[actor]);
     let _client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    let (game, person) = (Hand::at(&here), Hand::at(&there));
-    person.points(100, 60);
-    person.key(A, true);
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    let (game, user) = (XTest::open(&here), XTest::open(&there));
+    user.move_to(100, 60);
+    user.key(A, true);
     eventually("the key is down", || {
         (game.pressed().0 == [A]).then_some(())
     });
@@ -300,29 +305,29 @@ fn a_killed_program_leaves_no_key_pressed() {
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let child = children.expect("it runs").trim().parse().ok();
     let child = child.and_then(Pid::from_raw).expect("one child");
-    kill_process(child, Signal::KILL).expect("it is ours");
-    let (code, text) = run.ended();
+    kill_process(child, Signal::KILL).expect("a child process");
+    let (code, text) = run.wait();
     assert_eq!(code, Some(128 + 9), "{text}");
     assert_eq!(game.pressed(), (vec![], 0));
 }
 
 #[test]
-fn a_minimised_window_is_told_at_both_ends() {
+fn a_minimised_window_is_reported_at_both_ends() {
     let (Some(actor), Some((here, there))) = (actor(), displays(SCREEN)) else {
         return;
     };
     let run = Run::start(&here, &[], &[actor]);
     let client = run.client(&there, &[]);
-    sees(&Eye::open(&there), RED, GREEN);
-    let game = Hand::at(&here);
+    wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
+    let game = XTest::open(&here);
     let tree = game.conn.query_tree(game.root).expect("sent");
     let window = *(tree.reply().expect("the root is there").children.first()).expect("its window");
     game.conn.unmap_window(window).expect("sent");
-    game.conn.sync().expect("the server lives");
+    game.conn.sync().expect("a running X server");
     run.program.line("openuvr run: the window is hidden");
     client.line("openuvr client: the window is hidden at the host");
     game.conn.map_window(window).expect("sent");
-    game.conn.sync().expect("the server lives");
+    game.conn.sync().expect("a running X server");
     run.program.line("openuvr run: the window is shown again");
     client.line("openuvr client: the window is shown again at the host");
 }

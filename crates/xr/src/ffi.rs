@@ -1,8 +1,8 @@
-//! The border to the application: panics and forked children end here, and what it hands over is read
-//! with checks.
+//! FFI boundary to the application: catches panics, rejects calls in forked children, and validates the
+//! structures that the application passes.
 //!
-//! What can't be checked is that a pointer that is not null points to what it says: that is the
-//! application's duty in every function of OpenXR, and what each `SAFETY: the application's` names.
+//! The runtime cannot check that a non-null pointer points to memory of the declared type. Each function of
+//! OpenXR makes that the application's duty; the comments `SAFETY: the application's` refer to it.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,46 +10,46 @@ use std::sync::OnceLock;
 
 use openxr_sys as xr;
 
-use crate::{debug, refusal};
+use crate::{debug, failure_report};
 
-/// What a function of OpenXR answers: a success code, or an error.
+/// Result of an OpenXR function: a success code or an error code.
 pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
 
-/// It was done.
+/// Success.
 pub(crate) const DONE: Outcome = Ok(xr::Result::SUCCESS);
 
-/// More structures than this are in no chain; one with a circle ends here.
+/// Maximum number of structures in a `next` chain; also ends a cyclic chain.
 const LONGEST_CHAIN: usize = 64;
 
-/// The process that loaded the runtime.
+/// Id of the process that loaded the runtime.
 static HOME: OnceLock<u32> = OnceLock::new();
 
-/// The body of each function that the application calls, and its name.
+/// Runs the body of an API function. `name` is the name of the function.
 pub(crate) fn call(name: &CStr, body: impl FnOnce() -> Outcome) -> xr::Result {
     let here = std::process::id();
     if *HOME.get_or_init(|| here) != here {
-        // A forked child: our locks may be held by threads that are not there.
+        // In a forked child, threads that do not exist there may hold the runtime's locks.
         return xr::Result::ERROR_RUNTIME_FAILURE;
     }
-    debug::begin();
+    debug::start_call();
     let code = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => return code,
         Ok(Err(code)) => code,
         Err(payload) => {
-            // Its drop may panic, too.
+            // Dropping the payload may panic, too.
             std::mem::forget(payload);
             xr::Result::ERROR_RUNTIME_FAILURE
         }
     };
-    let (words, error) = debug::tell(name, code);
-    refusal::tell(name, words, error);
+    let (message, error) = debug::report(name, code);
+    failure_report::report(name, message, error);
     code
 }
 
-/// A structure that begins with its kind and the next one.
+/// A structure that starts with its `XrStructureType` and its `next` pointer.
 ///
 /// # Safety
-/// It does: `repr(C)`, an [`xr::StructureType`] and a pointer.
+/// The type must be `repr(C)` and start with an [`xr::StructureType`] and a pointer.
 pub(crate) unsafe trait Structure {
     const TYPE: xr::StructureType;
 }
@@ -57,7 +57,7 @@ pub(crate) unsafe trait Structure {
 macro_rules! structures {
     ($($name:ident),* $(,)?) => {
         $(
-            // SAFETY: as all structures of OpenXR.
+            // SAFETY: true of all structures of OpenXR.
             unsafe impl Structure for xr::$name {
                 const TYPE: xr::StructureType = xr::$name::TYPE;
             }
@@ -130,68 +130,68 @@ structures!(
     VulkanInstanceCreateInfoKHR,
 );
 
-/// A structure that the application gives.
+/// Reads a structure that the application passes.
 ///
 /// # Safety
-/// `given` is null or the application's.
-pub(crate) unsafe fn input<'a, T: Structure>(given: *const T) -> Outcome<&'a T> {
+/// `pointer` is null or the application's.
+pub(crate) unsafe fn input<'a, T: Structure>(pointer: *const T) -> Outcome<&'a T> {
     // SAFETY: the caller's duty.
-    unsafe { optional(given)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
+    unsafe { optional(pointer)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
 }
 
-/// The same where the application may give none.
+/// Reads a structure that the application may omit.
 ///
 /// # Safety
 /// As [`input`].
-pub(crate) unsafe fn optional<'a, T: Structure>(given: *const T) -> Outcome<Option<&'a T>> {
-    if given.is_null() {
+pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Option<&'a T>> {
+    if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's duty; it begins with its kind.
-    let kind = unsafe { given.cast::<xr::StructureType>().read() };
-    if !given.is_aligned() || kind != T::TYPE {
+    // SAFETY: the caller's duty; the structure starts with its type.
+    let kind = unsafe { pointer.cast::<xr::StructureType>().read() };
+    if !pointer.is_aligned() || kind != T::TYPE {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: the caller's duty; it is of this kind.
-    Ok(Some(unsafe { &*given }))
+    // SAFETY: the caller's duty; the type was checked.
+    Ok(Some(unsafe { &*pointer }))
 }
 
-/// A structure that the application has answered into.
+/// Returns a structure that the application provides for output.
 ///
 /// # Safety
-/// As [`input`], and nobody else uses it meanwhile.
-pub(crate) unsafe fn output<'a, T: Structure>(given: *mut T) -> Outcome<&'a mut T> {
+/// As [`input`], without other references to the structure.
+pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
     // SAFETY: the caller's duty.
     unsafe {
-        input(given.cast_const())?;
-        Ok(&mut *given)
+        input(pointer.cast_const())?;
+        Ok(&mut *pointer)
     }
 }
 
-/// Where the application has one value answered into.
+/// Writes one value to an output pointer.
 ///
 /// # Safety
-/// `given` is null or the application's.
-pub(crate) unsafe fn answer<T>(given: *mut T, value: T) -> Outcome<()> {
-    if given.is_null() {
+/// `pointer` is null or the application's.
+pub(crate) unsafe fn write_output<T>(pointer: *mut T, value: T) -> Outcome<()> {
+    if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
     // SAFETY: not null, and the application's.
-    unsafe { given.write(value) };
+    unsafe { pointer.write(value) };
     Ok(())
 }
 
-/// The structure of a kind in the chain that begins at `next`.
+/// Finds the structure of type `T` in the chain that starts at `next`.
 ///
 /// # Safety
-/// `next` is null or such a chain of the application's.
+/// `next` is null or a structure chain of the application.
 pub(crate) unsafe fn chained<T: Structure>(next: *const c_void) -> Option<*const T> {
     let mut at = next.cast::<xr::BaseInStructure>();
     for _ in 0..LONGEST_CHAIN {
         if at.is_null() {
             return None;
         }
-        // SAFETY: every structure of a chain begins like this.
+        // SAFETY: every structure of a chain has this header.
         let head = unsafe { &*at };
         if head.ty == T::TYPE {
             return Some(at.cast());
@@ -201,10 +201,10 @@ pub(crate) unsafe fn chained<T: Structure>(next: *const c_void) -> Option<*const
     None
 }
 
-/// An array that the application gives: `count` of them, at most `most`.
+/// Reads an array of `count` elements; more than `most` are an error.
 ///
 /// # Safety
-/// `first` is null or begins an array of the application's of so many.
+/// `first` is null or points to `count` elements of the application.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Outcome<&'a [T]> {
     match count {
         0 => Ok(&[]),
@@ -216,11 +216,11 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Out
     }
 }
 
-/// Answers a list in two calls: how many there are, and as many into the application's array. `put`
-/// writes one.
+/// Implements the two-call idiom: returns the number of elements, then fills the application's array. `put`
+/// writes one element.
 ///
 /// # Safety
-/// `count` and `out` are null or the application's, `out` of `capacity`.
+/// `count` and `out` are null or the application's; `out` has room for `capacity` elements.
 pub(crate) unsafe fn list<I, T>(
     items: &[I],
     capacity: u32,
@@ -230,7 +230,7 @@ pub(crate) unsafe fn list<I, T>(
 ) -> Outcome {
     let length = u32::try_from(items.len()).map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
     // SAFETY: the caller's duty.
-    unsafe { answer(count, length)? };
+    unsafe { write_output(count, length)? };
     if capacity == 0 {
         return DONE;
     }
@@ -241,13 +241,13 @@ pub(crate) unsafe fn list<I, T>(
         return Err(xr::Result::ERROR_SIZE_INSUFFICIENT);
     }
     for (index, item) in items.iter().enumerate() {
-        // SAFETY: there is room for as many.
+        // SAFETY: the capacity was checked.
         put(item, unsafe { out.add(index) })?;
     }
     DONE
 }
 
-/// The same for plain values.
+/// As [`list`], for plain values.
 ///
 /// # Safety
 /// As [`list`].
@@ -259,14 +259,14 @@ pub(crate) unsafe fn values<T: Copy>(
 ) -> Outcome {
     // SAFETY: the caller's duty.
     unsafe {
-        list(items, capacity, count, out, |item, place| {
-            place.write(*item);
+        list(items, capacity, count, out, |item, pointer| {
+            pointer.write(*item);
             Ok(())
         })
     }
 }
 
-/// The same for a text, whose length counts the zero at its end.
+/// As [`list`], for a string. The length includes the terminating zero.
 ///
 /// # Safety
 /// As [`list`].
@@ -276,7 +276,7 @@ pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut 
     unsafe { values(&bytes, capacity, count, out.cast()) }
 }
 
-/// Writes a text into a field; what does not fit is left out.
+/// Writes a string to a fixed-size field, truncated if necessary.
 pub(crate) fn field<const N: usize>(field: &mut [c_char; N], text: &str) {
     let mut fits = text.len().min(N - 1);
     while !text.is_char_boundary(fits) {
@@ -288,10 +288,10 @@ pub(crate) fn field<const N: usize>(field: &mut [c_char; N], text: &str) {
     }
 }
 
-/// The text in a field.
+/// Reads the string of a fixed-size field.
 ///
 /// # Errors
-/// It has no end, or is not UTF-8.
+/// The field has no terminating zero, or is not UTF-8.
 pub(crate) fn field_text<const N: usize>(field: &[c_char; N]) -> Outcome<String> {
     let bytes = field.map(|c| c.to_ne_bytes()[0]);
     let text = CStr::from_bytes_until_nul(&bytes).ok();
@@ -300,16 +300,16 @@ pub(crate) fn field_text<const N: usize>(field: &[c_char; N]) -> Outcome<String>
         .ok_or(xr::Result::ERROR_VALIDATION_FAILURE)
 }
 
-/// A text that the application gives.
+/// Reads a string that the application passes.
 ///
 /// # Safety
-/// `given` is null or a text of the application's that ends with a zero byte.
-pub(crate) unsafe fn string<'a>(given: *const c_char) -> Outcome<&'a str> {
-    if given.is_null() {
+/// `pointer` is null or a zero-terminated string of the application.
+pub(crate) unsafe fn string<'a>(pointer: *const c_char) -> Outcome<&'a str> {
+    if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
     // SAFETY: the caller's duty.
-    let text = unsafe { CStr::from_ptr(given) };
+    let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str()
         .map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
 }
@@ -319,27 +319,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_asked_for_its_length_first() {
-        let ask = |capacity, room: &mut [u8]| {
+    fn a_list_returns_its_length_first() {
+        let query = |capacity, room: &mut [u8]| {
             let mut count = 0;
-            // SAFETY: both are there, with so much room.
+            // SAFETY: both are valid, and the capacity fits.
             let result = unsafe { values(&[7, 8, 9], capacity, &mut count, room.as_mut_ptr()) };
             (result, count)
         };
         let mut room = [0; 4];
-        assert_eq!(ask(0, &mut room), (DONE, 3));
+        assert_eq!(query(0, &mut room), (DONE, 3));
         let small = Err(xr::Result::ERROR_SIZE_INSUFFICIENT);
-        assert_eq!((ask(2, &mut room), room), ((small, 3), [0; 4]));
-        assert_eq!((ask(4, &mut room), room), ((DONE, 3), [7, 8, 9, 0]));
+        assert_eq!((query(2, &mut room), room), ((small, 3), [0; 4]));
+        assert_eq!((query(4, &mut room), room), ((DONE, 3), [7, 8, 9, 0]));
     }
 
     #[test]
-    fn structures_of_another_kind_are_refused() {
+    fn structures_of_another_type_are_rejected() {
         let mut wrong = xr::FrameWaitInfo {
             ty: xr::FrameBeginInfo::TYPE,
             next: std::ptr::null(),
         };
-        // SAFETY: it is there.
+        // SAFETY: `wrong` is valid.
         let result = unsafe { input(&raw const wrong) };
         assert_eq!(result.err(), Some(xr::Result::ERROR_VALIDATION_FAILURE));
         wrong.ty = xr::FrameWaitInfo::TYPE;
@@ -348,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_bites_its_tail_ends() {
+    fn a_cyclic_chain_ends() {
         let mut head = xr::BaseInStructure {
             ty: xr::FrameWaitInfo::TYPE,
             next: std::ptr::null(),
         };
         head.next = &raw const head;
         let next = (&raw const head).cast();
-        // SAFETY: it is there, and begins like every structure.
+        // SAFETY: it is valid, and has the header of every structure.
         let (other, same) = unsafe {
             let other = chained::<xr::FrameBeginInfo>(next);
             (other, chained::<xr::FrameWaitInfo>(next))
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_an_error_of_the_runtime() {
+    fn a_panic_becomes_a_runtime_failure() {
         std::panic::set_hook(Box::new(|_| {}));
         let failure = xr::Result::ERROR_RUNTIME_FAILURE;
         assert_eq!(call(c"xrTest", || panic!("as a bug would")), failure);
@@ -372,10 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_an_end_is_refused() {
+    fn an_unterminated_field_is_rejected() {
         let mut short = [0; 4];
         field(&mut short, "ab\u{e4}");
-        assert_eq!(field_text(&short).as_deref(), Ok("ab"), "no half letter");
+        assert_eq!(
+            field_text(&short).as_deref(),
+            Ok("ab"),
+            "no partial character"
+        );
         assert!(field_text(&[1; 4]).is_err());
     }
 }

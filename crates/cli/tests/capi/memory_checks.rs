@@ -1,14 +1,18 @@
-//! The same programs under instruments: valgrind's memcheck, and the address and thread sanitizers on
-//! the program's side of the border.
+//! The example programs under valgrind's memcheck, and with address and thread sanitizer on the program's
+//! side of the API.
 
 use std::process::Command;
 use std::time::Duration;
 
 use crate::build::{command, crates, program};
-use crate::listings::{GL, SIZE, ends, fifo, host_of, is_hub_at, move_from_corner, turns};
-use crate::support::{Display, Eye, Folder, PIN, Program, client, eventually, port_of, skip};
+use crate::listings::{
+    GL, SIZE, fifo, is_hub_at, move_from_corner, start_host, stop_by_stdin, wait_for_turn,
+};
+use crate::support::{
+    Display, Folder, PIN, Program, ScreenCapture, client, eventually, port_of, skip,
+};
 
-/// What ends with another code if valgrind finds an error, or something that nobody can free any more.
+/// A command that exits with another code if valgrind finds an error or a leak.
 fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     let there = Command::new("valgrind").arg("--version").output();
     if !there.is_ok_and(|out| out.status.success()) {
@@ -37,10 +41,10 @@ fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     Some(outer)
 }
 
-/// Waits for its end; what the instrument said is shown if it is not content.
+/// Waits for its end, and shows the tool's report if there is a finding.
 fn ends_clean(mut program: Program, log: &str) {
-    program.hang_up();
-    let (status, text) = program.ended();
+    program.close_stdin();
+    let (status, text) = program.wait();
     let found = std::fs::read_to_string(log).unwrap_or_default();
     assert!(status.success(), "{status}: {text}\n{found}");
 }
@@ -57,13 +61,13 @@ fn the_host_that_draws_is_clean_under_valgrind() {
     let Some(outer) = under_valgrind(inner, &log) else {
         return;
     };
-    let host = Program::listening("host", outer);
+    let host = Program::with_stdin("host", outer);
     let port = port_of(&host.line("MUDs reach this host by"));
     let address = format!("127.0.0.1:{port}");
-    let words = ["--display", &display.name];
-    let client = client(&folder, "guest", &address, &[&PIN[..], &words].concat());
+    let args = ["--display", &display.name];
+    let client = client(&folder, "guest", &address, &[&PIN[..], &args].concat());
     client.line("showing 640x368");
-    turns(&Eye::open(&display));
+    wait_for_turn(&ScreenCapture::open(&display));
     drop(client);
     ends_clean(host, &log);
 }
@@ -72,7 +76,7 @@ fn the_host_that_draws_is_clean_under_valgrind() {
 fn the_mud_is_clean_under_valgrind() {
     let folder = Folder::new();
     let log = folder.join("memcheck");
-    let (Some(host), Some(display)) = (host_of(&folder, &[], &[]), Display::start("640x368"))
+    let (Some(host), Some(display)) = (start_host(&folder, &[], &[]), Display::start("640x368"))
     else {
         return;
     };
@@ -86,18 +90,18 @@ fn the_mud_is_clean_under_valgrind() {
     let Some(outer) = under_valgrind(inner, &log) else {
         return;
     };
-    let mud = Program::listening("mud", outer);
+    let mud = Program::with_stdin("mud", outer);
     mud.line("showing 640x368");
-    let eye = Eye::open(&display);
-    turns(&eye);
-    // A program that is so much slower may lose its session in between, and what was done in it.
+    let capture = ScreenCapture::open(&display);
+    wait_for_turn(&capture);
+    // A program that is so much slower may lose its session in between, together with its input.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
         std::thread::sleep(Duration::from_secs(1));
-        is_hub_at(&eye, (200, 340), (320, 150)).then_some(())
+        is_hub_at(&capture, (200, 340), (320, 150)).then_some(())
     });
     ends_clean(mud, &log);
-    ends(host.program);
+    stop_by_stdin(host.program);
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn the_listings_are_clean_under_the_sanitizers() {
             return;
         };
         let checked = ["-fno-sanitize-recover=all", sanitizer];
-        let Some(host) = host_of(&folder, &[], &checked) else {
+        let Some(host) = start_host(&folder, &[], &checked) else {
             return;
         };
         let more = folder.path().join("keys");
@@ -117,12 +121,12 @@ fn the_listings_are_clean_under_the_sanitizers() {
         mud.args([&format!("127.0.0.1:{}", host.port), PIN[1]])
             .env("XDG_CONFIG_HOME", &more)
             .env("DISPLAY", &display.name);
-        let mud = Program::listening("mud", mud);
+        let mud = Program::with_stdin("mud", mud);
         mud.line("showing 640x368");
-        let eye = Eye::open(&display);
-        assert_eq!(eye.part(SIZE).size, SIZE);
-        turns(&eye);
-        ends(mud);
-        ends(host.program);
+        let capture = ScreenCapture::open(&display);
+        assert_eq!(capture.region(SIZE).size, SIZE);
+        wait_for_turn(&capture);
+        stop_by_stdin(mud);
+        stop_by_stdin(host.program);
     }
 }

@@ -1,13 +1,13 @@
-//! The interaction profiles of OpenXR 1.0 (section 6.4): which places each device has.
+//! The interaction profiles of OpenXR 1.0 (section 6.4) and their components.
 
-/// A device, or a pair of them.
+/// An interaction profile.
 pub(crate) struct Profile {
-    /// Behind `/interaction_profiles/`.
+    /// The path without `/interaction_profiles/`.
     pub(super) name: &'static str,
-    /// The places of the person that have all of `both`.
-    pub(super) users: &'static [&'static str],
+    /// The top level user paths, each of which has all components in `both`.
+    pub(super) user_paths: &'static [&'static str],
     pub(super) both: &'static [&'static str],
-    /// What only one of the two places has.
+    /// Components that only the left or the right hand has.
     pub(super) left: &'static [&'static str],
     pub(super) right: &'static [&'static str],
 }
@@ -15,14 +15,14 @@ pub(crate) struct Profile {
 /// Both hands.
 pub(super) const HANDS: &[&str] = &["/user/hand/left", "/user/hand/right"];
 
-/// Nothing more.
+/// No components.
 pub(super) const NONE: &[&str] = &[];
 
-/// Those of OpenXR 1.0.
-pub(super) const OLDER: [Profile; 9] = [
+/// The profiles of OpenXR 1.0.
+pub(super) const PROFILES_1_0: [Profile; 9] = [
     Profile {
         name: "khr/simple_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/select/click",
             "input/menu/click",
@@ -35,7 +35,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "google/daydream_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/select/click",
             "input/trackpad/x",
@@ -50,7 +50,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "htc/vive_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/system/click",
             "input/squeeze/click",
@@ -70,7 +70,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "htc/vive_pro",
-        users: &["/user/head"],
+        user_paths: &["/user/head"],
         both: &[
             "input/system/click",
             "input/volume_up/click",
@@ -82,7 +82,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "microsoft/motion_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/menu/click",
             "input/squeeze/click",
@@ -103,7 +103,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "microsoft/xbox_controller",
-        users: &["/user/gamepad"],
+        user_paths: &["/user/gamepad"],
         both: &[
             "input/menu/click",
             "input/view/click",
@@ -135,7 +135,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "oculus/go_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/system/click",
             "input/trigger/click",
@@ -152,7 +152,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "oculus/touch_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/value",
             "input/trigger/value",
@@ -183,7 +183,7 @@ pub(super) const OLDER: [Profile; 9] = [
     },
     Profile {
         name: "valve/index_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/system/click",
             "input/system/touch",

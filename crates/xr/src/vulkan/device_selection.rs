@@ -1,4 +1,4 @@
-//! Which device of Vulkan an application is to draw with.
+//! Selection of the Vulkan device that an application must use.
 
 use std::ffi::{CStr, c_void};
 
@@ -7,31 +7,31 @@ use ash::vk::Handle;
 use openxr_sys as xr;
 use openxr_sys::platform::{VkGetInstanceProcAddr, VkInstance, VkPhysicalDevice};
 
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
-/// The loader of Vulkan, for applications that do not say which they use.
+/// The Vulkan loader, for applications that do not pass their `vkGetInstanceProcAddr`.
 const LIBRARY: &str = "libvulkan.so.1";
 
-/// A handle of the application's; a number to whoever does not ask Vulkan about it.
+/// A Vulkan handle of the application, as an opaque value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Foreign(pub(crate) *const c_void);
+pub(crate) struct ForeignHandle(pub(crate) *const c_void);
 
-// SAFETY: it is a number here, and Vulkan's handles may be used from any thread.
-unsafe impl Send for Foreign {}
+// SAFETY: the value is opaque here, and Vulkan handles may be used from any thread.
+unsafe impl Send for ForeignHandle {}
 
-/// What was asked before a session.
+/// Vulkan state of an instance before a session exists.
 #[derive(Default)]
-pub(crate) struct Choice {
-    /// `xrGetVulkanGraphicsRequirements` was.
-    pub(crate) asked: bool,
-    /// The application's `vkGetInstanceProcAddr`, if it was said.
+pub(crate) struct DeviceSelection {
+    /// `xrGetVulkanGraphicsRequirements` was called.
+    pub(crate) requirements_queried: bool,
+    /// The application's `vkGetInstanceProcAddr`, if it has passed one.
     pub(crate) get_proc: Option<VkGetInstanceProcAddr>,
-    /// For which instance, and the device.
-    pub(crate) chosen: Option<(Foreign, Foreign)>,
+    /// The Vulkan instance and the selected device.
+    pub(crate) selected: Option<(ForeignHandle, ForeignHandle)>,
 }
 
-/// A handle as OpenXR has it.
+/// A handle in the representation of OpenXR.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "such a handle is a pointer"
@@ -40,17 +40,17 @@ pub(crate) fn pointer(handle: impl Handle) -> *const c_void {
     handle.as_raw() as usize as *const c_void
 }
 
-/// A handle as Vulkan has it.
+/// A handle in the representation of Vulkan.
 pub(crate) fn handle<H: Handle>(pointer: *const c_void) -> H {
     H::from_raw(pointer.addr() as u64)
 }
 
-impl Choice {
-    /// Chooses a device of an instance of Vulkan: one of a graphics card before one that is none.
+impl DeviceSelection {
+    /// Selects a device of a Vulkan instance; prefers a discrete GPU, then an integrated one.
     ///
     /// # Safety
     /// `instance` is null or the application's.
-    pub(crate) unsafe fn choose(&mut self, instance: VkInstance) -> Outcome<VkPhysicalDevice> {
+    pub(crate) unsafe fn select(&mut self, instance: VkInstance) -> Outcome<VkPhysicalDevice> {
         if instance.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
@@ -71,24 +71,24 @@ impl Choice {
             all.into_iter().min_by_key(kind)
         };
         let device = all.ok_or_else(|| {
-            let words = c"Vulkan has no device here: is a driver installed?";
-            because(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, words)
+            let message = c"no Vulkan device found: is a driver installed?";
+            with_message(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID, message)
         })?;
         let device = pointer(device);
-        self.chosen = Some((Foreign(instance), Foreign(device)));
+        self.selected = Some((ForeignHandle(instance), ForeignHandle(device)));
         Ok(device)
     }
 
-    /// The functions of an instance of Vulkan.
+    /// The functions of a Vulkan instance.
     ///
     /// # Safety
-    /// It is the application's.
+    /// `instance` is the application's.
     pub(super) unsafe fn instance(&self, instance: VkInstance) -> Outcome<ash::Instance> {
         let get_proc = match self.get_proc {
             Some(get_proc) => get_proc,
             None => library()?,
         };
-        // SAFETY: a function of Vulkan's loader, and an instance of it.
+        // SAFETY: a function of the Vulkan loader, and an instance of it.
         unsafe {
             let load = |name: &CStr| {
                 let found = get_proc(instance, name.as_ptr());
@@ -99,15 +99,14 @@ impl Choice {
     }
 }
 
-/// The entry of Vulkan's loader, which stays loaded: the application has it, too.
+/// The Vulkan loader's entry point. The library stays loaded: the application uses it, too.
 fn library() -> Outcome<VkGetInstanceProcAddr> {
-    // SAFETY: the loader of Vulkan has no initialisers with preconditions, and the name is that of a
-    // function of this type.
+    // SAFETY: the Vulkan loader has no initialisers with preconditions, and the function has this type.
     unsafe {
         let library = libloading::Library::new(LIBRARY);
         let library = library.map_err(|_| {
-            let words = c"libvulkan.so.1 could not be loaded: is Vulkan installed?";
-            because(xr::Result::ERROR_RUNTIME_FAILURE, words)
+            let message = c"cannot load libvulkan.so.1: is Vulkan installed?";
+            with_message(xr::Result::ERROR_RUNTIME_FAILURE, message)
         })?;
         let get_proc = library.get::<VkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
         let get_proc = get_proc.map(|get_proc| *get_proc);

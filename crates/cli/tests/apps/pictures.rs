@@ -1,4 +1,4 @@
-//! Whether two pictures show the same, and pictures for a person to look at afterwards.
+//! Compares pictures, and stores pictures for manual inspection.
 
 use std::fs;
 use std::io::BufWriter;
@@ -8,10 +8,10 @@ use openuvr_proto::units::Size;
 
 use crate::support::Shot;
 
-/// How far the brightness of two pictures of one size goes up and down together: 1 for the same
-/// picture, about 0 for pictures that have nothing in common, however dark both are.
+/// Correlation of the brightness of two pictures of the same size: 1 for the same picture, about 0 for
+/// unrelated ones, however dark both are.
 pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
-    assert_eq!(one.size, other.size, "only pictures of one size compare");
+    assert_eq!(one.size, other.size, "pictures of different sizes");
     let luma = |shot: &Shot| -> Vec<f64> {
         let pixels = shot.pixels.chunks_exact(4);
         pixels
@@ -28,7 +28,7 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
         both += a * b;
         squares = (squares.0 + a * a, squares.1 + b * b);
     }
-    /// The variance, in levels of brightness, under which a picture has nothing to compare but its mean.
+    /// Variance in brightness levels below which only the mean is compared.
     const FLAT: f64 = 1.0;
     match squares.0.min(squares.1) / count < FLAT {
         true if squares.0.max(squares.1) / count < FLAT => 1.0,
@@ -37,10 +37,10 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
     }
 }
 
-/// A part of a picture.
-pub(crate) fn part(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
+/// A region of a picture.
+pub(crate) fn region(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
     const PIXEL: usize = 4;
-    let side = |pixels: i16| usize::try_from(pixels).expect("a place in the picture");
+    let side = |pixels: i16| usize::try_from(pixels).expect("a coordinate in the picture");
     let (x, y, width) = (side(x), side(y), of.size.width as usize);
     let rows = of.pixels.chunks_exact(width * PIXEL).skip(y);
     let rows = rows.take(size.height as usize);
@@ -49,14 +49,14 @@ pub(crate) fn part(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
     Shot { size, pixels }
 }
 
-/// How many pixels of two pictures of one size are not the same.
+/// Number of pixels that differ between two pictures of the same size.
 pub(crate) fn differing(one: &Shot, other: &Shot) -> usize {
     let (one, other) = (one.colours(), other.colours());
     one.iter().zip(&other).filter(|(a, b)| a != b).count()
 }
 
-/// Writes a picture to the folder that is told at the end, under a name.
-pub(crate) fn keep(shot: &Shot, name: &str) {
+/// Writes a picture to the folder that is printed at the end.
+pub(crate) fn save(shot: &Shot, name: &str) {
     let write = || -> Result<(), Box<dyn std::error::Error>> {
         fs::create_dir_all(folder())?;
         let file = fs::File::create(folder().join(format!("{name}.png")))?;
@@ -69,10 +69,10 @@ pub(crate) fn keep(shot: &Shot, name: &str) {
         encoder.write_header()?.write_image_data(&rgb)?;
         Ok(())
     };
-    write().unwrap_or_else(|why| panic!("the picture {name} can't be written: {why}"));
+    write().unwrap_or_else(|why| panic!("cannot write the picture {name}: {why}"));
 }
 
-/// Where the pictures are.
+/// The folder of the pictures.
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("apps")
 }

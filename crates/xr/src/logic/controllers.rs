@@ -1,7 +1,8 @@
-//! The controllers of a client, as devices of the action system.
+//! The client's controllers as input devices of the action system.
 //!
-//! They have what `oculus/touch_controller` has. An application that knows only `khr/simple_controller` gets
-//! that: select is the trigger or the lower button, menu is menu.
+//! They use the profile `oculus/touch_controller`. An application with bindings only for
+//! `khr/simple_controller` gets that profile: select is the trigger or the lower button, menu is the menu
+//! button.
 
 use openuvr_proto::controller::{Buttons, Controlled, ControllerState, Hand};
 use openuvr_proto::motion::{self, Velocity};
@@ -13,7 +14,7 @@ use super::pose::Pose;
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 
-/// A client that says nothing of its controllers for so many seconds has lost them (guess: as of a head).
+/// Controllers without an update for this many seconds are lost (guess: the same as for the head).
 const STALE: f32 = 0.33;
 
 fn user(hand: Hand) -> &'static str {
@@ -23,78 +24,84 @@ fn user(hand: Hand) -> &'static str {
     }
 }
 
-/// The hand with this path.
+/// The hand with this top level user path.
 pub(crate) fn hand(path: &str) -> Option<Hand> {
     Hand::ALL.into_iter().find(|hand| user(*hand) == path)
 }
 
-/// What is known of a client's controllers.
+/// The client's newest controller state.
 #[derive(Debug, Default)]
-pub(crate) struct Hands {
+pub(crate) struct Controllers {
     newest: Option<Controlled>,
-    /// The input has devices of ours.
-    holds: bool,
+    /// The client's controllers are active input devices.
+    has_devices: bool,
 }
 
-impl Hands {
-    /// Takes what was heard last; `None`: there is no player, or it has said nothing.
-    pub(crate) fn heard(&mut self, newest: Option<Controlled>) {
+impl Controllers {
+    /// Sets the newest state; `None`: no player, or no report from it.
+    pub(crate) fn update(&mut self, newest: Option<Controlled>) {
         self.newest = newest;
     }
 
-    /// Tells the input what is held at `now`. `knows` says whether the application has bindings for a profile.
-    pub(crate) fn tell(&mut self, input: &mut Input, now: Instant, knows: impl Fn(&str) -> bool) {
+    /// Updates the input devices at `now`. `has_bindings` returns whether the application has bindings for a
+    /// profile.
+    pub(crate) fn apply(
+        &mut self,
+        input: &mut Input,
+        now: Instant,
+        has_bindings: impl Fn(&str) -> bool,
+    ) {
         let newest = self.newest;
-        if newest.is_none() && !self.holds {
-            // Who has no controllers of ours may have others, by `XR_EXT_conformance_automation`.
+        if newest.is_none() && !self.has_devices {
+            // Without controllers of a client, `XR_EXT_conformance_automation` may have set other devices.
             return;
         }
         let fresh = newest.filter(|newest| seconds(newest.received, now) < STALE);
-        let profile = match knows(TOUCH) || !knows(SIMPLE) {
+        let profile = match has_bindings(TOUCH) || !has_bindings(SIMPLE) {
             true => TOUCH,
             false => SIMPLE,
         };
-        self.holds = fresh.is_some();
+        self.has_devices = fresh.is_some();
         for hand in Hand::ALL {
             let state = fresh.and_then(|fresh| fresh.states[hand.index()]);
-            input.holds(user(hand), profile, state.is_some());
+            input.set_device(user(hand), profile, state.is_some());
             if let Some(state) = state {
-                tell_one(input, profile, &state);
+                apply_one(input, profile, &state);
             }
         }
     }
 
-    /// Where a place of a hand (`/input/grip/pose`) is expected to be at `at`; `None`: it is not known, or no place
-    /// of ours.
-    pub(crate) fn lies(&self, user: &str, place: &str, at: Instant) -> Option<Pose> {
-        let newest = self.newest.filter(|_| self.holds)?;
+    /// The predicted pose of a component (`/input/grip/pose`) at `at`; `None` if unknown, or if no controller
+    /// of the client has it.
+    pub(crate) fn predict(&self, user: &str, component: &str, at: Instant) -> Option<Pose> {
+        let newest = self.newest.filter(|_| self.has_devices)?;
         let state = newest.states[hand(user)?.index()]?;
-        let pose = match place {
+        let pose = match component {
             "/input/grip/pose" => state.grip?,
             "/input/aim/pose" => state.aim?,
             _ => return None,
         };
-        // Before the clocks have met it is the time of its arrival.
+        // Before the clocks are synchronised, the arrival time is used.
         let sampled = newest
             .sampled_here
             .map_or(newest.received, |mapped| mapped.at.min(newest.received));
         let later = seconds(sampled, at);
-        let (at, turned) = motion::carried(&pose, &Velocity::of(&pose), later);
-        Some(Pose { turned, at })
+        let (at, orientation) = motion::carried(&pose, &Velocity::of(&pose), later);
+        Some(Pose { orientation, at })
     }
 }
 
-fn tell_one(input: &mut Input, profile: &str, state: &ControllerState) {
+fn apply_one(input: &mut Input, profile: &str, state: &ControllerState) {
     let user = user(state.hand);
     let pressed = |button| state.buttons.contains(button);
     let pulled = |value: u16| f32::from(value) / f32::from(u16::MAX);
     let (trigger, squeeze) = (pulled(state.trigger), pulled(state.squeeze));
-    let mut say = |place: &str, value| input.says(user, place, value);
+    let mut set = |component: &str, value| input.set_value(user, component, value);
     if profile == SIMPLE {
-        // Half way: as far as a click needs (guess).
+        // Threshold for a click (guess).
         let select = pressed(Buttons::A_X) || trigger >= 0.5;
-        say("/input/select/click", Value::Bool(select));
-        say(
+        set("/input/select/click", Value::Bool(select));
+        set(
             "/input/menu/click",
             Value::Bool(pressed(Buttons::MENU_SYSTEM)),
         );
@@ -115,16 +122,19 @@ fn tell_one(input: &mut Input, profile: &str, state: &ControllerState) {
         ("trigger", "touch", Buttons::TRIGGER_TOUCH),
         ("thumbrest", "touch", Buttons::THUMBREST_TOUCH),
     ];
-    for (thing, what, bit) in bits {
-        say(&format!("/input/{thing}/{what}"), Value::Bool(pressed(bit)));
+    for (identifier, component, bit) in bits {
+        set(
+            &format!("/input/{identifier}/{component}"),
+            Value::Bool(pressed(bit)),
+        );
     }
-    say("/input/trigger/value", Value::Number(trigger));
-    say("/input/squeeze/value", Value::Number(squeeze));
+    set("/input/trigger/value", Value::Float(trigger));
+    set("/input/squeeze/value", Value::Float(squeeze));
     let axis = |value: i16| (f32::from(value) / f32::from(i16::MAX)).max(-1.0);
     let (x, y) = (axis(state.thumbstick.0), axis(state.thumbstick.1));
-    say("/input/thumbstick", Value::Pair([x, y]));
-    say("/input/thumbstick/x", Value::Number(x));
-    say("/input/thumbstick/y", Value::Number(y));
+    set("/input/thumbstick", Value::Vector2f([x, y]));
+    set("/input/thumbstick/x", Value::Float(x));
+    set("/input/thumbstick/y", Value::Float(y));
 }
 
 #[allow(

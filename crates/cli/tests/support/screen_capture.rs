@@ -1,4 +1,4 @@
-//! What a person in front of a display would see: its pixels, and the bar code in them.
+//! Reads the pixels of a display, and the bar code in them.
 
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_media::picture::Picture;
@@ -9,22 +9,22 @@ use x11rb::rust_connection::RustConnection;
 
 use super::{Display, eventually};
 
-/// A look at a display.
-pub(crate) struct Eye {
+/// A connection to a display.
+pub(crate) struct ScreenCapture {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
     size: Size,
 }
 
-/// A picture, BGRX without gaps.
+/// A picture, BGRX without padding.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Shot {
     pub(crate) size: Size,
     pub(crate) pixels: Vec<u8>,
 }
 
-impl Eye {
-    pub(crate) fn open(display: &Display) -> Eye {
+impl ScreenCapture {
+    pub(crate) fn open(display: &Display) -> ScreenCapture {
         let (conn, number) = x11rb::connect(Some(&display.name)).expect("the display runs");
         let screen = &conn.setup().roots[number];
         let size = Size::new(
@@ -32,16 +32,16 @@ impl Eye {
             screen.height_in_pixels.into(),
         );
         let root = screen.root;
-        Eye { conn, root, size }
+        ScreenCapture { conn, root, size }
     }
 
-    /// The upper left part of the screen.
-    pub(crate) fn part(&self, size: Size) -> Shot {
-        self.part_at((0, 0), size)
+    /// The upper left region of the screen.
+    pub(crate) fn region(&self, size: Size) -> Shot {
+        self.region_at((0, 0), size)
     }
 
-    /// The part of the screen whose upper left corner is there.
-    pub(crate) fn part_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
+    /// The region of the screen at this position.
+    pub(crate) fn region_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
         let side = |pixels: u32| u16::try_from(pixels).expect("a screen's side");
         let format = ImageFormat::Z_PIXMAP;
         let image = self
@@ -64,21 +64,21 @@ impl Eye {
 
     /// The whole screen.
     pub(crate) fn shot(&self) -> Shot {
-        self.part(self.size)
+        self.region(self.size)
     }
 
-    /// The bar code of a picture that is as large as the screen; `None` if there is none now.
+    /// The bar code of a picture of the screen's size; `None` if there is none.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         let rows = barcode::height(self.size.width);
-        self.part(Size::new(self.size.width, rows)).stamp()
+        self.region(Size::new(self.size.width, rows)).stamp()
     }
 
-    /// Waits for a bar code that is as `wanted`.
-    pub(crate) fn stamp_when(&self, what: &str, wanted: impl Fn(&Stamp) -> bool) -> Stamp {
-        eventually(what, || self.stamp().filter(&wanted))
+    /// Waits for a bar code that satisfies `condition`.
+    pub(crate) fn stamp_when(&self, what: &str, condition: impl Fn(&Stamp) -> bool) -> Stamp {
+        eventually(what, || self.stamp().filter(&condition))
     }
 
-    /// Waits for `n` more frames than there are now; the newest.
+    /// Waits for `n` further frames; returns the newest.
     pub(crate) fn more_frames(&self, n: u32) -> Stamp {
         let first = self.stamp_when("a first bar code", |_| true);
         self.stamp_when("later bar codes", |stamp| stamp.frame >= first.frame + n)
@@ -90,19 +90,19 @@ impl Eye {
         Some(Size::new(reply.width.into(), reply.height.into()))
     }
 
-    /// Whether a window manager has begun to work on the display.
+    /// Whether a window manager is running on the display.
     pub(crate) fn is_managed(&self) -> bool {
-        let ask = || {
+        let is_set = || {
             let atom = self.conn.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK");
             let atom = atom.ok()?.reply().ok()?.atom;
             let kind = AtomEnum::WINDOW;
-            let asked = self.conn.get_property(false, self.root, atom, kind, 0, 1);
-            Some(!asked.ok()?.reply().ok()?.value.is_empty())
+            let query = self.conn.get_property(false, self.root, atom, kind, 0, 1);
+            Some(!query.ok()?.reply().ok()?.value.is_empty())
         };
-        ask().unwrap_or(false)
+        is_set().unwrap_or(false)
     }
 
-    /// The client's window, if it is shown.
+    /// The client's window, if it is mapped.
     pub(crate) fn client_window(&self) -> Option<Window> {
         let tree = self.conn.query_tree(self.root).ok()?.reply().ok()?;
         tree.children.into_iter().find(|window| {
@@ -126,7 +126,7 @@ impl Shot {
         barcode::read(&Picture::bgrx(self.size, &self.pixels, stride))
     }
 
-    /// From a PNG file, or `None` if it is not whole (yet).
+    /// Reads a PNG file; `None` if it is incomplete.
     pub(crate) fn from_png(path: &std::path::Path) -> Option<Shot> {
         let file = std::io::BufReader::new(std::fs::File::open(path).ok()?);
         let mut reader = png::Decoder::new(file).read_info().ok()?;
@@ -141,7 +141,7 @@ impl Shot {
         Some(Shot { size, pixels })
     }
 
-    /// The colours without the fourth byte of each pixel, which says nothing.
+    /// The colours without the unused fourth byte of each pixel.
     pub(crate) fn colours(&self) -> Vec<[u8; 3]> {
         self.pixels
             .chunks_exact(4)
@@ -150,8 +150,7 @@ impl Shot {
     }
 }
 
-/// Peak signal-to-noise ratio of the luma (BT.709) of two pictures in decibel; 100 if they are
-/// equal.
+/// Peak signal-to-noise ratio of the luma (BT.709) of two pictures in dB; 100 if they are equal.
 pub(crate) fn psnr(one: &Shot, other: &Shot) -> f64 {
     assert_eq!(one.size, other.size, "only pictures of one size compare");
     let luma =

@@ -1,29 +1,27 @@
-//! A swapchain that an application wishes for, as far as that is the same whatever it draws with (OpenXR 1.0,
-//! section 10.1).
+//! Parameters of a swapchain, independent of the graphics API (OpenXR 1.0, section 10.1).
 
 use openuvr_proto::units::Size;
 use openxr_sys as xr;
 
-use crate::border::Outcome;
-use crate::debug::because;
+use crate::debug::with_message;
+use crate::ffi::Outcome;
 
-/// The widest and highest image, in pixels (guess: twice what the sharpest headset takes; the larger ones
-/// that some devices could make are memory, not sharpness).
-pub(crate) const LARGEST_IMAGE: u32 = 8192;
+/// Maximum width and height of an image, in pixels (guess: twice the resolution of the sharpest headset).
+pub(crate) const MAX_IMAGE_SIDE: u32 = 8192;
 
-/// The largest side of the part of an image that is one eye's picture: two of 4096x4096 side by side are as much as
-/// H.264 codes in one picture (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
-pub(crate) const LARGEST_VIEW: u32 = 4096;
+/// Maximum width and height of one eye's picture: two of 4096x4096 side by side are the maximum picture size
+/// of H.264 (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
+pub(crate) const MAX_VIEW_SIDE: u32 = 4096;
 
-/// Layers of an image at most (guess: two eyes, or a stack of pages).
-const MOST_LAYERS: u32 = 256;
+/// Maximum array size (guess: two eyes, or a stack of pages).
+const MAX_ARRAY_SIZE: u32 = 256;
 
-/// One is shown, one is copied, one is drawn.
-const IMAGES: u32 = 3;
+/// One image is shown, one copied, one rendered.
+const IMAGE_COUNT: u32 = 3;
 
-/// What is wished for, checked.
+/// Validated parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct SwapchainInfo {
     pub(crate) size: Size,
     pub(crate) layers: u32,
     pub(crate) mips: u32,
@@ -33,43 +31,50 @@ pub(crate) struct Wish {
     pub(crate) is_static: bool,
 }
 
-impl Wish {
-    /// Reads and checks it, but for its format.
+impl SwapchainInfo {
+    /// Validates all parameters except the format.
     ///
     /// # Errors
-    /// What the specification has for what is wrong with it.
-    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<Wish> {
-        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+    /// The error code that the specification defines for the parameter.
+    pub(crate) fn read(info: &xr::SwapchainCreateInfo) -> Outcome<SwapchainInfo> {
+        let invalid = xr::Result::ERROR_VALIDATION_FAILURE;
         let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
         let sides = [info.width, info.height];
         let positive = [info.sample_count, info.array_size, info.mip_count];
         match info.face_count {
             1 => {}
-            // Nothing of ours shows the inside of a cube.
-            6 => return Err(because(unsupported, c"this runtime shows no cubes")),
-            _ => return Err(wrong),
+            // No supported layer shows cube maps.
+            6 => return Err(with_message(unsupported, c"cube maps are not supported")),
+            _ => return Err(invalid),
         }
-        if sides.iter().any(|side| !(1..=LARGEST_IMAGE).contains(side)) || positive.contains(&0) {
-            return Err(because(
-                wrong,
+        if sides
+            .iter()
+            .any(|side| !(1..=MAX_IMAGE_SIDE).contains(side))
+            || positive.contains(&0)
+        {
+            return Err(with_message(
+                invalid,
                 c"a size is 0, or more than 8192 pixels a side",
             ));
         }
-        // Down to one pixel.
+        // Down to a single pixel.
         let halvings = u32::BITS - info.width.max(info.height).leading_zeros();
-        if info.array_size > MOST_LAYERS || info.mip_count > halvings {
-            return Err(because(
-                wrong,
+        if info.array_size > MAX_ARRAY_SIZE || info.mip_count > halvings {
+            return Err(with_message(
+                invalid,
                 c"more than 256 array elements, or more mip levels than fit",
             ));
         }
         let protected = xr::SwapchainCreateFlags::PROTECTED_CONTENT;
         let fixed = xr::SwapchainCreateFlags::STATIC_IMAGE;
         if info.create_flags.intersects(!(fixed | protected)) {
-            return Err(wrong);
+            return Err(invalid);
         }
         if info.create_flags.contains(protected) {
-            return Err(because(unsupported, c"protected content can't be streamed"));
+            return Err(with_message(
+                unsupported,
+                c"protected content can't be streamed",
+            ));
         }
         let is_power = info.sample_count.is_power_of_two() && info.sample_count <= 64;
         if !is_power || (info.sample_count > 1 && info.mip_count > 1) {
@@ -84,9 +89,9 @@ impl Wish {
             | xr::SwapchainUsageFlags::MUTABLE_FORMAT
             | xr::SwapchainUsageFlags::INPUT_ATTACHMENT;
         if info.usage_flags.intersects(!known) {
-            return Err(wrong);
+            return Err(invalid);
         }
-        Ok(Wish {
+        Ok(SwapchainInfo {
             size: Size::new(info.width, info.height),
             layers: info.array_size,
             mips: info.mip_count,
@@ -96,9 +101,9 @@ impl Wish {
         })
     }
 
-    /// How many images there are.
+    /// Number of images.
     pub(crate) fn count(&self) -> u32 {
-        if self.is_static { 1 } else { IMAGES }
+        if self.is_static { 1 } else { IMAGE_COUNT }
     }
 }
 
@@ -107,9 +112,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_checked_one_by_one() {
+    fn each_parameter_is_checked() {
         type Change = fn(&mut xr::SwapchainCreateInfo);
-        let usual = || xr::SwapchainCreateInfo {
+        let valid_info = || xr::SwapchainCreateInfo {
             ty: xr::SwapchainCreateInfo::TYPE,
             next: std::ptr::null(),
             create_flags: xr::SwapchainCreateFlags::EMPTY,
@@ -122,33 +127,40 @@ mod tests {
             array_size: 2,
             mip_count: 1,
         };
-        let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
+        let invalid = xr::Result::ERROR_VALIDATION_FAILURE;
         let unsupported = xr::Result::ERROR_FEATURE_UNSUPPORTED;
         let cases: [(Change, xr::Result); 12] = [
-            (|i| i.width = 0, wrong),
-            (|i| i.width = 16_384, wrong),
-            (|i| i.height = LARGEST_IMAGE + 1, wrong),
-            (|i| i.array_size = 0, wrong),
-            (|i| i.mip_count = 0, wrong),
-            (|i| i.mip_count = 11, wrong),
-            (|i| i.sample_count = 0, wrong),
+            (|i| i.width = 0, invalid),
+            (|i| i.width = 16_384, invalid),
+            (|i| i.height = MAX_IMAGE_SIDE + 1, invalid),
+            (|i| i.array_size = 0, invalid),
+            (|i| i.mip_count = 0, invalid),
+            (|i| i.mip_count = 11, invalid),
+            (|i| i.sample_count = 0, invalid),
             (|i| i.sample_count = 3, unsupported),
             (|i| i.face_count = 6, unsupported),
-            (|i| i.face_count = 2, wrong),
+            (|i| i.face_count = 2, invalid),
             (
                 |i| i.create_flags = xr::SwapchainCreateFlags::PROTECTED_CONTENT,
                 unsupported,
             ),
             (
                 |i| i.usage_flags = xr::SwapchainUsageFlags::from_raw(1 << 40),
-                wrong,
+                invalid,
             ),
         ];
-        assert_eq!(Wish::read(&usual()).map(|wish| wish.count()), Ok(IMAGES));
+        assert_eq!(
+            SwapchainInfo::read(&valid_info()).map(|info| info.count()),
+            Ok(IMAGE_COUNT)
+        );
         for (index, (change, result)) in cases.into_iter().enumerate() {
-            let mut info = usual();
+            let mut info = valid_info();
             change(&mut info);
-            assert_eq!(Wish::read(&info).err(), Some(result), "case {index}");
+            assert_eq!(
+                SwapchainInfo::read(&info).err(),
+                Some(result),
+                "case {index}"
+            );
         }
     }
 }

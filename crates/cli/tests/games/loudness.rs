@@ -1,15 +1,15 @@
-//! Whether what was heard at one end is what was played at the other: by how loud both were, from part to part.
+//! Compares recorded with played sound by the loudness over time.
 
-/// A fiftieth of a second, of two channels at 48 kHz.
+/// Length of a part: 20 ms of two channels at 48 kHz.
 const PART: usize = 960 * 2;
 
-/// Both are compared over so many parts: three seconds.
+/// Number of compared parts: three seconds.
 const PARTS: usize = 150;
 
-/// A part is no silence from here on, of 1: -50 dB.
+/// Minimum level of an audible part, relative to full scale: -50 dB.
 const LOUD: f64 = 0.003;
 
-/// How loud each part is: its root mean square.
+/// Loudness of each part: its root mean square.
 fn loudness(samples: &[f32]) -> Vec<f64> {
     let parts = samples.chunks_exact(PART);
     let square = |part: &[f32]| part.iter().map(|s| f64::from(*s).powi(2)).sum::<f64>();
@@ -18,7 +18,7 @@ fn loudness(samples: &[f32]) -> Vec<f64> {
         .collect()
 }
 
-/// In how many parts something is to be heard.
+/// Number of audible parts.
 pub(crate) fn loud_parts(samples: &[f32]) -> usize {
     loudness(samples)
         .iter()
@@ -26,13 +26,13 @@ pub(crate) fn loud_parts(samples: &[f32]) -> usize {
         .count()
 }
 
-/// How far the loudness of what was heard goes up and down with that of what was played, where both fit best: 1 if it
-/// is the same, about 0 if they have nothing in common; 0 if three seconds were not heard.
-pub(crate) fn likeness(played: &[f32], heard: &[f32]) -> f64 {
-    let (played, heard) = (loudness(played), loudness(heard));
+/// Correlation of the loudness of the recording with that of the played sound, at the best alignment: 1 for
+/// the same sound, about 0 for unrelated sounds; 0 if less than three seconds are audible.
+pub(crate) fn similarity(played: &[f32], recording: &[f32]) -> f64 {
+    let (played, recording) = (loudness(played), loudness(recording));
     let mut best: f64 = 0.0;
-    for one in heard.windows(PARTS).step_by(PARTS / 3) {
-        // Silence is like any other.
+    for one in recording.windows(PARTS).step_by(PARTS / 3) {
+        // Any two silences match.
         if one.iter().filter(|level| **level >= LOUD).count() < PARTS / 2 {
             continue;
         }

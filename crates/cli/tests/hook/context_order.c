@@ -1,9 +1,9 @@
-/* A program that ends its OpenGL contexts in every order that GLX or EGL allow, built with the address
- * sanitizer. Its words are "glx" or "egl" and then acts. In each act it shows a picture until that has been
- * seen (a file SEEN.n appears), has what it was drawn with destroyed for good, says so, and draws nothing
- * until somebody who came later has seen the same picture (a file KEPT.n).
+/* A program that destroys its OpenGL contexts in each order that GLX or EGL allow, built with the address
+ * sanitizer. Its arguments are "glx" or "egl", followed by acts. In each act it shows a picture until the test
+ * has seen it (a file SEEN.n appears), destroys its context, reports that, and renders nothing until a later
+ * client has seen the same picture (a file KEPT.n).
  *
- * It opens libraries as SDL does, so that no header and no library is needed to build it. */
+ * It opens libraries like SDL, so that building it needs no headers or libraries. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef unsigned long XID;
 
 enum { WIDTH = 320, HEIGHT = 240 };
 
-/* Xlib.h, glx.h, egl.h and gl.h: what of them is used here. */
+/* The used parts of Xlib.h, glx.h, egl.h and gl.h. */
 enum { COLOUR_BUFFER_BIT = 0x4000, SCISSOR_TEST = 0x0C11 };
 enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5 };
 enum { EGL_SURFACE_TYPE = 0x3033, EGL_WINDOW_BIT = 4, EGL_RENDERABLE_TYPE = 0x3040, EGL_OPENGL_BIT = 8,
@@ -26,13 +26,13 @@ static void *x, *gl, *egl;
 static void *found(void *address, const char *name)
 {
     if (!address) {
-        fprintf(stderr, "lives: there is no %s\n", name);
+        fprintf(stderr, "context_order: there is no %s\n", name);
         exit(99);
     }
     return address;
 }
 
-/* A function of a library, with the type that it is called with. */
+/* Looks up a function of a library, with its type. */
 #define CALL(library, result, name, ...) \
     ((result (*)())found(dlsym(library, #name), #name))(__VA_ARGS__)
 
@@ -45,7 +45,7 @@ struct stage {
     int egl;
     void *connection, *display, *config, *context;
     XID window;
-    /* The window, or its surface. */
+    /* The window, or its EGL surface. */
     XID surface;
 };
 
@@ -75,12 +75,12 @@ static void destroy(struct stage *s, void *context)
 
 static void initialise(struct stage *s)
 {
-    int wanted[] = { EGL_SURFACE_TYPE, EGL_WINDOW_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_NONE };
+    int attributes[] = { EGL_SURFACE_TYPE, EGL_WINDOW_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_NONE };
     int count = 0;
     s->display = found(CALL(egl, void *, eglGetDisplay, s->connection), "display");
     CALL(egl, int, eglInitialize, s->display, NULL, NULL);
     CALL(egl, int, eglBindAPI, EGL_OPENGL_API);
-    CALL(egl, int, eglChooseConfig, s->display, wanted, &s->config, 1, &count);
+    CALL(egl, int, eglChooseConfig, s->display, attributes, &s->config, 1, &count);
     s->surface = (XID)found(
         CALL(egl, void *, eglCreateWindowSurface, s->display, s->config, s->window, NULL), "surface");
 }
@@ -88,7 +88,7 @@ static void initialise(struct stage *s)
 static struct stage set_up(int with_egl)
 {
     struct stage s = { .egl = with_egl };
-    /* Another display than that of DISPLAY, if it is to be shown there. */
+    /* An optional display other than that of DISPLAY. */
     s.connection = found(CALL(x, void *, XOpenDisplay, getenv("SHOWN_ON")), "display");
     XID root = CALL(x, XID, XDefaultRootWindow, s.connection);
     s.window = CALL(x, XID, XCreateSimpleWindow, s.connection, root, 0, 0, WIDTH, HEIGHT, 0, 0UL, 0UL);
@@ -97,9 +97,9 @@ static struct stage set_up(int with_egl)
     if (with_egl) {
         initialise(&s);
     } else {
-        int wanted[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
+        int attributes[] = { GLX_RGBA, GLX_DOUBLEBUFFER, 0 };
         s.display = s.connection;
-        s.config = found(CALL(gl, void *, glXChooseVisual, s.display, 0, wanted), "visual");
+        s.config = found(CALL(gl, void *, glXChooseVisual, s.display, 0, attributes), "visual");
         s.surface = s.window;
     }
     s.context = new_context(&s, NULL);
@@ -107,7 +107,7 @@ static struct stage set_up(int with_egl)
     return s;
 }
 
-/* Whether the driver showed it: Mesa's EGL refuses swaps of a context that was destroyed. */
+/* Whether the driver showed it: Mesa's EGL rejects swaps of a destroyed context. */
 static int show(struct stage *s, int above, int below)
 {
     int done = 1;
@@ -141,7 +141,7 @@ static int is_marked(const char *what, int act)
     return !access(path, F_OK);
 }
 
-/* The colours of an act, above and below: no two neighbours have the same. */
+/* The colours of an act, above and below: consecutive acts differ. */
 static int above(int act)
 {
     return 1 + act % 7;
@@ -161,7 +161,7 @@ static void show_until_seen(struct stage *s, int act)
 
 static void wait_until_kept(const char *name, int act)
 {
-    fprintf(stderr, "lives: %s is over\n", name);
+    fprintf(stderr, "context_order: %s is over\n", name);
     while (!is_marked("KEPT", act))
         usleep(4000);
 }
@@ -171,7 +171,7 @@ struct errand {
     int act, unmakes;
 };
 
-/* A thread shows pictures while the context is destroyed on another, and lets it go or just ends. */
+/* A thread shows pictures while another destroys the context, and releases the context or just ends. */
 static void *draws(void *argument)
 {
     struct errand *errand = argument;
@@ -192,18 +192,18 @@ static void elsewhere(struct stage *s, int act, int unmakes)
     show(s, above(act), below(act));
     make_current(s, NULL);
     pthread_create(&thread, NULL, draws, &errand);
-    /* Sooner or later than its first picture. */
+    /* Before or after its first picture. */
     usleep(200000);
     destroy(s, s->context);
     pthread_join(thread, NULL);
 }
 
-/* Ends the context that is current, as the act's name says. The context of `s` is current then or NULL. */
+/* Destroys the current context in the order of the act's name. Afterwards the context of `s` is current, or NULL. */
 static void end(struct stage *s, const char *name, int act)
 {
     void *old = s->context;
     s->context = NULL;
-    /* If the driver shows nothing of a context that was destroyed, the window goes on showing this. */
+    /* If the driver shows nothing of a destroyed context, the window keeps this picture. */
     if (!strncmp(name, "destroy,show", strlen("destroy,show")))
         show(s, above(act), below(act));
     if (!strcmp(name, "destroy,show,unmake")) {
@@ -224,7 +224,7 @@ static void end(struct stage *s, const char *name, int act)
         make_current(s, NULL);
         destroy(s, old);
     } else if (!strcmp(name, "shared")) {
-        /* Each of two contexts that share what they have. */
+        /* Each of two contexts that share their objects. */
         s->context = new_context(s, old);
         show(s, above(act), below(act));
         destroy(s, old);
@@ -240,7 +240,7 @@ static void end(struct stage *s, const char *name, int act)
         elsewhere(s, act, !strcmp(name, "elsewhere,unmake"));
         s->context = NULL;
     } else if (!strcmp(name, "close")) {
-        /* The context goes with the connection. */
+        /* The context is destroyed with the connection. */
         show_until_seen(s, act);
         make_current(s, NULL);
         if (s->egl)
@@ -249,7 +249,7 @@ static void end(struct stage *s, const char *name, int act)
         wait_until_kept(name, act);
         *s = set_up(s->egl);
     } else if (!strcmp(name, "close,unclean")) {
-        /* Nothing can be done with it any more. */
+        /* It cannot be used any more. */
         show_until_seen(s, act);
         CALL(x, int, XCloseDisplay, s->connection);
     } else if (!strcmp(name, "terminate,show")) {
@@ -271,7 +271,7 @@ static void end(struct stage *s, const char *name, int act)
     } else if (!strcmp(name, "refused")) {
         show_until_seen(s, act);
         destroy(s, old);
-        /* Long enough that the next picture is not one too many. */
+        /* Long enough that the next picture is not dropped. */
         usleep(200000);
         if (show(s, 0, 0))
             show(s, above(act), below(act));
@@ -285,18 +285,18 @@ static void end(struct stage *s, const char *name, int act)
         exit(96);
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
     x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
     gl = found(dlopen("libGL.so.1", RTLD_NOW), "libGL");
     egl = found(dlopen("libEGL.so.1", RTLD_NOW), "libEGL");
     CALL(x, int, XInitThreads);
-    struct stage s = set_up(!strcmp(words[1], "egl"));
+    struct stage s = set_up(!strcmp(arguments[1], "egl"));
     for (int act = 0; act + 2 < count; act++) {
-        const char *name = words[act + 2];
+        const char *name = arguments[act + 2];
         end(&s, name, act);
         wait_until_kept(name, act);
-        /* What the driver does at the end is its own business. */
+        /* Skips the driver's exit handlers. */
         if (act + 3 == count)
             _exit(7);
         if (!s.context) {

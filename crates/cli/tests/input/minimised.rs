@@ -1,11 +1,11 @@
-//! A streamed window that goes away: minimised, or made anew by its application.
+//! A streamed window that is minimised, or recreated by its application.
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::ConnectionExt as _;
 
-use crate::app::{App, Saw};
-use crate::hand::Hand;
+use crate::app::{App, Received};
 use crate::rig::Rig;
+use crate::xtest::XTest;
 
 const SCREEN: &str = "640x480";
 const PLACE: (i16, i16, u16, u16) = (0, 0, 320, 240);
@@ -13,7 +13,7 @@ const PLACE: (i16, i16, u16, u16) = (0, 0, 320, 240);
 const A: u8 = 30 + 8;
 
 #[test]
-fn a_minimised_window_is_told_at_both_ends() {
+fn a_minimised_window_is_reported_at_both_ends() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
@@ -35,12 +35,15 @@ fn a_minimised_window_is_told_at_both_ends() {
             "openuvr client: the window is shown again at the host",
         );
     }
-    Hand::at(&rig.client_side).chord(&[A]);
-    assert_eq!(app.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    XTest::open(&rig.client_side).chord(&[A]);
+    assert_eq!(
+        app.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
 }
 
 #[test]
-fn a_window_that_is_made_anew_goes_on_and_gets_input() {
+fn a_recreated_window_is_streamed_and_gets_input() {
     let Some(rig) = Rig::new(SCREEN, SCREEN) else {
         return;
     };
@@ -49,16 +52,19 @@ fn a_window_that_is_made_anew_goes_on_and_gets_input() {
     let mut client = rig.client(&host, "client", &[]);
     drop(app);
     host.program.line("openuvr host: the window is hidden");
-    let mut anew = App::open(&rig.host_side, "another title", (40, 40, 200, 100));
+    let mut second = App::open(&rig.host_side, "another title", (40, 40, 200, 100));
     host.program.line("openuvr host: the window is shown again");
     host.program.line("openuvr host: the picture is 200x100");
-    let hand = Hand::at(&rig.client_side);
-    hand.chord(&[A]);
-    assert_eq!(anew.saw(Saw::Up(A)), [Saw::Down(A), Saw::Up(A)]);
+    let xtest = XTest::open(&rig.client_side);
+    xtest.chord(&[A]);
+    assert_eq!(
+        second.wait_for(Received::Up(A)),
+        [Received::Down(A), Received::Up(A)]
+    );
     host.program.assert_running();
     client.assert_running();
-    drop(anew);
-    let (status, text) = host.program.ended();
+    drop(second);
+    let (status, text) = host.program.wait();
     assert!(status.success(), "{text}");
     assert!(text.contains("the end: window destroyed"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What a person's hand does, at an X server that believes it to be its keyboard and mouse.
+//! User input, simulated with XTEST on an X server.
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, ConnectionExt as _, Window};
@@ -7,13 +7,13 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::support::Display;
 
-/// XTEST at a display.
-pub(crate) struct Hand {
+/// A connection to a display that injects input.
+pub(crate) struct XTest {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
 }
 
-/// Key codes of X: that of Linux and eight.
+/// X key codes: those of Linux plus eight.
 pub(crate) const SHIFT: u8 = 42 + 8;
 pub(crate) const CONTROL: u8 = 29 + 8;
 pub(crate) const ALT: u8 = 56 + 8;
@@ -32,15 +32,15 @@ fn cyrillic(ch: char) -> Option<u32> {
     Some(at(small)? + if ch == small { 0x6c0 } else { 0x6e0 })
 }
 
-impl Hand {
-    pub(crate) fn at(side: &Display) -> Hand {
+impl XTest {
+    pub(crate) fn open(side: &Display) -> XTest {
         let (conn, screen) = x11rb::connect(Some(&side.name)).expect("Xvfb runs");
         let root = conn.setup().roots[screen].root;
-        Hand { conn, root }
+        XTest { conn, root }
     }
 
-    /// Gives the pointer the shape of 16 by 16 red pixels over a window and those in it that do not say
-    /// otherwise; the hot spot is the upper left.
+    /// Sets a pointer shape of 16x16 red pixels for a window and its children; the hot spot is the upper
+    /// left.
     pub(crate) fn red_square_over(&self, window: Window) {
         let conn = &self.conn;
         let [bitmap, gc, cursor] = [(); 3].map(|()| conn.generate_id().expect("an id"));
@@ -58,17 +58,17 @@ impl Hand {
             .expect("sent");
         let aux = xproto::ChangeWindowAttributesAux::new().cursor(cursor);
         conn.change_window_attributes(window, &aux).expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(conn).expect("a running X server");
     }
 
     fn fake(&self, kind: u8, detail: u8, x: i16, y: i16) {
         self.conn
             .xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, x11rb::NONE, x, y, 0)
-            .expect("XTEST is there");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+            .expect("the XTEST extension");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
-    /// A key goes down or up.
+    /// Presses or releases a key.
     pub(crate) fn key(&self, keycode: u8, down: bool) {
         let kind = if down {
             xproto::KEY_PRESS_EVENT
@@ -78,7 +78,7 @@ impl Hand {
         self.fake(kind, keycode, 0, 0);
     }
 
-    /// Keys go down one after the other, and up in the reverse order.
+    /// Presses keys in order, and releases them in reverse order.
     pub(crate) fn chord(&self, keycodes: &[u8]) {
         for &keycode in keycodes {
             self.key(keycode, true);
@@ -88,8 +88,8 @@ impl Hand {
         }
     }
 
-    /// Types as a person who knows the display's present layout.
-    pub(crate) fn types(&self, text: &str) {
+    /// Types a text with the display's current layout.
+    pub(crate) fn type_text(&self, text: &str) {
         let setup = self.conn.setup();
         let (first, last) = (setup.min_keycode, setup.max_keycode);
         let map = self
@@ -98,8 +98,8 @@ impl Hand {
             .expect("sent")
             .reply()
             .expect("a keyboard map");
-        // The first group's four levels as the core protocol shows them: columns 2 and 3 are the
-        // second group's (XKB protocol, section 17.1.3).
+        // The core protocol shows the first group's four levels: columns 2 and 3 are those of the second
+        // group (XKB protocol, section 17.1.3).
         let levels: [(usize, &[u8]); 4] = [
             (0, &[]),
             (1, &[SHIFT]),
@@ -119,7 +119,7 @@ impl Hand {
             };
             let rows = map.keysyms.chunks(map.keysyms_per_keycode.into());
             let found = levels.iter().find_map(|(column, modifiers)| {
-                // Key codes up to this one are keys that people have.
+                // Key codes up to this one are on real keyboards.
                 const LAST: u8 = 94;
                 let rows = rows.clone().take((LAST - first + 1).into());
                 let is = |row: &[u32]| row.get(*column) == Some(&wanted);
@@ -132,17 +132,17 @@ impl Hand {
         }
     }
 
-    /// The pointer jumps to a place of the screen.
-    pub(crate) fn points(&self, x: i16, y: i16) {
+    /// Moves the pointer to a position.
+    pub(crate) fn move_to(&self, x: i16, y: i16) {
         self.fake(xproto::MOTION_NOTIFY_EVENT, 0, x, y);
     }
 
-    /// The mouse moves by this much.
-    pub(crate) fn moves(&self, dx: i16, dy: i16) {
+    /// Moves the mouse by a distance.
+    pub(crate) fn move_by(&self, dx: i16, dy: i16) {
         self.fake(xproto::MOTION_NOTIFY_EVENT, 1, dx, dy);
     }
 
-    /// A button goes down or up.
+    /// Presses or releases a button.
     pub(crate) fn button(&self, number: u8, down: bool) {
         let kind = if down {
             xproto::BUTTON_PRESS_EVENT
@@ -152,27 +152,27 @@ impl Hand {
         self.fake(kind, number, 0, 0);
     }
 
-    /// Where the pointer is.
+    /// Position of the pointer.
     pub(crate) fn pointer(&self) -> (i16, i16) {
         let at = self.conn.query_pointer(self.root).expect("sent");
-        let at = at.reply().expect("the server lives");
+        let at = at.reply().expect("a running X server");
         (at.root_x, at.root_y)
     }
 
-    /// The keys and buttons that are down: key codes, and X's mask of buttons.
+    /// The pressed keys (key codes) and buttons (X's mask).
     pub(crate) fn pressed(&self) -> (Vec<u8>, u16) {
         let keys = self.conn.query_keymap().expect("sent");
-        let keys = keys.reply().expect("the server lives").keys;
+        let keys = keys.reply().expect("a running X server").keys;
         let down = |code: &u8| keys[usize::from(*code / 8)] & (1 << (code % 8)) != 0;
         let at = self.conn.query_pointer(self.root).expect("sent");
-        let mask = u16::from(at.reply().expect("the server lives").mask);
+        let mask = u16::from(at.reply().expect("a running X server").mask);
         ((0..=255).filter(down).collect(), mask & 0x1f00)
     }
 
-    /// The windows whose class is this.
+    /// The windows of this class.
     pub(crate) fn windows(&self, class: &str) -> Vec<Window> {
         let tree = self.conn.query_tree(self.root).expect("sent");
-        let children = tree.reply().expect("the server lives").children;
+        let children = tree.reply().expect("a running X server").children;
         children
             .into_iter()
             .filter(|window| {
@@ -182,7 +182,7 @@ impl Hand {
             .collect()
     }
 
-    /// A property of a window as text.
+    /// A text property of a window.
     pub(crate) fn text(&self, window: Window, property: xproto::Atom) -> String {
         let any = xproto::AtomEnum::ANY;
         let value = self
@@ -195,18 +195,18 @@ impl Hand {
         String::from_utf8_lossy(&value).into_owned()
     }
 
-    /// Place and size of a window that is a child of the root.
+    /// Position and size of a child window of the root.
     pub(crate) fn geometry(&self, window: Window) -> (i16, i16, u16, u16) {
         self.try_geometry(window).expect("the window is there")
     }
 
-    /// The same, if the window is there.
+    /// As [`XTest::geometry`], if the window exists.
     pub(crate) fn try_geometry(&self, window: Window) -> Option<(i16, i16, u16, u16)> {
         let is = self.conn.get_geometry(window).expect("sent").reply().ok()?;
         Some((is.x, is.y, is.width, is.height))
     }
 
-    /// Whether a window is to be seen.
+    /// Whether a window is mapped.
     pub(crate) fn is_shown(&self, window: Window) -> bool {
         let is = self.conn.get_window_attributes(window).expect("sent");
         is.reply()
@@ -214,46 +214,46 @@ impl Hand {
     }
 
     /// Moves and resizes a window, as a window manager would.
-    pub(crate) fn place(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
+    pub(crate) fn move_resize(&self, window: Window, (x, y, width, height): (i16, i16, u16, u16)) {
         let aux = xproto::ConfigureWindowAux::new()
             .x(i32::from(x))
             .y(i32::from(y))
             .width(u32::from(width))
             .height(u32::from(height));
         self.conn.configure_window(window, &aux).expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
-    /// Gives a window the keyboard.
+    /// Gives a window the keyboard focus.
     pub(crate) fn focus(&self, window: Window) {
         let parent = xproto::InputFocus::PARENT;
         self.conn
             .set_input_focus(parent, window, x11rb::CURRENT_TIME)
             .expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
-    /// Whether the display repeats a key that is held.
-    pub(crate) fn repeats(&self, on: bool) {
+    /// Sets the display's key repeat.
+    pub(crate) fn set_repeat(&self, on: bool) {
         let mode = match on {
             true => xproto::AutoRepeatMode::ON,
             false => xproto::AutoRepeatMode::OFF,
         };
         let aux = xproto::ChangeKeyboardControlAux::new().auto_repeat_mode(mode);
         self.conn.change_keyboard_control(&aux).expect("sent");
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
     }
 
-    /// Whether nobody has grabbed the keyboard.
+    /// Whether the keyboard is not grabbed.
     pub(crate) fn keyboard_is_free(&self) -> bool {
         let (now, mode) = (x11rb::CURRENT_TIME, xproto::GrabMode::ASYNC);
         let grabbed = self.conn.grab_keyboard(false, self.root, now, mode, mode);
-        let grabbed = grabbed.expect("sent").reply().expect("the server lives");
+        let grabbed = grabbed.expect("sent").reply().expect("a running X server");
         let free = grabbed.status == xproto::GrabStatus::SUCCESS;
         if free {
             self.conn.ungrab_keyboard(now).expect("sent");
         }
-        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("the server lives");
+        x11rb::wrapper::ConnectionExt::sync(&self.conn).expect("a running X server");
         free
     }
 }

@@ -1,16 +1,16 @@
-//! Contexts of OpenGL that end in every order, in a program under the address sanitizer: the picture
-//! that the host has kept is still whole when somebody comes later, wherever it was read.
+//! OpenGL contexts that end in each possible order, in a program under the address sanitizer: the host's copy
+//! of the picture is complete for a later client, wherever it was read from.
 //!
-//! The program's and the driver's memory is watched by the sanitizer: freed memory is filled anew and
-//! never used again, and who copies out of it ends the program.
+//! The sanitizer watches the program's and the driver's memory: freed memory is overwritten and never reused,
+//! and reading it ends the program.
 
 use std::ffi::OsStr;
 
-use crate::hand::Hand;
-use crate::rig::{Run, build, displays, sees};
-use crate::support::{Display, Eye, eventually};
+use crate::rig::{Run, build, displays, wait_for_colours};
+use crate::support::{Display, ScreenCapture, eventually};
+use crate::xtest::XTest;
 
-/// What can be done with GLX and EGL alike.
+/// Acts for GLX and EGL.
 const ACTS: [&str; 6] = [
     "destroy,show,unmake",
     "destroy,show,replace",
@@ -22,8 +22,8 @@ const ACTS: [&str; 6] = [
 
 const SANITIZER: &str = "detect_leaks=0:max_free_fill_size=100000000:free_fill_byte=0";
 
-/// How it is built.
-const WORDS: [&str; 5] = [
+/// Build flags.
+const FLAGS: [&str; 5] = [
     "-fsanitize=address",
     "-static-libasan",
     "-g",
@@ -33,14 +33,14 @@ const WORDS: [&str; 5] = [
 
 fn every_act(api: &str, more: &[&str]) {
     let (Some(program), Some((here, there))) = (
-        build("lives.c", &format!("lives-{api}"), &WORDS),
+        build("context_order.c", &format!("context-order-{api}"), &FLAGS),
         displays("320x240"),
     ) else {
         return;
     };
     let acts = [&ACTS[..], more].concat();
     let variables = [("ASAN_OPTIONS", OsStr::new(SANITIZER))];
-    // Pictures are sent as they are, row by row.
+    // Uncompressed pictures, row by row.
     let raw = ["--encoder", "raw"];
     let mut run = Run::with(
         &here,
@@ -51,38 +51,38 @@ fn every_act(api: &str, more: &[&str]) {
     let mut client = run.client(&there, &[]);
     for (act, name) in (0u8..).zip(&acts) {
         let (above, below) = (1 + act % 7, 1 + (act + 3) % 7);
-        let eye = Eye::open(&there);
-        sees(&eye, above, below);
-        run.seen(&format!("SEEN.{act}"));
-        run.program.line(&format!("lives: {name} is over"));
+        let capture = ScreenCapture::open(&there);
+        wait_for_colours(&capture, above, below);
+        run.acknowledge(&format!("SEEN.{act}"));
+        run.program.line(&format!("context_order: {name} is over"));
         drop(client);
         eventually("the end of the client's window", || {
-            eye.client_window().is_none().then_some(())
+            capture.client_window().is_none().then_some(())
         });
         client = run.client(&there, &[]);
-        sees(&eye, above, below);
-        run.seen(&format!("KEPT.{act}"));
+        wait_for_colours(&capture, above, below);
+        run.acknowledge(&format!("KEPT.{act}"));
     }
-    let (code, text) = run.ended();
+    let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     drop(client);
 }
 
 #[test]
-fn glx_contexts_that_end_in_every_order_leave_a_whole_picture() {
+fn glx_contexts_may_end_in_any_order() {
     every_act("glx", &["close", "elsewhere,end", "close,unclean"]);
 }
 
 #[test]
-fn egl_contexts_that_end_in_every_order_leave_a_whole_picture() {
+fn egl_contexts_may_end_in_any_order() {
     let more = [
         "destroy,show,release",
-        // A picture that the driver refuses to show: the window goes on showing the one before.
+        // A picture that the driver refuses to show: the window keeps the one before.
         "refused",
         "terminate,show",
         "show,terminate",
         "close",
-        // Mesa lets nobody else have the window's surface behind it.
+        // Mesa does not release the window's surface for another context.
         "elsewhere,end",
     ];
     every_act("egl", &more);
@@ -91,7 +91,7 @@ fn egl_contexts_that_end_in_every_order_leave_a_whole_picture() {
 #[test]
 fn input_goes_to_the_display_that_an_egl_surface_is_on() {
     let (Some(program), Some((named, there)), Some(shown)) = (
-        build("lives.c", "lives-shown", &WORDS),
+        build("context_order.c", "context-order-shown", &FLAGS),
         displays("320x240"),
         Display::start("320x240"),
     ) else {
@@ -107,15 +107,23 @@ fn input_goes_to_the_display_that_an_egl_surface_is_on() {
         &[&program, "egl", "show,unmake,destroy"],
     );
     let _client = run.client(&there, &[]);
-    let eye = Eye::open(&there);
-    sees(&eye, 1, 4);
-    let (wrong, right, person) = (Hand::at(&named), Hand::at(&shown), Hand::at(&there));
+    let capture = ScreenCapture::open(&there);
+    wait_for_colours(&capture, 1, 4);
+    let (wrong, right, user) = (
+        XTest::open(&named),
+        XTest::open(&shown),
+        XTest::open(&there),
+    );
     let before = wrong.pointer();
     for (x, y) in [(100, 60), (7, 231)] {
-        person.points(x, y);
+        user.move_to(x, y);
         eventually("the pointer of the surface's display", || {
             (right.pointer() == (x, y)).then_some(())
         });
     }
-    assert_eq!(wrong.pointer(), before, "that of DISPLAY does not move");
+    assert_eq!(
+        wrong.pointer(),
+        before,
+        "the pointer of DISPLAY does not move"
+    );
 }

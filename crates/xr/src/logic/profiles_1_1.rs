@@ -1,12 +1,12 @@
-//! The interaction profiles that OpenXR 1.1 has beyond those of 1.0 (section 6.4): bindings may be suggested for all
-//! of them, whatever the player holds. That each hand also has `input/grip_surface/pose` is said in `profiles.rs`.
+//! The interaction profiles that OpenXR 1.1 added (section 6.4). `profiles.rs` adds `input/grip_surface/pose`
+//! for each hand.
 
-use super::devices::{HANDS, NONE, Profile};
+use super::profiles_1_0::{HANDS, NONE, Profile};
 
-pub(super) const NEWER: [Profile; 13] = [
+pub(super) const PROFILES_1_1: [Profile; 13] = [
     Profile {
         name: "bytedance/pico4_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/system/click",
             "input/squeeze/click",
@@ -38,7 +38,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "bytedance/pico_g3_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/trigger/click",
             "input/trigger/value",
@@ -53,7 +53,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "bytedance/pico_neo3_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/system/click",
             "input/menu/click",
@@ -85,7 +85,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "hp/mixed_reality_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/menu/click",
             "input/squeeze/value",
@@ -102,7 +102,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "htc/vive_cosmos_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/shoulder/click",
             "input/squeeze/click",
@@ -121,7 +121,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "htc/vive_focus3_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/click",
             "input/squeeze/touch",
@@ -143,7 +143,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "meta/touch_controller_quest_1_rift_s",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/value",
             "input/trigger/value",
@@ -175,7 +175,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "meta/touch_controller_quest_2",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/value",
             "input/trigger/value",
@@ -208,7 +208,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "meta/touch_controller_rift_cv1",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/value",
             "input/trigger/value",
@@ -241,7 +241,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "meta/touch_plus_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/value",
             "input/trigger/value",
@@ -277,7 +277,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "meta/touch_pro_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/squeeze/value",
             "input/trigger/value",
@@ -316,7 +316,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "ml/ml2_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/menu/click",
             "input/home/click",
@@ -337,7 +337,7 @@ pub(super) const NEWER: [Profile; 13] = [
     },
     Profile {
         name: "samsung/odyssey_controller",
-        users: HANDS,
+        user_paths: HANDS,
         both: &[
             "input/menu/click",
             "input/squeeze/click",

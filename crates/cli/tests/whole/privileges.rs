@@ -1,10 +1,10 @@
-//! Real-time scheduling, cores and memory of a host: what it takes, and what it says if it may not.
+//! Real-time scheduling, cores and memory of a host, and the messages without the privileges.
 
 use std::process::Command;
 
 use crate::support::{Folder, Program, openuvr, skip};
 
-const WORDS: [&str; 8] = [
+const ARGS: [&str; 8] = [
     "host",
     "--source",
     "pattern",
@@ -15,9 +15,9 @@ const WORDS: [&str; 8] = [
     "--config-dir",
 ];
 
-fn start(folder: &Folder, before: &[&str], words: &[&str]) -> Program {
+fn start(folder: &Folder, before: &[&str], args: &[&str]) -> Program {
     let dir = folder.join("host");
-    let own = openuvr(&[&WORDS[..], &[&dir], words].concat());
+    let own = openuvr(&[&ARGS[..], &[&dir], args].concat());
     let command = match before {
         [] => own,
         [wrapper, rest @ ..] => {
@@ -34,17 +34,17 @@ fn start(folder: &Folder, before: &[&str], words: &[&str]) -> Program {
     program
 }
 
-/// What `/proc` says about a process (`status`) or one of its threads (`task/ID/status`).
+/// A field of a process (`status`) or one of its threads (`task/ID/status`) in `/proc`.
 fn field(id: u32, file: &str, key: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{id}/{file}")).expect("it runs");
     let line = text.lines().find_map(|line| line.strip_prefix(key));
-    line.expect("the kernel says").trim().to_owned()
+    line.expect("a line of the kernel").trim().to_owned()
 }
 
 #[test]
-fn without_privileges_one_line_says_all_that_was_refused() {
+fn missing_privileges_are_reported_in_one_line() {
     if !rustix::process::geteuid().is_root() {
-        skip("giving privileges up in a defined way needs root");
+        skip("dropping privileges needs root");
         return;
     }
     let folder = Folder::new();
@@ -53,18 +53,18 @@ fn without_privileges_one_line_says_all_that_was_refused() {
     let before = [&unprivileged[..], &limits].concat();
     let mut host = start(&folder, &before, &["--pin-cores", "8000"]);
     let text = host.stop();
-    let told: Vec<&str> = text
+    let lines: Vec<&str> = text
         .lines()
         .filter(|line| line.contains("expect latency peaks"))
         .collect();
-    assert_eq!(told.len(), 1, "{text}");
+    assert_eq!(lines.len(), 1, "{text}");
     for part in [
         "real-time",
         "the limit memlock is 64 KiB",
         "core 8000",
         "openuvr doctor",
     ] {
-        assert!(told[0].contains(part), "{part}: {}", told[0]);
+        assert!(lines[0].contains(part), "{part}: {}", lines[0]);
     }
 }
 
@@ -77,7 +77,7 @@ fn privileges_lock_its_memory_and_place_its_threads() {
     let folder = Folder::new();
     let mut host = start(&folder, &[], &["--pin-cores", "0"]);
     if host.count("expect latency peaks") > 0 {
-        skip(&format!("refused here: {}", host.text()));
+        skip(&format!("not permitted here: {}", host.text()));
         return;
     }
     assert_ne!(field(host.id(), "status", "VmLck:"), "0 kB");

@@ -1,15 +1,15 @@
-//! Odd input: each is answered with one line that names what is wrong and what would do, and a
-//! failure, before anything has begun.
+//! Invalid arguments: each gives one error line that names the problem and a remedy, ahead of any other
+//! action.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use crate::support::{Folder, Program, openuvr};
 
-/// What is given, and parts of what is said. `@` stands for a folder that holds an empty file `file`,
-/// a folder `folder`, a pipe `pipe`, and scripts of input, one of them wrong.
+/// Arguments and parts of the error. `@` stands for a folder with an empty file `file`, a folder `folder`, a
+/// FIFO `pipe`, and input scripts, one of them invalid.
 const CASES: &[(&[&str], &[&str])] = &[
-    // Addresses that are not one machine's.
+    // Addresses that are not a single machine's.
     (
         &["host", "--source", "pattern", "--bind", "224.0.0.1:4710"],
         &["224.0.0.1 is a multicast address"],
@@ -70,7 +70,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         ],
         &["fe80::1%nosuch"],
     ),
-    // Numbers out of range, also below zero, also the last of two.
+    // Numbers out of range, also negative, also the last of two.
     (
         &["host", "--fps", "-5"],
         &["--fps must be a number of frames/s from 1 to 240, not `-5`"],
@@ -121,7 +121,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["doctor", "--port", "65536"],
         &["invalid value '65536'", "--port"],
     ),
-    // Texts.
+    // Strings.
     (
         &["host", "--name", "a\nb"],
         &["--name must be", "not `a\\nb`"],
@@ -179,7 +179,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["run", "--", "@/file"],
         &["can't start @/file", "ermission denied"],
     ),
-    // Input and pictures of a client, before it joins or asks for a PIN.
+    // Input and pictures of a client, ahead of its connection or PIN prompt.
     (
         &[
             "client",
@@ -309,7 +309,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["client", "h", "--present", "null", "--csv", "@/folder"],
         &["@/folder"],
     ),
-    // Nobody is there.
+    // No host there.
     (
         &[
             "client",
@@ -323,13 +323,13 @@ const CASES: &[(&[&str], &[&str])] = &[
         ],
         &["127.0.0.1:9"],
     ),
-    // Words that are not understood.
+    // Unknown arguments.
     (
         &["host", "--port", "4711"],
         &["unexpected argument '--port' found; `openuvr host --help`"],
     ),
     (&["host", "--bitrat", "5M"], &["is --bitrate meant?"]),
-    // What only a host outside the application's process serves.
+    // Options that only a host outside the application's process supports.
     (
         &["run", "--scene-fps", "30", "--", "true"],
         &["unexpected argument '--scene-fps' found"],
@@ -360,7 +360,7 @@ const CASES: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// Whether the words themselves are wrong, whatever this machine has: so it is told.
+/// Whether this is a usage error, independent of the machine.
 fn is_wrong_usage(text: &str) -> bool {
     let refusals = [
         " must be ",
@@ -378,59 +378,59 @@ fn is_wrong_usage(text: &str) -> bool {
 }
 
 #[test]
-fn odd_input_is_answered_in_one_line() {
+fn invalid_arguments_give_one_error_line() {
     let folder = Folder::new();
     let at = folder.path();
-    std::fs::create_dir(at.join("folder")).expect("ours");
+    std::fs::create_dir(at.join("folder")).expect("a temporary folder");
     for (name, text) in [
         ("file", ""),
         ("right", "key KEY_A\n"),
         ("wrong", "key KEY_A\nsing\n"),
     ] {
-        std::fs::write(at.join(name), text).expect("ours");
+        std::fs::write(at.join(name), text).expect("a temporary folder");
     }
     let here = folder.path().to_str().expect("text");
     let mut wrong = Vec::new();
-    for (words, parts) in CASES {
-        let words: Vec<String> = words.iter().map(|word| word.replace('@', here)).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    for (args, parts) in CASES {
+        let args: Vec<String> = args.iter().map(|word| word.replace('@', here)).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let dir = folder.join("keys");
-        // Where it is taken, and in front: what the case says itself counts.
-        let mut all = words.clone();
-        if let ["host" | "run" | "client", ..] = words[..] {
+        // Defaults of the tests, in front: arguments of the case override them.
+        let mut all = args.clone();
+        if let ["host" | "run" | "client", ..] = args[..] {
             all.splice(1..1, ["--config-dir", &dir]);
         }
-        if let ["host" | "run", ..] = words[..] {
+        if let ["host" | "run", ..] = args[..] {
             all.splice(1..1, ["--bind", "127.0.0.1:0"]);
         }
         let mut program = Program::start("it", openuvr(&all));
-        let (status, text) = program.ended();
-        let told = parts
+        let (status, text) = program.wait();
+        let names_all = parts
             .iter()
             .all(|part| text.contains(&part.replace('@', here)));
         let line = text.lines().count() == 1 && text.starts_with("openuvr: ");
         let code = status.code() == Some(if is_wrong_usage(&text) { 2 } else { 1 });
-        if !(told && line && code) {
-            wrong.push(format!("{words:?} {status}: {text}"));
+        if !(names_all && line && code) {
+            wrong.push(format!("{args:?} {status}: {text}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let left = std::fs::read_to_string(at.join("right")).expect("it is there");
+    let left = std::fs::read_to_string(at.join("right")).expect("the script");
     assert_eq!(left, "key KEY_A\n", "nothing was overwritten");
 }
 
 #[test]
-fn bytes_that_are_no_text_are_answered_in_one_line() {
+fn non_utf8_arguments_give_one_error_line() {
     let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe");
-    for words in [&["host", "--name"][..], &["client"], &["hots"], &[]] {
-        let mut command: Command = openuvr(words);
+    for args in [&["host", "--name"][..], &["client"], &["hots"], &[]] {
+        let mut command: Command = openuvr(args);
         command.arg(odd);
         let mut program = Program::start("it", command);
-        let (status, text) = program.ended();
+        let (status, text) = program.wait();
         assert!(
             matches!(status.code(), Some(1 | 2)),
-            "{words:?} {status}: {text}"
+            "{args:?} {status}: {text}"
         );
-        assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! A session from its beginning to its end, in the order of the specification.
+//! Lifecycle and calls of a session in the specified order.
 
 use openxr_sys as xr;
 use openxr_sys::SessionState as State;
@@ -8,42 +8,42 @@ use crate::rig::{Application, alone};
 const HEADLESS: &[&[u8]] = &[xr::MND_HEADLESS_EXTENSION_NAME];
 
 #[test]
-fn a_headless_session_lives_by_the_letter() {
-    alone("life::a_headless_session_lives_by_the_letter", || {
-        let Some(app) = Application::open(HEADLESS) else {
-            return;
-        };
-        let session = app.session(std::ptr::null()).unwrap();
-        assert_eq!(app.states(), [State::IDLE, State::READY]);
-        assert_eq!(app.begin(session), xr::Result::SUCCESS);
-        let running = [State::SYNCHRONIZED, State::VISIBLE, State::FOCUSED];
-        assert_eq!(app.states(), running);
-        let displays: Vec<_> = (0..5).map(|_| app.frame(session)).collect();
-        assert!(
-            displays.iter().all(|(_, drawn)| !drawn),
-            "it has no pictures"
-        );
-        let rising = |pair: &[(xr::Time, bool)]| pair[0].0.as_nanos() < pair[1].0.as_nanos();
-        assert!(displays.windows(2).all(rising));
-        let ready = xr::Result::ERROR_SESSION_NOT_STOPPING;
-        assert_eq!(call!(app, EndSession(session)), ready);
-        done!(app, RequestExitSession(session));
-        let leaving = [State::VISIBLE, State::SYNCHRONIZED, State::STOPPING];
-        assert_eq!(app.states(), leaving);
-        done!(app, EndSession(session));
-        assert_eq!(app.states(), [State::IDLE, State::EXITING]);
-        done!(app, DestroySession(session));
-        // Another may follow.
-        let session = app.session(std::ptr::null()).unwrap();
-        assert_eq!(app.states(), [State::IDLE, State::READY]);
-        done!(app, DestroySession(session));
-        done!(app, DestroyInstance(app.instance));
-    });
+fn a_headless_session_follows_the_specification() {
+    alone(
+        "lifecycle::a_headless_session_follows_the_specification",
+        || {
+            let Some(app) = Application::open(HEADLESS) else {
+                return;
+            };
+            let session = app.session(std::ptr::null()).unwrap();
+            assert_eq!(app.states(), [State::IDLE, State::READY]);
+            assert_eq!(app.begin(session), xr::Result::SUCCESS);
+            let running = [State::SYNCHRONIZED, State::VISIBLE, State::FOCUSED];
+            assert_eq!(app.states(), running);
+            let displays: Vec<_> = (0..5).map(|_| app.frame(session)).collect();
+            assert!(displays.iter().all(|(_, drawn)| !drawn), "headless");
+            let rising = |pair: &[(xr::Time, bool)]| pair[0].0.as_nanos() < pair[1].0.as_nanos();
+            assert!(displays.windows(2).all(rising));
+            let ready = xr::Result::ERROR_SESSION_NOT_STOPPING;
+            assert_eq!(call!(app, EndSession(session)), ready);
+            done!(app, RequestExitSession(session));
+            let leaving = [State::VISIBLE, State::SYNCHRONIZED, State::STOPPING];
+            assert_eq!(app.states(), leaving);
+            done!(app, EndSession(session));
+            assert_eq!(app.states(), [State::IDLE, State::EXITING]);
+            done!(app, DestroySession(session));
+            // A second session may follow.
+            let session = app.session(std::ptr::null()).unwrap();
+            assert_eq!(app.states(), [State::IDLE, State::READY]);
+            done!(app, DestroySession(session));
+            done!(app, DestroyInstance(app.instance));
+        },
+    );
 }
 
 #[test]
-fn spaces_lie_where_they_are_said_to() {
-    alone("life::spaces_lie_where_they_are_said_to", || {
+fn reference_spaces_are_located() {
+    alone("lifecycle::reference_spaces_are_located", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
@@ -64,7 +64,7 @@ fn spaces_lie_where_they_are_said_to() {
         let tracked = xr::SpaceLocationFlags::POSITION_TRACKED;
         let floor = locate(stage, local);
         assert!(floor.pose.position.y < -1.0 && floor.location_flags.contains(valid | tracked));
-        // No client is there: a head that nobody has is known, and not tracked.
+        // Without a client, the head's pose is valid, but not tracked.
         let head = locate(view, local);
         assert!(head.location_flags.contains(valid));
         assert!(!head.location_flags.intersects(tracked));
@@ -80,8 +80,8 @@ fn spaces_lie_where_they_are_said_to() {
 }
 
 #[test]
-fn what_is_asked_for_in_two_calls_is_whole() {
-    alone("life::what_is_asked_for_in_two_calls_is_whole", || {
+fn the_two_call_idiom_returns_all_elements() {
+    alone("lifecycle::the_two_call_idiom_returns_all_elements", || {
         let Some(app) = Application::open(HEADLESS) else {
             return;
         };
@@ -95,7 +95,7 @@ fn what_is_asked_for_in_two_calls_is_whole() {
         assert_eq!(count, 2);
         // SAFETY: plain numbers.
         let mut views: [xr::ViewConfigurationView; 2] = unsafe { std::mem::zeroed() };
-        let mut ask = |capacity, views: &mut [xr::ViewConfigurationView; 2]| {
+        let mut query = |capacity, views: &mut [xr::ViewConfigurationView; 2]| {
             let out = views.as_mut_ptr();
             let count = &mut count;
             call!(
@@ -104,12 +104,12 @@ fn what_is_asked_for_in_two_calls_is_whole() {
             )
         };
         let wrong = xr::Result::ERROR_VALIDATION_FAILURE;
-        assert_eq!(ask(2, &mut views), wrong, "they don't say what they are");
+        assert_eq!(query(2, &mut views), wrong, "the structure type is not set");
         views
             .iter_mut()
             .for_each(|view| view.ty = xr::ViewConfigurationView::TYPE);
-        assert_eq!(ask(1, &mut views), xr::Result::ERROR_SIZE_INSUFFICIENT);
-        assert_eq!(ask(2, &mut views), xr::Result::SUCCESS);
+        assert_eq!(query(1, &mut views), xr::Result::ERROR_SIZE_INSUFFICIENT);
+        assert_eq!(query(2, &mut views), xr::Result::SUCCESS);
         assert!(
             views
                 .iter()

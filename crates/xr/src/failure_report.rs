@@ -1,0 +1,40 @@
+//! Reports failed calls without which no session exists to `openuvr xr`. At that point there is no host yet,
+//! and most applications exit with little explanation.
+
+use std::ffi::CStr;
+use std::sync::Mutex;
+
+use openuvr_runtime::launched::Launcher;
+use openuvr_runtime::line::Line;
+use openuvr_runtime::lock::lock;
+
+use crate::settings::{self, Source};
+
+/// The calls that a session requires.
+const NEEDED: [&CStr; 3] = [c"xrCreateInstance", c"xrGetSystem", c"xrCreateSession"];
+
+/// Reports sent by this process. Applications repeat failed calls.
+static REPORTED: Mutex<Vec<(&CStr, &CStr)>> = Mutex::new(Vec::new());
+
+/// Reports a failed call once if a session requires it.
+pub(crate) fn report(function: &CStr, message: &'static CStr, error: &'static CStr) {
+    let Some(needed) = NEEDED.into_iter().find(|needed| *needed == function) else {
+        return;
+    };
+    let mut reported = lock(&REPORTED);
+    if reported.contains(&(needed, error)) {
+        return;
+    }
+    reported.push((needed, error));
+    drop(reported);
+    if let Some(Source::Launcher) = settings::source()
+        && let Ok(launcher) = Launcher::connect()
+    {
+        launcher.say(&Line::Trouble(line(needed, message, error)));
+    }
+}
+
+fn line(function: &CStr, message: &CStr, error: &CStr) -> String {
+    let [function, message, error] = [function, message, error].map(CStr::to_string_lossy);
+    format!("the application's {function} failed: {message} ({error})")
+}
