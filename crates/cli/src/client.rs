@@ -1,5 +1,5 @@
-//! `openuvr client`: opens everything that the configuration names, starts the client's threads,
-//! and tells the person what happens.
+//! `openuvr client`: opens the configured devices, starts the client's threads, and prints
+//! events.
 
 mod phase;
 mod portal;
@@ -49,16 +49,16 @@ use openuvr_terminal::signals::stop_on_signals;
 use portal::Visitor;
 use worn::Worn;
 
-/// A host that has not answered by then is worth a word: far more than a round trip.
+/// The time without an answer after which a hint is printed: far more than a round trip.
 const WONDER: Duration = Duration::from_secs(1);
 
-/// What to look at then; [`HandshakeError::TimedOut`] asks the same when it gives up.
+/// The hint; [`HandshakeError::TimedOut`] asks the same when it gives up.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
-/// How often the main thread looks for signals and the end of its time.
+/// The interval at which the main thread checks for signals and the time limit.
 const TURN: Duration = Duration::from_millis(50);
 
-/// Runs a client until Ctrl-C, its window is closed, or the host ends it.
+/// Runs a client until Ctrl-C, until its window is closed, or until the host ends the session.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let effective = ClientConfig::from_matches(matches)?;
     if let Some(text) = effective.printed {
@@ -71,7 +71,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         portal::list(portal, &config)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Before anybody types a PIN: what is wrong here is found first.
+    // Local errors are reported before the user types a PIN.
     let ends = Ends::open(&config)?;
     let Some(visitor) = Visitor::log_in(&config)? else {
         let host = config.host.clone();
@@ -86,7 +86,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     played
 }
 
-/// Plays at this host, or at one that is looked for, until the end. `stop`: what ends it, if somebody has that
+/// Plays at `host`, or at a discovered host, until the end. `stop` is the stop flag, if the caller has installed one
 /// already.
 fn play(
     config: &ClientConfig,
@@ -99,7 +99,7 @@ fn play(
     let recorder = Recorder::new(&Options::from(config))?;
     let opened = open(config, host)?;
     let host = opened.target.host.clone();
-    // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
+    // Only now: until the PIN is typed there is no cleanup, and a signal simply ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
     let address = address(&opened);
     let silent = opened.silent.clone();
@@ -132,10 +132,10 @@ fn play(
         (None, None) => follow(),
     };
     for notice in client.stop() {
-        // It ends anyway.
+        // The client is ending anyway.
         let _ = session.tell(notice);
     }
-    // What did not leave the host is not known here: gaps mean nothing.
+    // The client does not know which frames never left the host: gaps are no losses.
     let (_, complete) = finish(session.recorder);
     let recorded = realtime::finish(recording, "client");
     let code = outcome?;
@@ -144,7 +144,7 @@ fn play(
     Ok(code)
 }
 
-/// Opens what needs no display, and asks for the host and the PIN if it has to.
+/// Opens the parts without a display, and prompts for the host and the PIN if necessary.
 fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
     let mut opened = match host {
         Some(host) => config.of_client(host).open(),
@@ -156,7 +156,7 @@ fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
     }
     if opened.needs_no_pin() {
         eprintln!(
-            "openuvr client: {} is known: --pin is not used (--pair-again pairs with it anew)",
+            "openuvr client: {} is already paired: --pin is ignored (--pair-again pairs again)",
             opened.host
         );
     }
@@ -166,8 +166,7 @@ fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
     Ok(opened)
 }
 
-/// A client of a host that was found: at any of its addresses, and trusted by nothing but the key that is
-/// known of it.
+/// A client of a discovered host: at any of its addresses, and authenticated only by the key stored for it.
 fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> {
     let mut opened = config.of_client(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
@@ -179,7 +178,7 @@ fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> 
     Ok(opened)
 }
 
-/// Where the host is looked for: as the person wrote it, and what that means.
+/// The host's address: as given, and as resolved.
 fn address(opened: &Opened) -> String {
     let by_ip = (opened.paths.iter()).filter(|path| station_of(**path).is_none());
     let found: Vec<String> = by_ip.map(|path| address_of(*path).to_string()).collect();
@@ -189,18 +188,18 @@ fn address(opened: &Opened) -> String {
     }
 }
 
-/// Where input comes from and pictures go.
+/// The client's input sources and outputs.
 struct Ends {
     input: Option<Box<dyn InputSource>>,
     send_input: bool,
     surface: OpenSurface,
     head: Option<Head>,
     eyes: Eyes,
-    /// The headset, if that is the surface.
+    /// The headset, if it is the output.
     worn: Option<Worn>,
-    /// The X display whose refreshes the host is to hear of.
+    /// The X display whose refresh times are sent to the host.
     refreshes: Option<String>,
-    /// Refreshes a second of its display, rounded up, where they are known.
+    /// The refresh rate of the display, rounded up, if known.
     fps: Option<NonZeroU16>,
 }
 
@@ -229,7 +228,7 @@ impl Ends {
             }
         };
         let head = config.head.0.as_deref().map(head::open).transpose()?;
-        // Only who is a headset draws for the moments of its display.
+        // Only applications that draw for a head pose use the display's refresh times.
         let refreshes = refreshes.filter(|_| head.is_some());
         Ok(Ends {
             refreshes,
@@ -286,7 +285,7 @@ fn start(
     ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }
 
-/// What is known of game pads; `None` if they are not wanted. Lines that are nonsense are told.
+/// The database of game pads; `None` if pads are not sent. Invalid lines are reported.
 fn pads(config: &ClientConfig) -> Result<Option<Database>> {
     if !config.sends_pads() {
         return Ok(None);
@@ -296,7 +295,7 @@ fn pads(config: &ClientConfig) -> Result<Option<Database>> {
         let shown = file.display().to_string();
         let bytes =
             std::fs::read(file).with_context(|| format!("can't read the pad database {shown}"))?;
-        // A name in it may be in any encoding.
+        // Names in it may use any encoding.
         database.add(&String::from_utf8_lossy(&bytes), &shown, &mut complaints);
     }
     if let Ok(text) = std::env::var(SDL_PADS) {
@@ -308,10 +307,10 @@ fn pads(config: &ClientConfig) -> Result<Option<Database>> {
     Ok(Some(database))
 }
 
-/// The variable in which SDL looks for pads.
+/// The variable that SDL reads for mappings of game pads.
 const SDL_PADS: &str = "SDL_GAMECONTROLLERCONFIG";
 
-/// Asks the person at the terminal, once somebody answers: before, nobody can show a PIN.
+/// Prompts for the PIN at the terminal, after the host has answered: before, it cannot show a PIN.
 fn ask_for_pin(opened: &Opened) -> Result<Pin> {
     let (host, address) = (&opened.host, address(opened));
     let answers = |timeout| match opened.is_answered(timeout) {
@@ -326,26 +325,26 @@ fn ask_for_pin(opened: &Opened) -> Result<Pin> {
     }
     if !std::io::stdin().is_terminal() {
         let why = match opened.pair_again {
-            true => "is to be paired with again",
-            false => "is not known yet",
+            true => "requires pairing again",
+            false => "is not paired yet",
         };
-        bail!("the host {host} {why}: give the PIN that it shows with --pin");
+        bail!("the host {host} {why}: give its PIN with --pin");
     }
     match opened.hosts.key(host) {
         Some(key) => eprintln!(
-            "The host {host} is known by the key {}. Pairing replaces it.",
+            "The host {host} is known with the key {}. Pairing replaces the key.",
             key.fingerprint()
         ),
         None => eprintln!("The host {host} is new."),
     }
-    out::ask(format_args!("The PIN that it shows: "));
+    out::ask(format_args!("PIN shown by the host: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(Pin::parse(line.trim())?)
 }
 
-/// The surface is opened when the first picture tells its size; a display that is not there is
-/// told at once, and what it can show is known.
+/// The surface is opened when the first picture states its size. A missing display is an error at once, and the
+/// display's refresh rate is returned.
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {
@@ -375,14 +374,14 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
-            // It is made now, and found wanting now, and opened again for a host that came back.
+            // The folder is created now, so that an error is reported now; it is opened again after a reconnect.
             let mut made = Some(open()?);
             Box::new(move |_, _, _| {
                 let headless = made.take().map_or_else(&open, Ok)?;
                 Ok((Box::new(headless), None))
             })
         }
-        // It is more than a surface, and opened as such.
+        // The headset is opened separately.
         Surface::Xr | Surface::Null => {
             Box::new(|_, _, _| present::open("null", &WindowConfig::default()))
         }
@@ -390,35 +389,35 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     Ok((open, refresh))
 }
 
-/// The whole number that is not less, if there is one.
+/// The rate rounded up to a whole number; `None` for 0.
 fn whole(rate: f64) -> Option<NonZeroU16> {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "what is too large becomes the largest"
+        reason = "larger values saturate"
     )]
-    #[expect(clippy::cast_sign_loss, reason = "what is negative becomes 0")]
+    #[expect(clippy::cast_sign_loss, reason = "negative values saturate to 0")]
     let rate = rate.ceil() as u16;
     NonZeroU16::new(rate)
 }
 
-/// What this client knows of its session, and what is kept of its frames.
+/// The state of the client's session, and the records of its frames.
 struct Session {
     recorder: Recorder,
     role: Role,
-    /// Where the host is.
+    /// The host's address.
     address: String,
-    /// What it is called.
+    /// The host's name.
     host: String,
-    /// Sessions so far: each has its own rows in the records.
+    /// The number of sessions so far: each has its own rows in the records.
     count: u32,
-    /// Why sound is not played, until that was told: of no use to one who is not let in.
+    /// Why sound is not played, until that has been printed. It is printed only after the client is admitted.
     silent: Option<String>,
-    /// What hands feel with.
+    /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,
 }
 
 impl Session {
-    /// Tells what happens, until the end.
+    /// Prints events until the end.
     fn follow(
         &mut self,
         client: &ClientRuntime,
@@ -460,7 +459,7 @@ impl Session {
         }
     }
 
-    /// Says what happened; the program's end, if this is it.
+    /// Prints the event; returns the program's result if the event ends the session.
     fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
         match notice {
             Notice::Connected {
@@ -471,10 +470,10 @@ impl Session {
                 self.count += 1;
                 let how = match before {
                     Some(before) if before == fingerprint => {
-                        format!("paired again with the host {fingerprint}; its key is the same")
+                        format!("paired again with the host {fingerprint}; the key is unchanged")
                     }
                     Some(before) => {
-                        format!("paired again with the host {fingerprint}; before it was {before}")
+                        format!("paired again with the host {fingerprint}; the previous key was {before}")
                     }
                     None if paired => format!("paired with the host {fingerprint}"),
                     None => format!("connected to the host {fingerprint}"),
@@ -500,17 +499,17 @@ impl Session {
                 eprintln!("openuvr client: {COMES_BY}{}", rung.name());
                 self.recorder.link(SessionId(self.count).into(), rung);
             }
-            Notice::Keys(keys) => eprintln!("openuvr client: keys by {} now", keys.name()),
-            Notice::Eyes(view) => eprintln!("openuvr client: of two eyes, {} now", view.name()),
+            Notice::Keys(keys) => eprintln!("openuvr client: key mapping: {}", keys.name()),
+            Notice::Eyes(view) => eprintln!("openuvr client: displayed eyes: {}", view.name()),
             Notice::ReAimed(re_aimed) => eprintln!("openuvr client: {re_aimed}"),
             Notice::Volume(0) => eprintln!("openuvr client: sound is muted"),
             Notice::Volume(percent) => eprintln!("openuvr client: sound at {percent} %"),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
             Notice::SourceShown(false) => {
-                eprintln!("openuvr client: the window is hidden at the host; waiting for it");
+                eprintln!("openuvr client: the window is hidden at the host; waiting");
             }
             Notice::SourceShown(true) => {
-                eprintln!("openuvr client: the window is shown again at the host");
+                eprintln!("openuvr client: the window is visible again at the host");
             }
             Notice::Report(report) => {
                 let record = of_report(SessionId(self.count).into(), &report, |_| None);
@@ -523,8 +522,8 @@ impl Session {
             }
             Notice::Lost(reason) => {
                 self.recorder.left(SessionId(self.count).into());
-                let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
-                eprintln!("openuvr client: {host}: {why}; looking for it again");
+                let (host, why) = (&self.address, reason.map_or("no more packets received", goodbye));
+                eprintln!("openuvr client: {host}: {why}; reconnecting");
             }
             Notice::Clipboard(words) | Notice::Sound(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
@@ -540,7 +539,7 @@ impl Session {
         None
     }
 
-    /// The time is over that was asked for.
+    /// The result after the time limit.
     fn end_of_time(&self, span: Duration, unsent: Option<String>) -> Result<ExitCode> {
         match (self.count, unsent) {
             (0, Some(why)) => bail!("{} can't be reached: {why}", self.address),
@@ -554,10 +553,10 @@ impl Session {
             StopReason::Quit => Ok(ExitCode::SUCCESS),
             StopReason::Host(reason) => {
                 let host = &self.address;
-                eprintln!("openuvr client: {host}: the end: {}", goodbye(reason));
+                eprintln!("openuvr client: {host}: session ended: {}", goodbye(reason));
                 Ok(match reason {
                     GoodbyeReason::Quit | GoodbyeReason::SourceEnded => ExitCode::SUCCESS,
-                    // It was thrown out.
+                    // The host has removed this client.
                     GoodbyeReason::TakenOver | GoodbyeReason::Forbidden | GoodbyeReason::Failed => {
                         ExitCode::FAILURE
                     }

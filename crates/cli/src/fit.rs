@@ -1,4 +1,4 @@
-//! `--fit` of `openuvr host` and `openuvr run`: the display takes the size of the player's window.
+//! `--fit` of `openuvr host` and `openuvr run`: resizes the display to the player's window.
 
 use std::time::Duration;
 
@@ -6,35 +6,34 @@ use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// A size that is wished for so long is given: each lets applications lay themselves out anew, and a client
-/// that takes over says its own at once (guess).
+/// How long a size must be unchanged before it is applied: each change makes applications redo their layout, and a client
+/// that takes over requests its size at once (guess).
 const RESTS: Duration = Duration::from_millis(200);
 
-/// A display of the host's own may become so large: what most screens have at most (guess). Its server takes
-/// 33 MB for it.
+/// The maximum size of a virtual display: that of most screens (guess). Its server allocates 33 MB for it.
 const ROOM: Size = Size::new(3840, 2160);
 
-/// What a virtual display of `size` has to have room for.
+/// The maximum size for which a virtual display of `size` must be started.
 pub(crate) fn room(size: Size) -> Size {
     Size::new(size.width.max(ROOM.width), size.height.max(ROOM.height))
 }
 
-/// The display, and what is wished of it.
+/// A display, and the requested size.
 pub(crate) struct Fit {
-    /// The subcommand, as it begins each line.
+    /// The subcommand, the prefix of each line.
     who: &'static str,
     display: DisplaySize,
-    /// The player's window, and since when it is known.
+    /// The size of the player's window, and the time of the request.
     wished: Option<(Option<Size>, Instant)>,
-    /// What was said of a refusal last.
+    /// The last printed error.
     told: Option<String>,
 }
 
 impl Fit {
-    /// For `display`, which keeps its size for now.
+    /// For `display`, which keeps its size until a request.
     ///
     /// # Errors
-    /// One line: why it can have no other.
+    /// The display can't be resized. The message has one line.
     pub(crate) fn open(who: &'static str, display: &str) -> Result<Fit, String> {
         Ok(Fit {
             who,
@@ -44,17 +43,17 @@ impl Fit {
         })
     }
 
-    /// The same if it is `wanted`; a display that keeps its size is told, and no reason to stop.
+    /// The same if `wanted`. An error is printed, and the display keeps its size.
     pub(crate) fn wanted(wanted: bool, who: &'static str, display: &str) -> Option<Fit> {
         let fit = wanted.then(|| Fit::open(who, display))?;
         fit.map_err(|why| eprintln!("openuvr {who}: --fit has no effect: {why}"))
             .ok()
     }
 
-    /// The same for a display that was made with more room than it is to have.
+    /// The same for a virtual display that was started with its maximum size, to be reduced to `own`.
     ///
     /// # Errors
-    /// One line: it can't be given `own`.
+    /// The size `own` can't be set. The message has one line.
     pub(crate) fn with_own(who: &'static str, display: &str, own: Size) -> Result<Fit, String> {
         let mut fit = Fit::open(who, display)?;
         fit.display.set(own)?;
@@ -62,12 +61,12 @@ impl Fit {
         Ok(fit)
     }
 
-    /// The player's window has this size now; `None`: nobody plays.
+    /// Requests the size of the player's window; `None` without a player.
     pub(crate) fn wish(&mut self, size: Option<Size>, now: Instant) {
         self.wished = Some((size, now));
     }
 
-    /// Does what has been wished long enough; call it a few times a second. Waits for the X server.
+    /// Applies a request that is old enough; to be called a few times per second. Waits for the X server.
     pub(crate) fn tick(&mut self, now: Instant) {
         let due = |wish: &mut (_, Instant)| now.since(wish.1) >= RESTS;
         let Some((size, _)) = self.wished.take_if(due) else {

@@ -1,4 +1,4 @@
-//! `openuvr gateway`: browsers, video players and a recorder of an application of the C API, outside its process.
+//! `openuvr gateway`: browsers, video players and a recorder for a C API application, outside its process.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,13 +12,13 @@ use openuvr_runtime::clock;
 use crate::config::GatewayConfig;
 use crate::gateways::Gateways;
 
-/// The subcommand, as it begins each line.
+/// The subcommand, the prefix of each line.
 const WHO: &str = "gateway";
 
-/// How soon a signal is noticed.
+/// The maximum delay of a signal.
 const TURN: Duration = Duration::from_millis(100);
 
-/// How often an application that is to be recorded is looked for.
+/// The interval of attempts to reach an application to record.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -44,7 +44,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             continue;
         }
         look_at = clock::now() + LOOK_EVERY;
-        // Whoever is not there yet, or no more, may come.
+        // The application may start later, or restart.
         if !gateways.host_is_there() {
             continue;
         }
@@ -63,6 +63,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn waits_for(socket: &Path) {
     let socket = socket.display();
     eprintln!(
-        "openuvr {WHO}: no application listens at {socket} yet: it names this path as its gateway"
+        "openuvr {WHO}: no application listens at {socket} yet; set this path as `gateway` in its configuration"
     );
 }

@@ -1,5 +1,5 @@
-//! `openuvr host`: opens everything that the configuration names, starts the host's threads, and
-//! tells the person what happens.
+//! `openuvr host`: opens the configured devices, starts the host's threads, and prints
+//! events.
 
 mod parts;
 
@@ -50,32 +50,31 @@ use openuvr_terminal::{out, usage};
 
 pub use parts::{HostParts, SourceKind, Usual};
 
-/// How long a window that is not there yet is waited for: an application that starts.
+/// The maximum wait for a missing window, for an application that is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
-/// How often the main thread looks for signals and the end of its time.
+/// The interval at which the main thread checks for signals and the time limit.
 const TURN: Duration = Duration::from_millis(50);
 
-/// The subcommands of a program that is a host: `host`, and a hidden one with which a host starts the same
-/// program a second time.
+/// The subcommands of a program that contains a host: `host`, and a hidden one for the second process of the same
+/// program that a host starts.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     let release = Command::new(release::COMMAND).hide(true);
     [HostConfig::command(), release::Args::augment_args(release)]
 }
 
-/// Whether `name` is one of [`commands`].
+/// Whether `name` is the name of one of [`commands`].
 #[must_use]
 pub fn has(name: &str) -> bool {
     [HostConfig::ROLE, release::COMMAND].contains(&name)
 }
 
-/// Runs the one of [`commands`] that is called `name`. The host is made of `parts`, and runs until Ctrl-C,
-/// the end of its time, or the end of its source; it writes to the terminal, and takes over the process's
-/// signals.
+/// Runs the command `name` of [`commands`]. The host is built from `parts`, and runs until Ctrl-C, its time limit, or
+/// the end of its source. It writes to the terminal and handles the process's signals.
 ///
 /// # Errors
-/// In one line: what is wrong with its settings, can't be opened, or broke.
+/// A one-line message: wrong settings, a device that can't be opened, or a failure of the host.
 pub fn run(name: &str, matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if name == release::COMMAND {
         release::run(&release::Args::from_arg_matches(matches)?)?;
@@ -92,12 +91,12 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     }
     let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
-    // What is wrong is told before an application begins.
+    // Errors are reported before an application is started.
     Config::from(&config)
         .check()
         .map_err(usage::WrongUsage::new)?;
     let stop = match reporter() {
-        // What it started is to end in order, however often it is told to (see `session`).
+        // Child processes end in order, however many signals arrive (see `session`).
         Some(_) => openuvr_terminal::signals::stop_in_order()?,
         None => openuvr_terminal::signals::stop_on_signals()?,
     };
@@ -111,7 +110,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         gateways,
         mut announcer,
     } = match start(&config, parts, stage.shows(), &stop) {
-        // Who ends the wait for a window knows why there is none.
+        // After a signal during the wait for a window, a missing window is no error.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
     };
@@ -137,7 +136,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         &mut stage,
         &stop,
     );
-    // Who looks for it now is not to find it.
+    // The host must no longer be discovered.
     drop(announcer);
     // A portal's session does not come back either.
     if stage.is_over() || reporter().is_some() {
@@ -148,14 +147,14 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         Some(host) => host.stop(),
         None => Vec::new(),
     };
-    // Only now has it released what it held.
+    // Only now have the keys and buttons been released.
     drop(release);
     for notice in told {
-        // It ends anyway.
+        // The host is ending anyway.
         let _ = clients.tell(Line::from(notice));
     }
     if lost > 0 {
-        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
+        eprintln!("openuvr host: {lost} records lost: this machine is too slow");
     }
     let complete = clients.finish();
     let recorded = realtime::finish(recording, "host");
@@ -165,8 +164,8 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     Ok(stage.exit_code())
 }
 
-/// Where the pictures are made, as far as the host has a hand in it. At the end the application goes before
-/// its display.
+/// The application, its display and its sound, as far as this host starts them. Fields are dropped in order: the
+/// application ends before its display.
 #[derive(Default)]
 struct Stage {
     application: Option<Shown>,
@@ -176,7 +175,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Starts what the configuration asks for, and has it name the display.
+    /// Starts the configured application and display, and sets the display's name in the configuration.
     fn open(config: &mut HostConfig, words: &[OsString]) -> Result<Stage> {
         let Some(size) = config.virtual_display else {
             let display = config.display.as_deref().unwrap_or_default();
@@ -202,8 +201,8 @@ impl Stage {
         let application = match words {
             [] => {
                 eprintln!(
-                    "openuvr host: the display {name} of {size} is empty: start something on it, as with \
-                     XAUTHORITY={} DISPLAY={name} xterm",
+                    "openuvr host: the virtual display {name} of {size} is empty; start an application with \
+                     XAUTHORITY={} DISPLAY={name} COMMAND",
                     display.authority().display()
                 );
                 tell_source(&sound);
@@ -225,14 +224,14 @@ impl Stage {
         self.application.as_ref().map(Shown::name)
     }
 
-    /// Whether there was an application, and it has ended.
+    /// Whether the application has ended.
     fn is_over(&mut self) -> bool {
         let now = clock::now();
         let application = self.application.as_mut();
         application.is_some_and(|application| application.is_over(now))
     }
 
-    /// That of the application, if it ended by itself, with a line on it.
+    /// The exit code of the application, if it has ended by itself. Prints a message then.
     fn exit_code(&mut self) -> ExitCode {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
@@ -252,22 +251,22 @@ impl Stage {
     }
 }
 
-/// From where an application that we did not start records the player's microphone.
+/// Prints the name of the source from which other applications record the player's microphone.
 fn tell_source(sound: &OwnSound) {
     if let Some(source) = sound.source() {
         eprintln!("openuvr host: the microphone is the source {source}");
     }
 }
 
-/// Who is told what happens.
+/// The receivers of the host's notices.
 struct Told<'a> {
     clients: &'a mut Clients,
     announcer: Option<&'a mut Announcer>,
-    /// Counts the notices that this machine was too slow to read.
+    /// The number of notices lost because this program read too slowly.
     lost: &'a mut u64,
 }
 
-/// Tells what happens and does what the person types, until the end.
+/// Forwards notices and executes typed commands until the end.
 fn serve(
     config: &HostConfig,
     (host, gateways): (&HostRuntime, &Gateways),
@@ -341,30 +340,30 @@ fn serve(
     }
 }
 
-/// What the person asks of a running host.
+/// A command typed at a running host.
 enum TypedCommand {
-    /// Let in one more device.
+    /// Open pairing for another device.
     Pair,
-    /// Take this much of the network.
+    /// Change the bitrate.
     Bitrate(Bitrate),
 }
 
-/// Reads wishes, a line each, if there is a terminal to type them at.
+/// Reads commands, one per line, if standard input is a terminal.
 fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
     let (wish, wishes) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
-            "openuvr host: type p and Enter to let in one more device, b 10M for another bitrate, \
-             Ctrl-C to end"
+            "openuvr host: type p and Enter to pair another device, b 10M to change the bitrate, \
+             Ctrl-C to stop"
         );
-        // The scheduler's threads have signals blocked. In the background, reading a terminal then
-        // is an error that ends this thread, instead of a signal that stops the program.
+        // The scheduler's threads block signals. In the background, reading from a terminal is therefore an
+        // error that ends this thread, instead of a signal that stops the program.
         let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
             out::keep_typed();
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
                 match read_wish(&line) {
-                    // The main thread takes one each turn; it ends with the program.
+                    // The main thread takes one command per turn; it ends with the program.
                     Ok(Some(asked)) => drop(wish.send(asked)),
                     Ok(None) => {}
                     Err(why) => out::answer(format_args!("openuvr host: {why}")),
@@ -372,7 +371,7 @@ fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
             }
         });
         if let Err(e) = reader {
-            eprintln!("openuvr host: the terminal is not read: {e}");
+            eprintln!("openuvr host: can't read commands from the terminal: {e}");
         }
     }
     wishes
@@ -385,12 +384,12 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
         (Some("p"), None) => Ok(Some(TypedCommand::Pair)),
         (Some("b"), Some(rate)) => Ok(Some(TypedCommand::Bitrate(HostConfig::read_bitrate(rate)?))),
         _ => Err(anyhow!(
-            "{line:?} is not understood: type p, or b and a bitrate such as 10M"
+            "unknown command {line:?}: type p, or b and a bitrate such as 10M"
         )),
     }
 }
 
-/// A host that runs, and what goes on with it.
+/// A running host with its resources.
 struct Started {
     host: Arc<HostRuntime>,
     gateways: Gateways,
@@ -400,7 +399,7 @@ struct Started {
     announcer: Option<Announcer>,
 }
 
-/// Where the player's pads are shown, if they are: without being asked only where that is possible.
+/// The emulated game pads, if available. An error is reported only if uinput was requested.
 fn game_pads(kind: PadsKind) -> Result<Option<Pads>> {
     Ok(match kind {
         PadsKind::Auto | PadsKind::Seats(_) => uinput::open().ok(),
@@ -427,13 +426,13 @@ fn start(
     let release = config.injects().then(|| Release::start(&display));
     let release = release.transpose().unwrap_or_else(|why| {
         eprintln!(
-            "openuvr host: what is held down would stay so if this host were killed: {why:#}"
+            "openuvr host: keys may stay pressed if the host is killed: {why:#}"
         );
         None
     });
     let clipboard = SharedClipboard::open(&display, config.clipboard);
     let streaming = format!("streaming {} on {}", source.words, opened.place);
-    // One that the person chose need not be told.
+    // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
@@ -460,7 +459,7 @@ fn start(
         encodings: opened.encodings,
         audio: opened.sounds.audio,
         microphone: opened.sounds.microphone,
-        clipboard: clipboard.map_err(|e| anyhow!("no clipboard: {e}"))?,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
         pads: game_pads(config.pads)?,
         scheduler: scheduler.clone(),
     };
@@ -468,7 +467,7 @@ fn start(
     let host = Arc::new(host);
     let gateways = Gateways::open("host", config, host.clone(), recorder, (&scheduler, sound))?;
     gateways.follow()?;
-    // Only now is it true.
+    // The host streams only from here on.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.silent {
         eprintln!("openuvr host: {why}");
@@ -498,7 +497,7 @@ fn start(
     })
 }
 
-/// Who says on the network that this host is there, unless that is not wanted.
+/// The mDNS announcer, unless the configuration disables it.
 fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
     let shows = match (shows, config.subject()) {
         (Some(application), _) => Some(application.to_owned()),
@@ -560,12 +559,12 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
     open_display(config, what, stop)
 }
 
-/// How long a window is waited for: not beyond the end of the host's own time.
+/// The maximum wait for a window: at most the host's time limit.
 fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
-/// What an X display shows, all of it or a part.
+/// Captures an X display, or a part of it.
 fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
     let fps = config.fps.unwrap_or(USUAL_FPS);
     let display = config.display.clone();
@@ -573,7 +572,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
     let mut goes_on = || {
         if !std::mem::replace(&mut told, true) {
             eprintln!(
-                "openuvr host: the window is not there yet; waiting up to {} s for it",
+                "openuvr host: no such window yet; waiting up to {} s",
                 window_wait(config).as_secs_f64()
             );
         }
@@ -585,9 +584,9 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
             .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
     {
         eprintln!(
-            "openuvr host: display {name} is the Xwayland of a Wayland session, whose desktop no X11 \
-             program sees: the picture stays black; stream one X11 window (--window TITLE), an \
-             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or log in to an \
+            "openuvr host: display {name} is the Xwayland of a Wayland session, whose desktop X11 clients \
+             cannot capture: the picture stays black; stream one X11 window (--window TITLE), an \
+             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use an \
              X11 session"
         );
     }
@@ -612,7 +611,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
     })
 }
 
-/// The scene of this process, in the upper left corner of the display.
+/// Starts the scene in this process, in the upper left corner of the display.
 fn open_scene(config: &HostConfig, size: Size) -> Result<Source> {
     let display = config.display.clone().unwrap_or_default();
     let submit = config.submit.unwrap_or(Submit::Free);

@@ -1,7 +1,7 @@
-//! The program `openuvr`, all but its `main`.
+//! The program `openuvr`, except for its `main`.
 //!
-//! It is a library so that `openuvr-bench host` can run the same host with a part of it replaced
-//! ([`host::HostParts`]), and for nothing else: `docs/adr/0010-measuring-is-a-program-of-its-own.md`.
+//! It is a library only so that `openuvr-bench host` can run the same host with some parts replaced
+//! ([`host::HostParts`]): `docs/adr/0010-measuring-is-a-program-of-its-own.md`.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -9,7 +9,7 @@
     reason = "drawing and statistics work in floating point"
 )]
 
-// Its `print!`, `println!` and `eprintln!` stand in place of the standard library's.
+// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -52,7 +52,7 @@ use host::Usual;
 use run::stand_in;
 use session_report::reporter;
 
-/// The program, from this process's words to its exit code.
+/// Runs the program with this process's arguments and returns its exit code.
 pub fn main() -> ExitCode {
     out::guarded(program)
 }
@@ -89,7 +89,7 @@ fn program() -> ExitCode {
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
         Some((name, m)) if beside::has(name) => beside::run(name, m),
-        _ => unreachable!("clap asks for one of the subcommands"),
+        _ => unreachable!("clap requires one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
         let code = exit_code(&error);
@@ -100,14 +100,14 @@ fn program() -> ExitCode {
         ExitCode::from(code)
     });
     if let Some(reporter) = reporter() {
-        // What the application has left behind.
+        // Processes that the application has left running.
         descendants::end_all();
         reporter.leaves();
     }
     code
 }
 
-/// The exit code of a program that ends with this error: 2 if its words or settings are wrong, 1 otherwise.
+/// The exit code for this error: 2 for wrong usage or settings, otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let mut refused = error.chain().filter_map(|cause| cause.downcast_ref());
@@ -120,15 +120,15 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 fn command() -> Command {
     Command::new("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Streams an interactive 3D application to a thin client and its input back")
+        .about("Streams interactive 3D applications to thin clients, and their input back")
         .after_help(
-            "Start here:\n  openuvr host            on the machine with the application\n  \
-             openuvr client HOST     on the machine that shows it; without HOST it looks for one\n  \
+            "Getting started:\n  openuvr host            on the machine with the application\n  \
+             openuvr client HOST     on the thin client; without HOST it searches the local network\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr xr -- APP       the same for an OpenXR application\n  \
-             openuvr gateway SOCKET  browsers and video players for one that links the library\n  \
-             openuvr session -- APP  for a portal: a display, an application, a host, a page\n  \
-             openuvr demo            both on this machine, on virtual displays",
+             openuvr gateway SOCKET  browsers and video players for an application that links libopenuvr\n  \
+             openuvr session -- APP  for a portal: display, application, host and page in one session\n  \
+             openuvr demo            host and client on this machine, on virtual displays",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)

@@ -1,5 +1,5 @@
-//! Sound of their own for applications that we start: a sink that is heard at the clients alone, and a
-//! microphone that only they record from.
+//! Virtual audio devices for started applications: a sink that is played only at the clients, and a microphone that
+//! only these applications record.
 
 use std::process::Command;
 
@@ -7,21 +7,21 @@ use anyhow::{Result, anyhow};
 use openuvr_media::audio::pulse::{NullSink, VirtualMicrophone};
 use openuvr_runtime::sound_choice::SoundChoice;
 
-/// As long as the application runs.
+/// The devices, which exist as long as the application runs.
 #[derive(Default)]
 pub(crate) struct OwnSound {
     heard: Option<NullSink>,
     spoken: Option<VirtualMicrophone>,
-    /// Why there is no sink, where one was wanted.
+    /// Why there is no sink, although one was configured.
     pub(crate) silent: Option<String>,
 }
 
 impl OwnSound {
-    /// Makes what a host's `--sound` and `--microphone` ask for, and puts the names there: for `auto` a sink,
-    /// for `on` a microphone. Without a sound server the sound is off.
+    /// Creates the devices for a host's `--sound` and `--microphone`, and stores their names there: for `auto` a sink, for
+    /// `on` a microphone. Without a sound server the sound is disabled.
     ///
     /// # Errors
-    /// A microphone is wanted, and there is none.
+    /// The configured microphone can't be created.
     pub(crate) fn make(sound: &mut String, microphone: &mut String) -> Result<OwnSound> {
         let mut own = OwnSound::microphone(microphone)?;
         if SoundChoice::parse(sound) == SoundChoice::Auto {
@@ -39,15 +39,15 @@ impl OwnSound {
         Ok(own)
     }
 
-    /// The microphone alone, for a host whose application somebody else has started.
+    /// Creates only the microphone, for a host that has not started the application.
     ///
     /// # Errors
-    /// One is wanted, and there is none.
+    /// The configured microphone can't be created.
     pub(crate) fn microphone(words: &mut String) -> Result<OwnSound> {
         let mut own = OwnSound::default();
         if words == "on" {
             let made = VirtualMicrophone::create(None);
-            let made = made.map_err(|why| anyhow!("no microphone: {why}"))?;
+            let made = made.map_err(|why| anyhow!("can't create the microphone: {why}"))?;
             *words = format!("pulse:{}", made.sink());
             own.spoken = Some(made);
         }
@@ -59,7 +59,7 @@ impl OwnSound {
         self.spoken.as_ref().map(VirtualMicrophone::source)
     }
 
-    /// Tells an application where it plays and records.
+    /// Sets the devices in the environment of an application.
     pub(crate) fn surround(&self, command: &mut Command) {
         if let Some(sink) = &self.heard {
             command.env("PULSE_SINK", sink.name());

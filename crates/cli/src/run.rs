@@ -1,14 +1,13 @@
-//! `openuvr run`: starts a game with the hook in it, and tells the person what the host says that
-//! runs inside the game.
+//! `openuvr run`: starts a game with the hook in it, and prints the messages of the host that runs inside the
+//! game.
 //!
 //! ```text
-//! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a layer of Vulkan, OPENUVR_RUN=socket)
-//!      ▲           └─► first swap: connects, is told what to do, streams to the clients itself
+//! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a Vulkan layer, OPENUVR_RUN=socket)
+//!      ▲           └─► first swap: connects, receives its settings, streams to the clients itself
 //!      └── lines ──────┘
 //! ```
-//! No picture passes through here but those for browsers, video players and a recording, whose gateways
-//! ([`Gateways`]) are in this process. If this program is killed, the game goes on without a stream.
-
+//! Only pictures for browsers, video players and a recording pass through this process, which contains their gateways
+//! ([`Gateways`]). If this program is killed, the game continues without a stream.
 mod cause;
 mod signals;
 pub(crate) mod stand_in;
@@ -47,59 +46,58 @@ use signals::{PATIENCE, Patience, Signals};
 use stand_in::StandIn;
 use terminal::Terminal;
 
-/// How often signals and the game's end are looked for; what the hook says is heard at once.
+/// The interval of checks for signals and for the game's end; lines of the hook are processed at once.
 const TURN: Duration = Duration::from_millis(50);
 
-/// A game that has shown no picture for so long may be one that can't be hooked (guess: a large
-/// one loads for that long).
+/// The time without a picture after which a game may not support the hook (guess: a large game loads for that
+/// long).
 const WONDER: Duration = Duration::from_secs(15);
 
-/// A reason that is seen for so long is told (guess: programs that a game starts by the way end sooner).
+/// How long a cause must persist before it is printed (guess: short-lived helper programs of a game end sooner).
 const SURE: Duration = Duration::from_secs(3);
 
-/// How often it is looked at why no picture comes (guess: programs that end sooner are told of by their end).
+/// The interval of checks for the cause of missing pictures (guess: programs that end sooner are reported then).
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What may be the matter with a game whose pictures do not come.
-const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains privileges \
-    when it starts, or one that draws with neither OpenGL nor Vulkan: then `openuvr host --window` \
-    shows it";
+/// The usual causes of missing pictures of a game.
+const WHY_NONE: &str = "Possible causes: it is a 32-bit, static or setuid program, or draws with neither OpenGL nor \
+    Vulkan; try `openuvr host --window`";
 
-/// The same of an application that is to link the library.
-const WHY_NONE_OF_API: &str = "It may not link libopenuvr, link one that is older than this program, or not \
-    start its host (`openuvr_init_thread`)";
+/// The usual causes of missing pictures of an application that links the library.
+const WHY_NONE_OF_API: &str = "Possible causes: it does not link libopenuvr, links a version older than this program, or \
+    does not start its host (`openuvr_init_thread`)";
 
-/// What is started: a game with the hook in it, or an application on our OpenXR runtime.
+/// The program to start: a game with the hook in it, or an OpenXR application on our runtime.
 pub(crate) struct Launch<'a> {
-    /// The subcommand, as it begins each line.
+    /// The subcommand, the prefix of each line.
     pub(crate) who: &'static str,
-    /// What a person calls what is started.
+    /// What the messages call the program: `game` or `application`.
     pub(crate) what: &'static str,
-    /// What may be the matter if no pictures come.
+    /// The usual causes of missing pictures.
     pub(crate) why_none: &'static str,
-    /// Why it may have ended without a fault, if its standard input is no terminal.
+    /// A hint for an application that ends without an error, if its standard input is no terminal.
     pub(crate) why_over: Option<&'static str>,
     pub(crate) host: &'a HostConfig,
     pub(crate) order: Order,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
-    /// The hook, beside which the library of game pads lies, if those are to be shown to it; and how many are
-    /// there from its beginning.
+    /// The hook, beside which the library of emulated game pads lies, and the number of pads present from the start;
+    /// `None` without game pads.
     pub(crate) pads: Option<(&'a Path, u8)>,
-    /// Whether its windows are shown before it shows pictures.
+    /// Whether a stand-in host shows its windows before it presents pictures.
     pub(crate) stands_in: bool,
-    /// The library that is to be loaded into each of its processes, if one is.
+    /// The library to load into each of its processes, if any.
     pub(crate) hook: Option<&'a Path>,
-    /// Makes the command that starts it.
+    /// Creates the command that starts it.
     pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
 }
 
-/// Processes of ours besides the game.
+/// The processes of this program besides the game.
 fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
     stand_in.map(StandIn::processes).unwrap_or_default()
 }
 
-/// Has the next host take the port of this one, if it was to be a free one: clients look for it there.
+/// Makes the next host use the port of this one, if the system chose it: clients reconnect to it.
 fn keep_port(order: &mut Order, socket: &mut Socket, line: &Line) -> Result<()> {
     if let Line::Streaming { place, .. } = line
         && let (0, Some(address)) = (order.host.bind.port(), address_in(place))
@@ -110,7 +108,7 @@ fn keep_port(order: &mut Order, socket: &mut Socket, line: &Line) -> Result<()> 
     Ok(())
 }
 
-/// Runs until the game and the processes that show its pictures have ended.
+/// Runs until the game and the processes that present its pictures have ended.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (effective, words) = RunConfig::with_game(matches)?;
     if let Some(text) = effective.printed {
@@ -119,7 +117,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
-    // What is wrong is told before the game begins, not within it.
+    // Errors are reported before the game is started, not inside it.
     Config::from(&config.host)
         .check()
         .map_err(WrongUsage::new)?;
@@ -155,14 +153,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         order,
         words: &words,
         pads: config.host.pads.seats().map(|seats| (&*library, seats)),
-        // Who was given one window was not given the others.
+        // A restriction to one window excludes the others.
         stands_in: config.window.is_none(),
         hook: Some(&library),
         command: &|socket| launch::command(&words, &library, socket),
     })
 }
 
-/// The same for whatever is started.
+/// Starts the program, and supervises it until its end.
 pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let Launch {
         who,
@@ -177,7 +175,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         hook,
         command,
     } = launch;
-    // As long as the game plays.
+    // It lives as long as the game.
     let mut sound = OwnSound::make(&mut order.host.sound, &mut order.host.microphone)?;
     let recorder = Recorder::new(&Options::from(host))?;
     let mut announcer = announcer(who, host, words);
@@ -187,7 +185,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let mut socket = Socket::open(&order)?;
     let gateways = Gateways::outside(who, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
-    // It is no host of a session.
+    // The game is no host of a session.
     command.env_remove(report::FOLDER);
     sound.surround(&mut command);
     let pads = game_pads(pads, &mut socket)?;
@@ -201,7 +199,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
     let (mut streamed, mut refused) = (false, false);
-    // Why no picture comes, as far as that is known, and since when.
+    // The cause of missing pictures, if known, and the time since when.
     let (mut look_at, mut known) = (began, None);
     loop {
         for line in socket.lines(TURN) {
@@ -214,8 +212,8 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             }
             let first = socket.streaming().filter(|_| streams);
             if first.is_some_and(cause::has_no_network) {
-                eprintln!(
-                    "openuvr {who}: no native client can reach the {what}: it is in a network namespace without an \
+                    "openuvr {who}: no native client can reach the {what}: its network namespace has no \
+                     interface (as with bwrap --unshare-net); start it with network access"
                      interface, as by bwrap --unshare-net; start it without that"
                 );
             } else {
@@ -245,7 +243,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             if let Some(stand_in) = &mut stand_in {
                 stand_in.tick(&mut socket, now);
             }
-            // Its helpers that have ended are waited for.
+            // Reaps child processes that have ended.
             game.has_orphans(&helpers(stand_in.as_ref()));
             let over = gateways.as_ref().and_then(|g| g.is_over(clients.count()));
             if let Some(over) = over {
@@ -270,7 +268,7 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
         game.pass_on(&pending, socket.streaming());
         if patience.is_over(&pending, now) && game.ended().is_none() {
             eprintln!(
-                "openuvr {who}: the {what} has not ended {} s after the signal; it is killed by: kill -KILL {}",
+                "openuvr {who}: the {what} is still running {} s after the signal; to kill it: kill -KILL {}",
                 PATIENCE.as_secs(),
                 game.id()
             );
@@ -314,14 +312,14 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     let complete = clients.finish();
     let status = game.ended();
     tell_end((who, what), status, socket.was_used(), || {
-        // It was said before.
+        // It was printed before.
         let why = known.map_or(why_none.to_owned(), |(_, why)| why);
         (!wondered && !refused).then_some(why)
     });
     if let (Some(why), true, true) = (why_over, socket.was_used(), ended_well(status))
         && !io::stdin().is_terminal()
     {
-        eprintln!("openuvr {who}: the {what} is over: it ended well. {why}");
+        eprintln!("openuvr {who}: the {what} exited normally. {why}");
     }
     if let Some(reporter) = reporter() {
         let without = if socket.was_used() {
@@ -349,8 +347,8 @@ fn ended_well(status: Option<ExitStatus>) -> bool {
     status.is_some_and(|status| status.success())
 }
 
-/// Says how a game has ended that has shown nothing, or did not end by itself; with what may be the matter, if that
-/// is not clear by it.
+/// Prints how a game ended that presented no picture or did not end by itself, with the usual causes unless the end
+/// explains it.
 fn tell_end(
     (who, what): (&str, &str),
     status: Option<ExitStatus>,
@@ -369,7 +367,7 @@ fn tell_end(
     }
 }
 
-/// What shows the player's pads to the game, unless that is not wanted.
+/// The emulated game pads of the game, if configured.
 fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<GamePads>> {
     let Some((hook, seats)) = wanted else {
         return Ok(None);
@@ -384,8 +382,8 @@ fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<
     }
 }
 
-/// Who says on the network that the game's host is there, unless that is not wanted. It is this process,
-/// never the game's.
+/// The mDNS announcer for the game's host, unless the configuration disables it. It runs in this process, never in
+/// the game's.
 fn announcer(who: &'static str, host: &HostConfig, words: &[OsString]) -> Option<Announcer> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
     let about = About {
@@ -395,7 +393,7 @@ fn announcer(who: &'static str, host: &HostConfig, words: &[OsString]) -> Option
     (host.discoverable).then(|| Announcer::new(who, about))
 }
 
-/// Has the announcer hear what the game's host says.
+/// Forwards a line of the game's host to the announcer.
 fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
     let Some(announcer) = announcer else {
         return;
@@ -405,17 +403,17 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
     if let Line::Streaming { place, .. } = line
         && let Some(address) = address_in(place)
     {
-        // It is there: the host has opened it.
+        // The key exists: the host has loaded it.
         match load_or_create(config_dir, KeyOwner::Host) {
             Ok(identity) => {
                 announcer.streams_at(address, identity.public().fingerprint(), now);
             }
-            Err(why) => eprintln!("openuvr run: this host can't be found by clients: {why}"),
+            Err(why) => eprintln!("openuvr run: can't announce the host: {why}"),
         }
     }
 }
 
-/// The portal's session is over: so is what it started.
+/// Ends the started processes at the end of a portal's session.
 fn end_session(who: &str, over: Over) {
     eprintln!("openuvr {who}: {over}");
     if let Some(reporter) = reporter() {
@@ -424,7 +422,7 @@ fn end_session(who: &str, over: Over) {
     descendants::end_started();
 }
 
-/// Tells who started a session that it can be played now.
+/// Reports to the parent `openuvr session` that the session can be played.
 fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
     let (Some(reporter), Line::Streaming { place, .. }) = (reporter(), line) else {
         return;
@@ -434,11 +432,11 @@ fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
             let page = gateways.and_then(Gateways::page);
             reporter.running(address_in(place), &identity.public(), page, None);
         }
-        Err(why) => eprintln!("openuvr run: the session can't be told of: {why}"),
+        Err(why) => eprintln!("openuvr run: can't report the session: {why}"),
     }
 }
 
-/// That of the game; as a shell says it if a signal has ended it.
+/// The exit code of the game; after a signal, that of a shell.
 pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
     ExitCode::from(code_of(status))
 }
@@ -452,19 +450,19 @@ pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Releases what processes that have ended held down: one that was killed could not.
+/// Releases the keys and buttons of ended processes: a killed process could not release them.
 fn release_for(socket: &mut Socket) {
     for display in socket.left_behind() {
-        // A display that is gone holds nothing.
+        // A closed display holds nothing.
         if let Err(e) = release_held(Some(&display)) {
             tracing::debug!("{e}");
         }
     }
 }
 
-/// The end of the stream is not the end of the game.
+/// Prints a line of the game's host. The end of the stream does not end the game.
 fn hear(clients: &mut Clients, (who, what): (&str, &str), line: Line) {
     if let HostState::Failed(why) = clients.tell(line) {
-        eprintln!("openuvr {who}: {why}; the {what} goes on without a stream");
+        eprintln!("openuvr {who}: {why}; the {what} continues without a stream");
     }
 }

@@ -1,4 +1,4 @@
-//! When the display shows pictures, for the host, whose application draws for these moments.
+//! Refresh times of the display, for the host, whose application renders for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::clock;
 
-/// How long a blank is waited for before the thread looks whether it is to end.
+/// The maximum wait for a vertical blank before the thread checks its stop flag.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// So often the host hears a newer phase: what period and clocks are off by adds up meanwhile.
+/// The interval of reports to the host: errors of the period and of the clocks accumulate meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What the host hears of the display.
+/// Reports of the display to the host.
 pub(super) struct Told {
     eyes: Option<Eyes>,
     said: Option<Instant>,
@@ -26,7 +26,7 @@ impl Told {
         Told { eyes, said: None }
     }
 
-    /// The display shows pictures at these moments, of the monotonic clock; whether the host heard it now.
+    /// Reports the refresh times, on the monotonic clock, unless the last report is recent; whether it was sent.
     pub(super) fn refresh(&mut self, client: &ClientRuntime, refresh: Refresh<Instant>) -> bool {
         let now = clock::now();
         if self.said.is_some_and(|said| now.since(said) < AGAIN) {
@@ -45,8 +45,8 @@ impl Told {
     }
 }
 
-/// Does `work` while the refreshes of `display`, of an X server, go to the host of `client`. Where they can't be
-/// known, it is as if nobody asked.
+/// Runs `work` while the refresh times of the X display `display` are sent to the host of `client`. If they are
+/// unavailable, only `work` runs.
 pub(super) fn beside<T>(
     display: &str,
     eyes: Option<Eyes>,
@@ -73,7 +73,7 @@ fn measure(name: &str, mut told: Told, client: &ClientRuntime, over: &AtomicBool
         match phase.next(WAIT) {
             Ok(Some(refresh)) => {
                 if told.refresh(client, refresh) && std::mem::take(&mut first) {
-                    tracing::debug!("{name} shows a picture every {:?}", refresh.period);
+                    tracing::debug!("{name} has a refresh period of {:?}", refresh.period);
                 }
             }
             Ok(None) => {}

@@ -1,4 +1,4 @@
-//! A headset as the client's surface: what it says of head and hands goes to the host.
+//! A headset as the client's surface: its head pose and controllers are sent to the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,22 +12,22 @@ use openuvr_vr::headset::{Headset, SAMPLE_WAIT, Sample};
 
 use super::phase::Told;
 
-/// A headset that was opened.
+/// An open headset.
 pub(super) struct Worn {
     pub(super) headset: Arc<Headset>,
     samples: Receiver<Sample>,
 }
 
 impl Worn {
-    /// Begins with the active OpenXR runtime, and says with which.
+    /// Opens the active OpenXR runtime, and prints its name.
     ///
     /// # Errors
-    /// There is none, it finds no headset, or there is no Vulkan.
+    /// There is no runtime, no headset, or no Vulkan.
     pub(super) fn open() -> Result<Worn> {
         let (headset, samples) = Headset::open(clock::now)?;
         let about = headset.about();
         eprintln!(
-            "openuvr client: a headset of the OpenXR runtime {}, which likes {} an eye",
+            "openuvr client: headset of the OpenXR runtime {}, recommended per-eye resolution {}",
             about.runtime, about.eye
         );
         Ok(Worn {
@@ -36,18 +36,18 @@ impl Worn {
         })
     }
 
-    /// Refreshes a second of its display, if its runtime says it.
+    /// The refresh rate of its display, if the runtime reports one.
     pub(super) fn refresh(&self) -> Option<f64> {
         self.headset.about().refresh.map(f64::from)
     }
 
-    /// Where pictures for it go.
+    /// The surface for its pictures.
     pub(super) fn surface(&self) -> OpenSurface {
         let headset = Arc::clone(&self.headset);
         Box::new(move |_, _, _| Ok((headset.presenter(), None)))
     }
 
-    /// Does `work` while head and hands go to the host of `client`, and when its display shows pictures.
+    /// Runs `work` while head poses, controllers and refresh times are sent to the host of `client`.
     pub(super) fn beside<T>(
         self,
         client: &ClientRuntime,

@@ -1,9 +1,8 @@
-//! Configuration: each role has one table of settings, from which its flags, its TOML file, its
-//! help and the printed configuration are made.
+//! Configuration: each role has one table of settings, from which its flags, its TOML file, its help and the
+//! printed configuration are generated.
 //!
-//! A flag goes before the file, the file before the default. The text of a value is looked at
-//! once, here; what comes out is typed ([`HostConfig`], [`ClientConfig`]). It opens no device and
-//! knows nothing of what the values do.
+//! Flags override the file, and the file overrides the defaults. Values are parsed once, here, into types
+//! ([`HostConfig`], [`ClientConfig`]). This module opens no device and does not interpret the values.
 
 mod client;
 mod command_words;
@@ -41,10 +40,10 @@ use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
 pub(crate) use self::xr::XrConfig;
 
-/// A time on the command line of a subcommand without settings.
+/// Parses a time on the command line of a subcommand without settings.
 ///
 /// # Errors
-/// What a time is.
+/// The text is not a time; the message states the format.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let kind = kind::time();
     (kind.parse)(text).ok_or(format!("not {}", kind.allowed))
@@ -54,21 +53,21 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
 pub(crate) trait Settings: Sized {
     /// The subcommand, and the name of its default file: `host` means `host.toml`.
     const ROLE: &'static str;
-    /// One line on what the subcommand does.
+    /// A one-line description of the subcommand.
     const ABOUT: &'static str;
-    /// The end of its help.
+    /// The end of its help: examples and general rules.
     const EXAMPLES: &'static str;
 
     /// Its settings, in the order of the help.
     fn table() -> Vec<Setting>;
 
-    /// All settings as types.
+    /// All settings, typed.
     fn typed(given: &Given) -> Result<Self, Refused>;
 
-    /// Refuses values that contradict each other.
+    /// Checks that the values do not contradict each other.
     fn agree(&self) -> Result<(), Refused>;
 
-    /// Refuses what lacks something of this place, which settings for another day need not have.
+    /// Checks requirements on the current environment, which saved settings for later use need not meet.
     fn can_begin(&self) -> Result<(), Refused>;
 
     /// The subcommand with all flags.
@@ -84,15 +83,14 @@ pub(crate) trait Settings: Sized {
                     .value_name("FILE")
                     .value_parser(value_parser!(PathBuf))
                     .help(format!(
-                        "Settings as TOML [default: ~/.config/openuvr/{}.toml if it is there]",
+                        "Settings file (TOML) [default: ~/.config/openuvr/{}.toml if it exists]",
                         Self::ROLE
                     ))
                     .long_help(format!(
                         "A TOML file with settings, named like the flags without `--`.\n\n\
-                         A flag goes before the file, the file before the default. Without this \
-                         flag it is $XDG_CONFIG_HOME/openuvr/{0}.toml or \
-                         ~/.config/openuvr/{0}.toml, if it is there; `--config /dev/null` reads \
-                         none. `--save` writes it.",
+                         Flags override the file, and the file overrides the defaults. Without this flag the file is \
+                         $XDG_CONFIG_HOME/openuvr/{0}.toml or ~/.config/openuvr/{0}.toml, if it exists; \
+                         `--config /dev/null` reads none. `--save` writes the file.",
                         Self::ROLE
                     )),
             )
@@ -100,34 +98,33 @@ pub(crate) trait Settings: Sized {
                 Arg::new("print-config")
                     .long("print-config")
                     .action(ArgAction::SetTrue)
-                    .help("Print what is in effect as a TOML file, with its origin, and end"),
+                    .help("Print the effective settings as TOML with their origins, and exit"),
             )
             .arg(
                 Arg::new("save")
                     .long("save")
                     .action(ArgAction::SetTrue)
                     .conflicts_with("print-config")
-                    .help("Write what the file and the flags say into the file, and end")
+                    .help("Write the settings of file and flags into the file, and exit")
                     .long_help(
-                        "Write what the file and the flags say into the file, and end.\n\nThe \
-                         file is that of --config, made if it is not there. It is written anew as \
-                         a whole: settings that are not set stand in it as comments, comments of \
-                         yours are gone.",
+                        "Write the settings of file and flags into the file, and exit.\n\nThe file is that of --config, \
+                         created if necessary. It is rewritten completely: unset settings appear in it as comments, and \
+                         your comments are lost.",
                     ),
             )
             .args(all)
     }
 
-    /// The configuration that flags, file, defaults and this process's surroundings give.
+    /// The effective configuration from flags, file, defaults and this process's environment.
     ///
     /// # Errors
-    /// The file can't be read or written, or a value is refused: one line that names the setting,
-    /// where it was given, and what is allowed.
+    /// The file can't be read or written, or a value is not allowed. The message is one line with the setting, its
+    /// origin and the allowed values.
     fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
         Self::from_matches_in(matches, &Surroundings::of_process())
     }
 
-    /// The same in chosen surroundings.
+    /// The same for a given environment.
     fn from_matches_in(
         matches: &ArgMatches,
         surroundings: &Surroundings,
@@ -145,7 +142,7 @@ pub(crate) trait Settings: Sized {
             Some(path) if path.exists() || !may_be_missing => {
                 let Some(text) = read_text(path)? else {
                     bail!(WrongUsage::new(format!(
-                        "can't read the settings in {}: there is no such file",
+                        "can't read the settings in {}: no such file",
                         path.display()
                     )));
                 };
@@ -161,7 +158,7 @@ pub(crate) trait Settings: Sized {
             };
             let in_file = in_file.remove(setting.key);
             let value = match flag {
-                // As if nobody had ever set it.
+                // As if it had never been set.
                 Some(text) if setting.optional && text.is_empty() => None,
                 Some(text) => Some(setting.flag(text)?),
                 None => in_file,
@@ -171,7 +168,7 @@ pub(crate) trait Settings: Sized {
                 (Some(value), _) => _ = given.0.insert(setting.key, value),
                 (None, Default::From(what, _)) if !setting.optional => {
                     bail!(WrongUsage::new(format!(
-                        "--{} is missing: there is no {what} here; give --{0} {}",
+                        "--{} is missing: there is no {what}; give --{0} {}",
                         setting.key, setting.placeholder
                     )))
                 }
@@ -183,11 +180,11 @@ pub(crate) trait Settings: Sized {
         let printed = if save {
             let Some(file) = file else {
                 bail!(WrongUsage::new(
-                    "there is no folder for settings here: say where with --config FILE"
+                    "there is no folder for settings: give --config FILE"
                 ));
             };
             let file = file::write(&file, &print::toml::<Self>(&table, &given, false))?;
-            Some(format!("the settings are in {}\n", file.display()))
+            Some(format!("settings saved in {}\n", file.display()))
         } else if matches.get_flag("print-config") {
             Some(print::toml::<Self>(&table, &given, true))
         } else {
@@ -198,16 +195,16 @@ pub(crate) trait Settings: Sized {
     }
 }
 
-/// What came out.
+/// The result of parsing.
 #[derive(Debug)]
 pub(crate) struct Effective<C> {
     /// The settings.
     pub(crate) config: C,
-    /// With `--print-config` or `--save`: the text to print, and nothing else is to be done.
+    /// With `--print-config` or `--save`: the text to print, after which the command ends.
     pub(crate) printed: Option<String>,
 }
 
-/// One setting of a table, without its type.
+/// One setting of a table, without its static type.
 pub(crate) struct Setting {
     key: &'static str,
     heading: &'static str,
@@ -219,15 +216,15 @@ pub(crate) struct Setting {
     form: Form,
     default: Default,
     accepts: Box<dyn Fn(&str) -> bool>,
-    /// It may be without a value.
+    /// Whether the value may be absent.
     optional: bool,
     positional: bool,
-    /// It has its default, and nobody is asked.
+    /// Whether the setting always has its default, without a flag.
     fixed: bool,
 }
 
 impl Setting {
-    /// `docs`: the help in its first line, what else there is to say in the others.
+    /// `docs`: the short help in the first line, further help in the others.
     fn new<T: 'static>(
         key: &'static str,
         heading: &'static str,
@@ -256,7 +253,7 @@ impl Setting {
         }
     }
 
-    /// The same, of another role's table, where this role has no choice.
+    /// The same in the table of another role, which fixes it to its default.
     fn fixed(self) -> Setting {
         Setting {
             fixed: true,
@@ -264,7 +261,7 @@ impl Setting {
         }
     }
 
-    /// The same, of another role's table, with another default here.
+    /// The same in the table of another role, with another default.
     fn with_default(self, default: Default) -> Setting {
         Setting { default, ..self }
     }
@@ -300,7 +297,7 @@ impl Setting {
         }
     }
 
-    /// The value of its flag, which the system may give as anything.
+    /// Parses the value of its flag, which need not be UTF-8.
     fn flag(&self, text: &OsStr) -> Result<Value, Refused> {
         let origin = Origin::Flag;
         match text.to_str() {
@@ -308,7 +305,7 @@ impl Setting {
                 text: text.to_owned(),
                 origin,
             }),
-            None => Err(self.refused(&origin, &format!("{text:?}, which is no text (UTF-8)"))),
+            None => Err(self.refused(&origin, &format!("{text:?}, which is not UTF-8"))),
         }
     }
 
@@ -343,18 +340,18 @@ impl Setting {
     }
 }
 
-/// What a setting is if neither a flag nor the file gives it.
+/// The value of a setting that neither a flag nor the file gives.
 #[derive(Clone, Copy)]
 enum Default {
-    /// This, in the words of a flag.
+    /// This value, in the text form of a flag.
     Is(&'static str),
-    /// What the surroundings give; in words.
+    /// A value from the environment, and its description.
     From(&'static str, fn(&Surroundings) -> Option<String>),
-    /// Nothing; what that means.
+    /// No value, and a description of the effect.
     Unset(&'static str),
-    /// It has to be given, and is the one argument without a name.
+    /// A required value; the only positional argument.
     Argument,
-    /// This; and a settings file neither gives it nor keeps it: it is meant for one run.
+    /// The same, but a settings file neither contains nor keeps it: the setting applies to one run.
     OnlyFlag(&'static Default),
 }
 
@@ -379,7 +376,7 @@ impl Default {
     }
 }
 
-/// What a message shows of a value: not who logs in at a server, nor by which secret (`turn:USER:SECRET@HOST`).
+/// The value without user names and secrets of servers (`turn:USER:SECRET@HOST`), for messages.
 fn without_secret(text: &str) -> String {
     let hidden = |one: &str| match (one.split_once(':'), one.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}:…@{place}"),
@@ -388,7 +385,7 @@ fn without_secret(text: &str) -> String {
     text.split(',').map(hidden).collect::<Vec<_>>().join(",")
 }
 
-/// The texts that are in effect, by key.
+/// The texts of the effective values, by key.
 pub(crate) struct Given(HashMap<&'static str, Value>);
 
 impl Given {
@@ -415,7 +412,7 @@ struct Value {
     origin: Origin,
 }
 
-/// Who gave a value.
+/// The origin of a value.
 enum Origin {
     Default,
     Surroundings(&'static str),
@@ -434,7 +431,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value as one short line shows it.
+/// The value in one short line.
 pub(crate) fn visible(text: &str) -> String {
     const LONGEST: usize = 200;
     let mut shown = String::new();
@@ -450,25 +447,25 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// What a role without a display says that needs one.
+/// The message of a role that requires a display and has none.
 const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or set DISPLAY";
 
-/// Why the configuration is refused: which setting, where, and what is allowed.
+/// Why the configuration is not accepted: the setting, its origin and the allowed values.
 #[derive(Debug)]
 pub(crate) struct Refused(String);
 
 impl Refused {
-    /// Whether words or settings are wrong, whatever the machine has: a missing display is its own fault.
+    /// Whether the command line or settings are wrong on any machine; a missing display depends on the machine.
     pub(crate) fn is_usage(&self) -> bool {
         !self.0.starts_with(NO_DISPLAY)
     }
 
-    /// The same, with what these surroundings have to do with it.
+    /// The same, with an explanation that depends on the environment.
     fn at(self, surroundings: &Surroundings) -> Refused {
         match &surroundings.wayland {
             Some(wayland) if self.0 == NO_DISPLAY => Refused(format!(
-                "{NO_DISPLAY}; the Wayland session {wayland} alone won't do: its Xwayland, if it has \
-                 one, is a display for a client; a host streams single windows of it (--window)"
+                "{NO_DISPLAY}; the Wayland session {wayland} does not suffice: a client can use its Xwayland \
+                 display, if it has one; a host streams single windows of Xwayland (--window)"
             )),
             _ => self,
         }
@@ -483,7 +480,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What defaults are taken from.
+/// The source of defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     /// The X display that the environment names.

@@ -1,4 +1,4 @@
-//! What `openuvr run` can be told: what a host can, but for where its pictures come from.
+//! Settings of `openuvr run`: those of a host, except for its source.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,39 +10,38 @@ use super::kind::{flag, optional, path, text};
 use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
 
 settings! {
-    /// What a host has no use for.
+    /// The settings that a host does not have.
     Own is "run" {
-        about: "Start a game and stream what it draws, from inside its process";
+        about: "Start a game and stream its pictures from inside its process";
         examples: "\
 Examples:
-  openuvr run -- glxgears                   a new client needs the PIN shown
+  openuvr run -- glxgears                   new clients pair with the PIN shown
   openuvr run --fps 120 -- openarena +set r_fullscreen 0
   openuvr run --window Neverball -- sh start-game.sh
-                                            scripts and launchers are followed to the game
+                                            games started by scripts and launchers are found
   openuvr run --api --web -- ./my-engine    an application of the C API (libopenuvr)
-  openuvr run --fit --pads 2 -- neverball   the display takes the size of the player's window; two pads
-                                            are there from the start
+    openuvr run --fit --pads 2 -- neverball   resize the display to the player's window; two game pads
+                                              are present from the start
 
-For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that shows a picture is
-streamed. Ctrl-C goes to the game; its exit code is this program's. Not for 32-bit and static
-programs, nor those that gain privileges when they start (setuid): `openuvr host --window` shows
-these. --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
-the last counts. --help says more on each than -h.";
+For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that presents a picture is
+streamed. Ctrl-C is sent to the game; its exit code becomes this program's. 32-bit, static and setuid
+programs are not supported: use `openuvr host --window`.
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
+-h prints short help, --help the full help.";
         agree: |_| Ok(());
         can_begin: |_| Ok(());
 
-        "What is shown" {
-            /// Only windows with this in their title or class.
-            /// Upper and lower case alike. Of several, and without this, the largest is streamed.
+        "Video source" {
+            /// Stream only windows with this text in their title or class.
+            /// Case is ignored. Of several windows, and without this option, the largest is streamed.
             window: Option<String> = "window", optional(text("TITLE", 255)),
                 Default::Unset("any");
-            /// The library that is loaded into the game.
+            /// Library to load into the game.
             hook: Option<PathBuf> = "hook", optional(path("FILE")),
                 Default::Unset("libopenuvr_hook.so beside this program, or in ../lib/openuvr");
-            /// For an application that links libopenuvr: nothing is loaded into it.
-            /// Its host is told from here where it listens and who may come in, and browsers, video players
-            /// and a recording are served by this program. What it shows, how that is encoded and what input
-            /// does is its own.
+            /// For an application that links libopenuvr: load no library into it.
+            /// The application's host gets its address and access rules from this program, which serves browsers,
+            /// video players and a recording. The application controls its picture source, encoder and input.
             api: bool = "api", flag(), Default::Is("false");
         }
     }
@@ -50,14 +49,14 @@ the last counts. --help says more on each than -h.";
 
 /// The configuration of `openuvr run`.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct RunConfig {
+/// A part of the title or class of the windows to stream.
     /// Only windows with this in their title or class.
-    pub(crate) window: Option<String>,
+    /// The library to load.
     /// The library.
-    pub(crate) hook: Option<PathBuf>,
+    /// Whether the game links libopenuvr itself.
     /// Whether the game links the library itself.
     pub(crate) api: bool,
-    /// The host inside the game.
+    /// The settings of the host inside the game.
     pub(crate) host: HostConfig,
 }
 
@@ -70,7 +69,7 @@ impl Settings for RunConfig {
         let host = HostConfig::table_inside(&[]);
         let host = host.filter(|setting| setting.key != "window");
         let host = host.map(|setting| match setting.key {
-            // A game's keys are places.
+            // A game's keys are positions.
             "keys" => setting.with_default(Default::Is("position")),
             _ => setting,
         });
@@ -93,11 +92,11 @@ impl Settings for RunConfig {
 
     fn agree(&self) -> Result<(), Refused> {
         if self.host.pads == PadsKind::Uinput {
-            let words = "pads uinput is for openuvr host: a game of openuvr run sees pads by itself (auto), or off";
+            let words = "pads uinput is for openuvr host: use auto or off";
             return Err(Refused(words.to_owned()));
         }
         if self.api && (self.window.is_some() || self.hook.is_some()) {
-            let words = "window and hook are for a game with the hook in it: api does without";
+            let words = "api excludes window and hook: no library is loaded into the application";
             return Err(Refused(words.to_owned()));
         }
         self.host.gateways_agree()?;
@@ -117,7 +116,7 @@ impl RunConfig {
         command.arg(command_words::required("GAME"))
     }
 
-    /// The configuration, and the game with its arguments.
+    /// The configuration and the game's command line.
     ///
     /// # Errors
     /// See [`Settings::from_matches`].

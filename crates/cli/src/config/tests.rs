@@ -15,7 +15,7 @@ use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
 use super::{Effective, RunConfig, Settings, Surroundings};
 use openuvr_runtime::client::{DrawWith, EyeView, Target};
 
-/// A folder that is gone at the end of the test.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -130,13 +130,13 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
         refused.to_string().contains("must not be above"),
         "{refused}"
     );
-    // Without a display of X, input goes nowhere, and the game may draw on another system.
+    // Without an X display input is ignored; the game may draw on another window system.
     let nowhere = Surroundings {
         display: None,
         ..around.clone()
     };
     assert!(effective::<RunConfig>(&[], &nowhere).is_ok());
-    // What is printed is read again.
+    // The printed configuration can be read back.
     let printed = effective::<RunConfig>(&["--fps", "72", "--print-config"], &around);
     let printed = printed.unwrap().printed.unwrap();
     assert!(!printed.contains("scene-fps"), "{printed}");
@@ -147,7 +147,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
     folder.file("run.toml", "source = \"x11\"");
     let refused = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap_err();
     assert!(
-        refused.to_string().contains("no setting `source`"),
+        refused.to_string().contains("unknown setting `source`"),
         "{refused}"
     );
 }
@@ -382,7 +382,7 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         );
         assert!(error.ends_with(&format!("not `{bad}`")), "{error}");
     }
-    // One nearby is looked for.
+    // An absent or empty host selects discovery.
     for words in [&[][..], &[""]] {
         assert_eq!(client(words).unwrap().host, None);
     }
@@ -411,13 +411,13 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
             "encoder",
             "x265",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null, or several of them with commas between",
+             libx264, raw, null, or several separated by commas",
         ),
         (
             "encoder",
             "x264,",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null, or several of them with commas between",
+             libx264, raw, null, or several separated by commas",
         ),
         (
             "bitrate",
@@ -459,12 +459,12 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
         (
             "region",
             "640x480",
-            "a size and a place in pixels, such as 640x480+100+50",
+            "a size and a position in pixels, such as 640x480+100+50",
         ),
         (
             "region",
             "640x480+-1+0",
-            "a size and a place in pixels, such as 640x480+100+50",
+            "a size and a position in pixels, such as 640x480+100+50",
         ),
         (
             "size",
@@ -533,7 +533,7 @@ fn an_empty_text_unsets_what_was_saved() {
     assert_eq!(config.csv.as_deref(), Some(Path::new("a.csv")));
     let config = host_file("unset-file", "window = \"\"\n", &[]).unwrap();
     assert_eq!(config.window, None);
-    // Saved so, it is no longer set.
+    // After it is saved, it stays unset.
     let folder = Folder::new("unset-save");
     let around = surroundings(&folder.0);
     let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
@@ -541,7 +541,7 @@ fn an_empty_text_unsets_what_was_saved() {
     save(&["--window", "", "--save"]).unwrap();
     let text = std::fs::read_to_string(folder.0.join("host.toml")).unwrap();
     assert!(text.contains("\n# window = … # not set\n"), "{text}");
-    // What has to have a value can't be without.
+    // A required value can't be unset.
     assert!(host(&["--slices", ""]).is_err());
 }
 
@@ -584,7 +584,7 @@ fn without_a_display_a_wayland_session_is_named() {
         assert!(error.contains("the Wayland session wayland-1"), "{error}");
     }
     let given = effective::<ClientConfig>(&["desk", "--display", ":1"], &around);
-    assert!(given.is_ok(), "and no word of it");
+    assert!(given.is_ok(), "the Wayland session is not mentioned");
 }
 
 #[test]
@@ -592,16 +592,16 @@ fn a_bad_file_is_refused_with_its_line() {
     let refused = |text: &str, args: &[&str]| host_file("bad", text, args).unwrap_err().to_string();
     assert_eq!(
         refused("fps = 30\n\nfsp = 60\n", &[]),
-        "/host.toml:3: there is no setting `fsp`; `openuvr host --help` names all"
+        "/host.toml:3: unknown setting `fsp`; `openuvr host --help` lists all"
     );
     assert_eq!(
         refused("[video]\nfps = 30\n", &[]),
-        "/host.toml:1: there is no setting `video`; `openuvr host --help` names all"
+        "/host.toml:1: unknown setting `video`; `openuvr host --help` lists all"
     );
     assert_eq!(
         refused("# mine\nfps = 1_000\n", &["--fps", "60"]),
         "/host.toml:2: fps must be a number of frames/s from 1 to 240, not `1000`",
-        "also if a flag would replace it"
+        "also if a flag replaces it"
     );
     assert_eq!(
         refused("fps = \"60\"\n", &[]),
@@ -685,7 +685,7 @@ fn contradictions_are_refused() {
     );
     let pattern = ["--source", "pattern", "--config-dir", "/tmp"];
     assert!(effective::<HostConfig>(&pattern, &nowhere).is_ok());
-    // Who only looks at settings needs no display, but they still must agree.
+    // Printing settings needs no display, but they must still be consistent.
     let seen = ["--config-dir", "/tmp", "--print-config"];
     assert!(effective::<HostConfig>(&seen, &nowhere).is_ok());
     let client = [&["desk"], &seen[..]].concat();
@@ -694,7 +694,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_by_name() {
+fn a_value_that_is_not_utf8_is_refused_by_name() {
     use std::ffi::{OsStr, OsString};
     use std::os::unix::ffi::OsStrExt as _;
     let odd = OsStr::from_bytes(b"caf\xe9");
@@ -705,7 +705,7 @@ fn what_is_no_text_is_refused_by_name() {
     let refused = HostConfig::from_matches_in(&matches.unwrap(), &around).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "--csv must be a path, not \"caf\\xE9\", which is no text (UTF-8)"
+        "--csv must be a path, not \"caf\\xE9\", which is not UTF-8"
     );
 }
 
@@ -721,26 +721,26 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
             .unwrap()
     };
     let file = folder.0.join("new/host.toml");
-    let said = saved(&["--fps", "30", "--pin", "0042"]);
-    assert_eq!(said, format!("the settings are in {}\n", file.display()));
+    let printed = saved(&["--fps", "30", "--pin", "0042"]);
+    assert_eq!(printed, format!("settings saved in {}\n", file.display()));
     saved(&["--window", "blender"]);
     let now: Effective<HostConfig> = effective(&[], &around).unwrap();
-    assert_eq!(now.config.fps, Some(30.0), "what was there stays");
+    assert_eq!(now.config.fps, Some(30.0), "earlier settings are kept");
     assert_eq!(
         now.config.subject(),
         Subject::Window(WindowName::Text("blender".to_owned()))
     );
     assert_eq!(now.config.pin.unwrap().digits(), "0042");
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "it has a PIN");
-    // What nobody set is not kept: here the display of another day.
+    assert_eq!(mode & 0o777, 0o600, "it contains a PIN");
+    // Unset values are not saved: a later display is used.
     let later = Surroundings {
         display: Some(":9".to_owned()),
         ..around.clone()
     };
     let later: Effective<HostConfig> = effective(&[], &later).unwrap();
     assert_eq!(later.config.display.as_deref(), Some(":9"));
-    // A link stays one, and what is refused changes nothing.
+    // A link is kept, and an error leaves the file unchanged.
     let link = folder.0.join("link.toml");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     saved(&["--config", link.to_str().unwrap(), "--fps", "31"]);
@@ -753,7 +753,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
 }
 
 #[test]
-fn what_is_printed_reads_back_as_the_same_configuration() {
+fn a_printed_configuration_reads_back_unchanged() {
     fn round_trip<C: Settings + PartialEq + std::fmt::Debug>(name: &str, args: &[&str]) -> String {
         let folder = Folder::new(name);
         let around = surroundings(Path::new("/home/o\"dd\\näme/.config/openuvr"));
@@ -799,7 +799,7 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
         "# max-observers = 8 # default",
         "# display = \":7\" # default: $DISPLAY",
         "# region = … # not set",
-        "# Most frames a second.",
+        "# Maximum frame rate.",
         "# Allowed: a number of frames/s from 1 to 240. Default: 60, or less on a slower display.",
     ] {
         assert!(printed.lines().any(|l| l == line), "{line}\n{printed}");
@@ -836,8 +836,8 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
         assert_eq!(
             why.to_string(),
             format!(
-                "{}:2: `{key}` is for one run and is not read from a file: remove the line, and \
-                 give --{key} when it is needed",
+                "{}:2: `{key}` applies to one run and is not read from a file: remove the line, and \
+                 give --{key} when needed",
                 file.display()
             )
         );
@@ -954,7 +954,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let refused = client(&["--observe", "--bitrate", "5M"])
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("a player's wishes"), "{refused}");
+    assert!(refused.contains("are for the player"), "{refused}");
 }
 
 #[test]
@@ -984,19 +984,19 @@ fn help_names_every_setting_and_fits() {
     }
     let host = help::<HostConfig>();
     for words in [
-        "What is shown:",
+        "Video source:",
         "Picture quality:",
         "Network and clients:",
-        "Measuring and running:",
+        "Measurement and operation:",
         "--fps <NUMBER>",
-        "Most frames a second [1–240 frames/s; default: 60, or less",
+        "Maximum frame rate [1–240 frames/s; default: 60, or less",
         "Examples:",
     ] {
         assert!(host.contains(words), "{words}\n{host}");
     }
     let client = help::<ClientConfig>();
     for words in [
-        "The host:",
+        "Host:",
         "Picture:",
         "Input:",
         "Usage: client [OPTIONS] [HOST[:PORT]]",

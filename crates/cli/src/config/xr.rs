@@ -1,4 +1,4 @@
-//! What `openuvr xr` can be told: what a host can, but for where its pictures come from and its display.
+//! Settings of `openuvr xr`: those of a host, except for its source and display.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,36 +11,36 @@ use super::kind::{optional, path, size};
 use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
 
 settings! {
-    /// What a host has no use for.
+    /// The settings that a host does not have.
     Own is "xr" {
-        about: "Start an OpenXR application on our runtime and stream what it draws";
+        about: "Start an OpenXR application and stream its pictures";
         examples: "\
 Examples:
-  openuvr xr -- hello_xr -g Vulkan2         a new client needs the PIN shown
+  openuvr xr -- hello_xr -g Vulkan2         new clients pair with the PIN shown
   openuvr xr --eye 960x960 -- godot --path game
-  openuvr xr install                        for all OpenXR applications of this person
+  openuvr xr install                        for all OpenXR applications of this user
   openuvr xr uninstall
 
-For OpenXR applications that draw with Vulkan or OpenGL. The headset is the client. Nobody's display is
-needed. Ctrl-C goes to the application; its exit code is this program's. What install is told with options
-is what the runtime does wherever it is loaded; only devices that are paired already may come in there.
---FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice the last
-counts. --help says more on each than -h.";
+For OpenXR applications that draw with Vulkan or OpenGL. The client is the headset; no display is
+needed. Ctrl-C is sent to the application; its exit code becomes this program's. Options of install
+configure the runtime wherever it is loaded; only paired devices may connect there.
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
+-h prints short help, --help the full help.";
         agree: |_| Ok(());
         can_begin: |_| Ok(());
 
-        "What is shown" {
-            /// How large each eye's picture is, as applications are told.
-            /// Both eyes are one picture, side by side.
+        "Video source" {
+            /// Recommended per-eye resolution for applications.
+            /// Both eyes are sent as one picture, side by side.
             eye: Option<Size> = "eye", optional(size()), Default::Unset("640x640");
-            /// The library that is the runtime.
+            /// OpenXR runtime library.
             runtime: Option<PathBuf> = "runtime", optional(path("FILE")),
                 Default::Unset("libopenuvr_xr.so beside this program, or in ../lib/openuvr");
         }
     }
 }
 
-/// No display shows an OpenXR application, and what a person's hands do is its own affair.
+/// Settings without a use for OpenXR applications: no X display shows them, and controllers are the client's input.
 const OF_DISPLAYS: [&str; 7] = [
     "fit",
     "cursor",
@@ -54,9 +54,9 @@ const OF_DISPLAYS: [&str; 7] = [
 /// The configuration of `openuvr xr`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct XrConfig {
-    /// Of an eye's picture.
+    /// The per-eye resolution.
     pub(crate) eye: Option<Size>,
-    /// The library.
+    /// The runtime library.
     pub(crate) runtime: Option<PathBuf>,
     /// The host inside the application.
     pub(crate) host: HostConfig,
@@ -94,9 +94,9 @@ impl XrConfig {
         let command = <XrConfig as Settings>::command();
         let install = <XrConfig as Settings>::command()
             .name(INSTALL)
-            .about("Make our runtime that of all OpenXR applications of this person")
+            .about("Make OpenUVR the default OpenXR runtime of this user")
             .after_help("");
-        let uninstall = Command::new(UNINSTALL).about("End that");
+        let uninstall = Command::new(UNINSTALL).about("Restore the previous default OpenXR runtime");
         command
             .override_usage(
                 "openuvr xr [OPTIONS] -- APP [ARGS]...\n       openuvr xr install|uninstall",
@@ -108,7 +108,7 @@ impl XrConfig {
             .arg(command_words::required("APP"))
     }
 
-    /// The configuration, and the application with its arguments.
+    /// The configuration and the application's command line.
     ///
     /// # Errors
     /// See [`Settings::from_matches`].
@@ -122,6 +122,6 @@ impl XrConfig {
     }
 }
 
-/// The subcommand that makes our runtime the person's, and the one that ends that.
+/// The subcommands that make OpenUVR the user's default OpenXR runtime, and undo that.
 pub(crate) const INSTALL: &str = "install";
 pub(crate) const UNINSTALL: &str = "uninstall";

@@ -1,4 +1,4 @@
-//! `--web`: the gateway for browsers, and what the person is told of it.
+//! `--web`: the gateway for browsers and its messages.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 use super::url::authority;
 use crate::config::HostConfig;
 
-/// Opens it, if that is wanted.
+/// Starts the gateway, if configured.
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
@@ -51,13 +51,13 @@ pub(super) fn open(
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
 }
 
-/// How a portal comes that carries its browsers' signalling, if one does.
+/// How a portal that relays its browsers' signalling connects, if there is one.
 fn portal_door(config: &HostConfig) -> Option<PortalDoor> {
     let socket = config.portal_socket.clone().map(PortalDoor::Socket);
     socket.or_else(|| config.portal_only.then_some(PortalDoor::Https))
 }
 
-/// Says where browsers go, and by what they know that they are right there.
+/// Prints the page's URLs and the certificate's fingerprint.
 pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
     let (bound, fingerprint) = (gateway.address(), gateway.fingerprint());
     if portal_door(config).is_some() {
@@ -74,6 +74,6 @@ pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
         eprintln!("openuvr {who}: browsers: https://{place}/, certificate {fingerprint}");
     }
     for origin in &config.web_origin {
-        eprintln!("openuvr {who}: browsers: {origin}/, by a reverse proxy");
+        eprintln!("openuvr {who}: browsers: {origin}/, through a reverse proxy");
     }
 }

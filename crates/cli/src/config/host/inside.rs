@@ -1,9 +1,8 @@
-//! The settings of a host that lives in an application's process.
+//! Settings of a host inside an application's process.
 
 use super::{HostConfig, Setting, Settings as _};
 
-/// What only a host with a process of its own has a choice of: its source, and what is written outside the
-/// application.
+/// Settings for a host with its own process only: its source, and output outside the application.
 const OUTSIDE: [&str; 12] = [
     "source",
     "display",
@@ -20,8 +19,8 @@ const OUTSIDE: [&str; 12] = [
 ];
 
 impl HostConfig {
-    /// The settings of a host inside an application's process, which has no choice of what only a host outside can do,
-    /// nor of `also`.
+    /// The settings of a host inside an application's process. Those in [`OUTSIDE`] and `also` are fixed to their
+    /// defaults.
     pub(in crate::config) fn table_inside(also: &[&str]) -> impl Iterator<Item = Setting> {
         let settings = HostConfig::table().into_iter();
         settings.map(|setting| match setting.key {

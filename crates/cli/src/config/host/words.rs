@@ -1,4 +1,4 @@
-//! Words of a host's settings: what each may be, and what it means.
+//! Enumerated settings of a host: the accepted values and their meanings.
 
 use openuvr_media::encode::Pixels;
 use openuvr_proto::control::clipboard::ClipboardWays;
@@ -8,12 +8,12 @@ use openuvr_runtime::host::CLIPBOARD_WAYS;
 use crate::config::kind::Choice;
 use crate::scene::source::Submit;
 
-/// Whether the rate follows the link.
+/// Congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rate {
-    /// It does.
+    /// The rate follows the link.
     Adaptive,
-    /// It does not.
+    /// The rate does not change.
     Constant,
 }
 
@@ -34,10 +34,10 @@ impl Choice for Recovery {
     ];
 }
 
-/// Whether motion is searched to quarters of a pixel.
+/// Quarter-pixel motion search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subpel {
-    /// As the picture's size allows.
+    /// If the picture is small enough.
     Auto,
     /// Always.
     On,
@@ -46,7 +46,7 @@ pub(crate) enum Subpel {
 }
 
 impl Subpel {
-    /// What the rendition is asked for.
+    /// The setting for the rendition; `None`: depends on the picture's size.
     pub(crate) fn wanted(self) -> Option<bool> {
         match self {
             Subpel::Auto => None,
@@ -64,12 +64,12 @@ impl Choice for Subpel {
     ];
 }
 
-/// Who decides how many bits a picture gets.
+/// The rate control in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RateMode {
-    /// The host.
+    /// The host's.
     Own,
-    /// The encoder.
+    /// The encoder's.
     Cbr,
 }
 
@@ -78,7 +78,7 @@ impl Choice for RateMode {
         &[("own", RateMode::Own), ("cbr", RateMode::Cbr)];
 }
 
-/// Where pictures come from.
+/// The picture source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
     /// An X display.
@@ -108,7 +108,7 @@ impl Choice for SourceKind {
     ];
 }
 
-/// Microseconds of a packet of sound.
+/// Duration of a sound packet, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SoundFrame(pub(crate) u32);
 
@@ -145,12 +145,12 @@ impl Choice for EncoderName {
     ];
 }
 
-/// Where input goes to.
+/// The target of input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InputKind {
-    /// The display, by the extension XTEST.
+    /// The X display, by the XTEST extension.
     Xtest,
-    /// Nowhere.
+    /// Input is ignored.
     None,
 }
 
@@ -159,16 +159,16 @@ impl Choice for InputKind {
         &[("xtest", InputKind::Xtest), ("none", InputKind::None)];
 }
 
-/// How the player's game pads reach the application.
+/// How game pads are emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// As they can; a game has one from its beginning.
+    /// Whatever is available; a game has one pad from its start.
     Auto,
-    /// A game has so many from its beginning.
+    /// A game has this number of pads from its start.
     Seats(u8),
-    /// By the kernel's uinput.
+    /// Through the kernel's uinput.
     Uinput,
-    /// Not at all.
+    /// No pads.
     Off,
 }
 
@@ -186,7 +186,7 @@ impl Choice for PadsKind {
 }
 
 impl PadsKind {
-    /// How many a game sees from its beginning; `None`: it sees none.
+    /// The number of pads that a game has from its start; `None` without pads in its process.
     pub(crate) fn seats(self) -> Option<u8> {
         match self {
             PadsKind::Auto => Some(1),
