@@ -190,7 +190,7 @@ impl Clients {
 /// Prints the PIN with which a new device can pair, and for how many seconds.
 pub(crate) fn invite(who: &str, pin: &impl Display, seconds: u64) {
     out::answer(format_args!(
-        "openuvr {who}: pairing is open for {seconds} s with the PIN  {pin}"
+        "openuvr {who}: a new device may pair within {seconds} s with the PIN  {pin}"
     ));
 }
 

@@ -1,4 +1,4 @@
-//! What the doctor found, as text for a person and as JSON for a program.
+//! The doctor's findings, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Role;
 use openuvr_terminal::wrap::wrapped;
 
-/// How good something is.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) enum Level {
     #[serde(rename = "ok")]
@@ -16,7 +16,7 @@ pub(super) enum Level {
     Better,
     #[serde(rename = "missing")]
     Missing,
-    /// A device that few machines have: nothing to mend.
+    /// A device that few machines have: no problem.
     #[serde(rename = "not here")]
     Absent,
 }
@@ -42,14 +42,14 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) name: String,
     pub(super) level: Level,
-    /// What it is, in a line.
+    /// The result, in one line.
     pub(super) what: String,
-    /// What to do about it, in a line, with the command.
+    /// The remedy, in one line, with the command.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
@@ -120,7 +120,7 @@ struct InArea<'a> {
     finding: &'a Finding,
 }
 
-/// Where a finding's text begins, and where its lines end at the latest.
+/// The indentation of a finding's text, and the maximum line length.
 const INDENT: usize = 40;
 const WIDTH: usize = 100;
 
@@ -160,14 +160,14 @@ impl Report {
             Role::Both => "a host and a client",
         };
         let better = match self.count(Level::Better) {
-            0 => "nothing could be better".to_owned(),
-            1 => "1 thing could be better".to_owned(),
-            n => format!("{n} things could be better"),
+            0 => "no improvements found".to_owned(),
+            1 => "1 possible improvement".to_owned(),
+            n => format!("{n} possible improvements"),
         };
         match self.count(Level::Missing) {
             0 => format!("This machine can be {role}; {better}."),
-            1 => format!("This machine can't be {role}: 1 thing is missing; {better}."),
-            n => format!("This machine can't be {role}: {n} things are missing; {better}."),
+            1 => format!("This machine can't be {role}: 1 requirement is missing; {better}."),
+            n => format!("This machine can't be {role}: {n} requirements are missing; {better}."),
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(remedy.trim(), "-> sudo make-it-fast");
         assert_eq!(
             *lines.last().unwrap(),
-            "This machine can't be a client: 1 thing is missing; 1 thing could be better."
+            "This machine can't be a client: 1 requirement is missing; 1 possible improvement."
         );
         assert!(report().text(true).contains("\x1b[31mmissing"));
     }

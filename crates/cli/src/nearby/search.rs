@@ -1,5 +1,5 @@
-//! Asks the network which hosts are there. What answers is bounded in number and length, and made fit to be
-//! shown; nothing of it is believed.
+//! The discovery of hosts on the network. Answers are limited in number and length, and sanitised for display; they are
+//! not trusted.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,35 +14,35 @@ use openuvr_runtime::trust_store::HostStore;
 
 use super::{SERVICE, txt};
 
-/// How long answers are waited for: a question that was lost is asked again after a second, and an answer
-/// may wait 120 ms to be joined with others (RFC 6762, sections 5.2 and 6).
+/// The wait for answers: a lost query is repeated after a second, and an answer may be delayed by 120 ms for
+/// aggregation (RFC 6762, sections 5.2 and 6).
 const WAIT: Duration = Duration::from_millis(1500);
 
-/// Most hosts that are looked at (guess: a hall full of them). Of more, those that are known stay.
+/// The maximum number of hosts (guess: a hall full of them). Known hosts are kept in preference to others.
 const MOST: usize = 64;
 
-/// Most addresses of one host that are tried (guess: a cable, Wi-Fi and a tunnel, each with several).
+/// The maximum number of addresses per host (guess: Ethernet, Wi-Fi and a tunnel, each with several).
 const MOST_ADDRESSES: usize = 8;
 
-/// The longest name that is shown, in characters: a label's octets (RFC 1035, section 2.3.4).
+/// The maximum length of a displayed name in characters: a label's octets (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 63;
 
-/// A host as somebody on the network describes it.
+/// A discovered host, as described by an unauthenticated answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Nearby {
-    /// What it calls itself; fit to be shown.
+    /// Its name, sanitised for display.
     pub(super) name: String,
-    /// The fingerprint that it says its key has.
+    /// The claimed fingerprint of its key.
     pub(super) fingerprint: String,
-    /// Whether it says that a new device may pair.
+    /// Whether it claims that pairing is open.
     pub(super) pairs: bool,
-    /// Where it is, best first; one at least.
+    /// Its addresses, best first; at least one.
     pub(super) addresses: Vec<Address>,
     /// The address under which a host with this fingerprint is remembered.
     pub(super) known_as: Option<String>,
 }
 
-/// An address with its interface, where it means nothing without.
+/// An address, with its interface if it is link-local.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Address {
     pub(super) address: SocketAddr,
@@ -58,23 +58,23 @@ impl fmt::Display for Address {
     }
 }
 
-/// How often it is asked, if somebody answered in part only: the part that says who it is comes in a record
-/// of its own, which may be lost, or be on its way while a host changes what it says of itself.
+/// The number of query rounds if an answer is incomplete: the TXT record with the fingerprint is separate, and may be
+/// lost, or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The hosts that answer, those that are known first. Blocks for [`WAIT`], or a few times that.
+/// The discovered hosts, known ones first. Blocks for [`WAIT`], or a few times that.
 ///
 /// # Errors
-/// One line: there is no network, or multicast DNS can't be used.
+/// There is no network, or multicast DNS is unavailable. The message has one line.
 pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
-    let own = own_addresses().map_err(|why| format!("this machine's addresses: {why}"))?;
+    let own = own_addresses().map_err(|why| format!("can't list this machine's addresses: {why}"))?;
     if own.is_empty() {
-        return Err("this machine has no network: no interface that is up has an address".into());
+        return Err("no network: no active interface has an address".into());
     }
     let mut found = Vec::new();
     for _ in 0..ROUNDS {
         let complete = ask(known, &mut found);
-        if complete.map_err(|why| format!("hosts can't be looked for by mDNS: {why}"))? {
+        if complete.map_err(|why| format!("can't search for hosts by mDNS: {why}"))? {
             break;
         }
     }
@@ -82,11 +82,11 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
     Ok(found)
 }
 
-/// Asks once, and adds who answers to `found`. Whether all who answered said who they are.
+/// Sends one query and adds the answers to `found`. Returns whether all answers were complete.
 fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Error> {
-    // A new one each time: what one has heard already, others need not say to it again (RFC 6762, 7.1).
+    // A new daemon each time: known answers suppress answers of other machines (RFC 6762, 7.1).
     let daemon = ServiceDaemon::new()?;
-    // One's own hosts are found by the interface that others find them by.
+    // Hosts on this machine are found through the interfaces that other machines use.
     daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
     let events = daemon.browse(SERVICE)?;
     let mut incomplete = HashSet::new();
@@ -104,13 +104,13 @@ fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Erro
             break;
         }
     }
-    // It says nothing that others wait for.
+    // It has no announcements to withdraw.
     let _ = daemon.shutdown();
     Ok(incomplete.is_empty())
 }
 
-/// Adds a host, or brings up to date what is there of it: the same name with another key is another host,
-/// so that none takes the place of one that is known.
+/// Adds a host, or updates its entry: the same name with another key is another host, so that no host can replace a
+/// known one.
 fn keep(found: &mut Vec<Nearby>, host: Nearby) {
     let same = |other: &&mut Nearby| {
         let port = |host: &Nearby| host.addresses.first().map(|a| a.address.port());
@@ -119,7 +119,7 @@ fn keep(found: &mut Vec<Nearby>, host: Nearby) {
             && port(other) == port(&host)
     };
     if let Some(other) = found.iter_mut().find(same) {
-        // An answer of one interface does not take back that of another.
+        // An answer on one interface does not withdraw the addresses of another.
         let mut addresses = host.addresses;
         addresses.append(&mut other.addresses);
         other.addresses = in_order(addresses);
@@ -136,7 +136,7 @@ fn keep(found: &mut Vec<Nearby>, host: Nearby) {
     found.push(host);
 }
 
-/// What an answer says; `None` if nobody could be reached by it, or it does not say who that is.
+/// Parses an answer; `None` without a usable address or a fingerprint.
 fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
     let name = service.fullname.strip_suffix(SERVICE)?;
     let name = printable(name.strip_suffix('.').unwrap_or(name));
@@ -166,12 +166,12 @@ fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
     })
 }
 
-/// An address of another machine, or of this one by which others reach it; `None` for what is none.
+/// An address by which other machines reach the host; `None` for any other address.
 fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
     let ip = ip.to_canonical();
     let nobody = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
     let nobody = nobody || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-    // The same on each interface: only with one does it say where (RFC 4007, section 6).
+    // A link-local address is valid only with an interface (RFC 4007, section 6).
     let local = |v6: Ipv6Addr| v6.is_unicast_link_local();
     let (address, interface) = match ip {
         _ if nobody => return None,
@@ -185,8 +185,8 @@ fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> 
     Some(Address { address, interface })
 }
 
-/// Each once, those first that work with the fewest surprises: IPv4, which hosts and firewalls are set up
-/// for, then IPv6, last what is bound to an interface. As many as are tried.
+/// The distinct addresses in order of reliability: IPv4, for which most hosts and firewalls are configured, then IPv6,
+/// then link-local ones. At most [`MOST_ADDRESSES`].
 fn in_order(mut addresses: Vec<Address>) -> Vec<Address> {
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(address.clone()));
@@ -195,7 +195,7 @@ fn in_order(mut addresses: Vec<Address>) -> Vec<Address> {
     addresses
 }
 
-/// Four groups of four hexadecimal digits, as they are shown everywhere.
+/// Whether the text is a fingerprint: four groups of four hexadecimal digits.
 fn is_fingerprint(text: &str) -> bool {
     let hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     text.len() == 19
@@ -220,7 +220,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_addresses_of_one_machine_are_taken() {
+    fn only_unicast_addresses_are_used() {
         let taken = |text: &str, index, interface| {
             place(text.parse().unwrap(), 4710, index, interface).map(|a| a.to_string())
         };

@@ -1,4 +1,4 @@
-//! Logging in at a portal, and what is kept of it: a file of this user alone, with each portal's cookie.
+//! Log-in at a portal, and its storage: a private file of this user with each portal's cookie.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::config::{ClientConfig, visible};
 use super::http::{Credentials, Http};
 use super::password::{ask_name, password};
 
-/// The file, in the folder of keys.
+/// The file, in the folder for keys.
 const FILE: &str = "portals.json";
 
-/// Bytes of a cookie at most: a portal's has 80.
+/// The maximum size of a cookie in bytes: a portal's has 80.
 const LONGEST: usize = 512;
 
-/// Who has logged in, where.
+/// A log-in at a portal.
 pub(super) struct LogIn {
     pub(super) http: Http,
     pub(super) who: Credentials,
@@ -28,32 +28,32 @@ pub(super) struct LogIn {
     pub(super) user: String,
 }
 
-/// What the portal says of who asks.
+/// The portal's response about the account.
 #[derive(Deserialize)]
 struct Me {
     name: String,
     csrf: String,
 }
 
-/// What is kept of one portal.
+/// The stored log-in of one portal.
 #[derive(Clone, Serialize, Deserialize)]
 struct Kept {
     user: String,
     cookie: String,
-    /// By which the portal knows this client when it logs in again: strangers who guess at the account don't keep it
-    /// out.
+    /// A cookie that identifies this client at its next log-in: rate limits for guessed passwords of strangers do not
+    /// apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// The certificate's, where the person gave one.
+    /// The certificate's fingerprint, if the user gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
 }
 
 impl LogIn {
-    /// By what is kept of an earlier log-in, or else by the password.
+    /// Uses the stored log-in, or else logs in with the password.
     ///
     /// # Errors
-    /// One line: the portal does not answer, or does not let the person in.
+    /// The portal does not answer, or refuses the log-in. The message has one line.
     pub(super) fn open(portal: &PortalAddress, config: &ClientConfig) -> Result<LogIn> {
         let file = config.config_dir.join(FILE);
         let mut all = read(&file)?;
@@ -85,9 +85,9 @@ impl LogIn {
         let answer = http.ask("POST", "/api/login", known.as_ref(), Some(&body))?;
         let me: Me = answer.done()?;
         let mut cookies = answer.cookies.into_iter().filter(|of| is_cookie(of));
-        // The log-in's is the first; a portal of an older version sets no other.
+        // The first cookie is the log-in's; a portal of an older version sets no other.
         let cookie = cookies.next();
-        let cookie = cookie.ok_or_else(|| anyhow!("{portal} let {user} in and set no cookie"))?;
+        let cookie = cookie.ok_or_else(|| anyhow!("{portal} accepted {user}, but set no cookie"))?;
         all.insert(
             portal.to_string(),
             Kept {
@@ -113,7 +113,7 @@ impl LogIn {
     }
 }
 
-/// With the cookie of an earlier log-in; `None` if the portal does not know it any more.
+/// Uses the cookie of an earlier log-in; `None` if it has expired.
 fn again(http: Http, kept: &Kept) -> Result<Option<LogIn>> {
     if !is_cookie(&kept.cookie) {
         return Ok(None);
@@ -135,18 +135,18 @@ fn again(http: Http, kept: &Kept) -> Result<Option<LogIn>> {
     }))
 }
 
-/// `NAME=VALUE` of the characters that a cookie may have (RFC 6265, section 4.1.1).
+/// Whether the text is `NAME=VALUE` with the characters of a cookie (RFC 6265, section 4.1.1).
 fn is_cookie(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
     text.len() <= LONGEST && text.contains('=') && text.bytes().all(plain)
 }
 
-/// What may stand in a header.
+/// Checks that the text is valid in a header.
 fn header(text: String) -> Result<String> {
     let plain = text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic());
     match plain {
         true => Ok(text),
-        false => bail!("what answers there is no portal of OpenUVR, or one of another version"),
+        false => bail!("the server is not an OpenUVR portal, or has another version"),
     }
 }
 

@@ -1,11 +1,11 @@
-//! `openuvr client --portal`: what happens before there is a host. The person logs in at a portal, starts a session
-//! there or finds one, and gets the ticket by which its host lets this client in.
+//! `openuvr client --portal`: the steps before a connection to the host. The client logs in at a portal, starts or joins
+//! a session there, and gets a ticket for the session's host.
 //!
 //! ```text
 //! LogIn::open ─► Visitor::enter ─► the session runs ─► ticket for this client's key ─► Place ─► the client
 //! ```
-//! All of it is over before the client's threads begin, but for the last word ([`Visit::leave`]), which comes after
-//! their end: nothing here is in the media path.
+//! All of it is over before the client's threads start, except for the final message ([`Visit::leave`]), which comes
+//! after their end: nothing here is in the media path.
 
 mod http;
 mod login;
@@ -27,19 +27,19 @@ use crate::config::{ClientConfig, visible};
 
 use login::LogIn;
 
-/// How often it is asked how the session does.
+/// The interval of queries of the session's state.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
-/// How soon Ctrl-C is noticed between two questions.
+/// The maximum delay of Ctrl-C between two queries.
 const TURN: Duration = Duration::from_millis(25);
 
-/// How long a portal may be away while its session is waited for: sessions go on while it is started anew (guess).
+/// How long a portal may be unreachable while its session is awaited: sessions survive its restart (guess).
 const AWAY: Duration = Duration::from_secs(30);
 
-/// How often a start that got no answer is asked for again: the same id starts nothing twice.
+/// The number of attempts to start a session without a response: the same id starts only one session.
 const TRIES: u32 = 3;
 
-/// An application, as the portal lists it.
+/// An application in the portal's list.
 #[derive(Deserialize)]
 struct Application {
     name: String,
@@ -48,7 +48,7 @@ struct Application {
     description: String,
 }
 
-/// A session, as the portal lists it.
+/// A session in the portal's list.
 #[derive(Clone, Deserialize)]
 struct Session {
     id: String,
@@ -72,7 +72,7 @@ enum State {
 }
 
 impl Session {
-    /// How it does, in words.
+    /// The state as text.
     fn state(&self) -> String {
         let why = self.why.as_deref().map(visible).unwrap_or_default();
         match (self.state, &self.server) {
@@ -92,7 +92,7 @@ impl Session {
 
 #[derive(Deserialize)]
 struct Ticket {
-    /// The link; none where the session answers no native clients.
+    /// The link; none if the session does not admit native clients.
     native: Option<String>,
 }
 
@@ -102,10 +102,10 @@ struct Wish {
     key: String,
 }
 
-/// Prints what the portal offers.
+/// Prints the applications and sessions of the portal.
 ///
 /// # Errors
-/// One line: nobody is let in, or there is no answer.
+/// The log-in is refused, or the portal does not answer. The message has one line.
 pub(super) fn list(portal: &PortalAddress, config: &ClientConfig) -> Result<()> {
     let login = LogIn::open(portal, config)?;
     let applications: Vec<Application> = login.list("/api/applications")?;
@@ -155,7 +155,7 @@ impl LogIn {
     }
 }
 
-/// Somebody who was let in at a portal, and has no session yet.
+/// A log-in at a portal without a session yet.
 pub(super) struct Visitor {
     login: LogIn,
     /// An application's name, or a session's id.
@@ -173,10 +173,10 @@ pub(super) struct Visit {
 }
 
 impl Visitor {
-    /// Logs in, if the configuration names a portal. May ask the person.
+    /// Logs in, if the configuration contains a portal. May prompt the user.
     ///
     /// # Errors
-    /// One line: nobody is let in, or there is no answer.
+    /// The log-in is refused, or the portal does not answer. The message has one line.
     pub(super) fn log_in(config: &ClientConfig) -> Result<Option<Visitor>> {
         let (Some(portal), Some(wanted)) = (&config.portal, &config.application) else {
             return Ok(None);
@@ -188,11 +188,11 @@ impl Visitor {
         }))
     }
 
-    /// Starts the session or finds it, waits until it runs, and gets the ticket for this client's key. `None`: the
-    /// person has given up waiting. Of a session that is another's, `config` is made that of an observer.
+    /// Starts or joins the session, waits until it runs, and gets a ticket for this client's key. `None`: the user has
+    /// cancelled the wait. For another user's session, `config` is changed to that of an observer.
     ///
     /// # Errors
-    /// One line: there is no such application, the session has ended, or the portal is away.
+    /// There is no such application, the session has ended, or the portal does not answer. The message has one line.
     pub(super) fn enter(
         self,
         config: &mut ClientConfig,
@@ -234,7 +234,7 @@ impl Visitor {
         }
     }
 
-    /// The session that is meant, if there is one already.
+    /// The requested session, if it exists already.
     fn find(&self) -> Result<Option<Session>> {
         let sessions: Vec<Session> = self.login.list("/api/sessions")?;
         let by_id = self.wanted.parse::<SessionUuid>().is_ok();
@@ -244,7 +244,7 @@ impl Visitor {
             false => session.own && session.application == self.wanted,
         });
         if by_id && found.is_none() {
-            bail!("there is no session {} that goes on", self.wanted);
+            bail!("no running session {}", self.wanted);
         }
         if let Some(session) = &found {
             let title = visible(&session.title);
@@ -270,7 +270,7 @@ impl Visitor {
         };
         answer
             .done()
-            .with_context(|| format!("{} is not started", self.wanted))
+            .with_context(|| format!("can't start {}", self.wanted))
     }
 }
 
@@ -279,7 +279,7 @@ impl Visit {
         format!("/api/sessions/{}", self.id)
     }
 
-    /// Waits until it runs, and says how it does meanwhile; `false` if the person has given up.
+    /// Waits until it runs, and prints its state; `false` if the user has cancelled the wait.
     fn wait_for(&self, mut session: Session, stop: &AtomicBool) -> Result<bool> {
         let mut told = String::new();
         let mut heard = Instant::now();
@@ -291,7 +291,7 @@ impl Visit {
             }
             match session.state {
                 State::Running => return Ok(true),
-                State::Ended | State::Lost => bail!("the session did not come about"),
+                State::Ended | State::Lost => bail!("the session could not be started"),
                 State::Queued | State::Starting => {}
             }
             let next = Instant::now() + ASK_EVERY;
@@ -313,7 +313,7 @@ impl Visit {
         self.login.list(&self.path())
     }
 
-    /// Where the session is, with a ticket for this client's key.
+    /// The session's host, with a ticket for this client's key.
     fn place(&self, config: &ClientConfig) -> Result<Place> {
         let identity = load_or_create(&config.config_dir, KeyOwner::Client)?;
         let wish = Wish {
@@ -326,20 +326,20 @@ impl Visit {
         let ticket: Ticket = http.ask("POST", &path, Some(who), Some(&wish))?.done()?;
         let link = ticket.native.ok_or_else(|| {
             let portal = http.address();
-            anyhow!("this session takes browsers alone: play it at {portal}")
+            anyhow!("this session admits only browsers: play it at {portal}")
         })?;
         let link: PortalLink = link
             .parse()
-            .map_err(|_| anyhow!("the portal gave a link that is none"))?;
+            .map_err(|_| anyhow!("the portal returned an invalid link"))?;
         Ok(link.into())
     }
 
-    /// The client has ended: says what becomes of the session, or ends it.
+    /// Ends the session if requested; otherwise prints its state.
     pub(super) fn leave(self) {
         if self.stop_if_wanted() {
             return;
         }
-        // How it ended is known to the portal a moment later than to who played.
+        // The portal learns of the end slightly later than the client.
         let until = Instant::now() + ASK_EVERY * 4;
         let (portal, wanted) = (self.login.http.address(), visible(&self.wanted));
         loop {
@@ -351,20 +351,20 @@ impl Visit {
                 Ok(_) if Instant::now() < until => std::thread::sleep(TURN),
                 Ok(_) => break,
                 Err(why) => {
-                    eprintln!("openuvr client: what became of the session is not known: {why:#}");
+                    eprintln!("openuvr client: can't query the session's state: {why:#}");
                     return;
                 }
             }
         }
         if self.own {
             eprintln!(
-                "openuvr client: the session goes on. To join it again: openuvr client --portal {portal} \
-                 --application {wanted}; the portal's page ends it, and so does --stop-session"
+                    "openuvr client: the session is still running. To join it again: openuvr client --portal {portal} \
+                     --application {wanted}. To end it: use the portal's page, or --stop-session"
             );
         }
     }
 
-    /// Ends the session if that is wanted, and it is one's own.
+    /// Ends the session if requested, and if it is the user's own.
     fn stop_if_wanted(&self) -> bool {
         if !self.stop_session || !self.own {
             return false;
@@ -373,14 +373,14 @@ impl Visit {
             .login
             .http
             .ask("DELETE", &self.path(), Some(&self.login.who), None);
-        // One that has ended by itself is gone.
+        // A session that has ended by itself no longer exists.
         let stopped = asked.and_then(|answer| match answer.status {
             404 => Ok(()),
             _ => answer.is_done(),
         });
         match stopped {
-            Ok(()) => eprintln!("openuvr client: the session is ended"),
-            Err(why) => eprintln!("openuvr client: the session could not be ended: {why:#}"),
+            Ok(()) => eprintln!("openuvr client: session ended"),
+            Err(why) => eprintln!("openuvr client: can't end the session: {why:#}"),
         }
         true
     }
