@@ -6,10 +6,10 @@
 //!                  │ account, groups   │ user, mount and PID namespaces
 //!                  └─ forwards signals ┘
 //! ```
-//! The sandbox is bubblewrap's (bwrap(1)), a program of its own. It is an allow list: of the files there are the
 //! The sandbox is bubblewrap (bwrap(1)), a separate program. It uses allow lists: system files are readable, and the home
 //! and temporary files are writable. It does not isolate the network or System V shared memory, through which X servers
 //! receive pictures.
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;

@@ -8,6 +8,7 @@
 //! ```
 //! Only pictures for browsers, video players and a recording pass through this process, which contains their gateways
 //! ([`Gateways`]). If this program is killed, the game continues without a stream.
+
 mod cause;
 mod signals;
 pub(crate) mod stand_in;
@@ -212,9 +213,9 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             }
             let first = socket.streaming().filter(|_| streams);
             if first.is_some_and(cause::has_no_network) {
+                eprintln!(
                     "openuvr {who}: no native client can reach the {what}: its network namespace has no \
                      interface (as with bwrap --unshare-net); start it with network access"
-                     interface, as by bwrap --unshare-net; start it without that"
                 );
             } else {
                 refused |= matches!(line, Line::Trouble(_));

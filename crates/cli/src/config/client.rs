@@ -377,14 +377,14 @@ pub(crate) enum Surface {
     /// A window.
     X11 {
         /// The X display.
+        display: String,
         /// The initial size; `None`: the picture's.
-        /// The size at the start, or the picture's.
         size: Option<Size>,
         /// Whether it covers the screen.
+        full_screen: bool,
         /// Whether it grabs the mouse and the keyboard.
-        /// Whether it keeps the mouse and the keyboard.
+        grab: bool,
         /// The selected key mapping, if any.
-        /// What a key is at the host, if that was chosen.
         keys: Option<Keys>,
     },
     /// The headset of the active OpenXR runtime.

@@ -385,18 +385,18 @@ const SOUND_BITRATES: RangeInclusive<Bitrate> =
 /// The captured object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
-    /// All of the display.
     /// The whole display.
+    Display,
     /// One window.
     Window(WindowName),
-    /// A part of the display.
     /// A region of the display.
+    Region(Region),
     /// The test pattern of this size.
     Pattern(Size),
-    /// This file.
     /// A file.
-    /// The scene, of this size.
+    Clip(PathBuf),
     /// The scene, in this size.
+    Scene(Size),
 }
 
 impl HostConfig {

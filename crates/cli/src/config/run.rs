@@ -49,12 +49,12 @@ programs are not supported: use `openuvr host --window`.
 
 /// The configuration of `openuvr run`.
 #[derive(Clone, PartialEq, Debug)]
-/// A part of the title or class of the windows to stream.
-    /// Only windows with this in their title or class.
+pub(crate) struct RunConfig {
+    /// A part of the title or class of the windows to stream.
+    pub(crate) window: Option<String>,
     /// The library to load.
-    /// The library.
+    pub(crate) hook: Option<PathBuf>,
     /// Whether the game links libopenuvr itself.
-    /// Whether the game links the library itself.
     pub(crate) api: bool,
     /// The settings of the host inside the game.
     pub(crate) host: HostConfig,

@@ -8,8 +8,8 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Allowed {
     /// A name, in lower case.
+    Name(String),
     /// All addresses with the same leading bits as this one.
-    /// All addresses that begin with so many bits of this one.
     Network(IpAddr, u8),
 }
 

@@ -22,10 +22,10 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The description of a host.
 #[derive(Clone, Debug)]
-/// The host's name.
-    /// What it is called.
+pub(crate) struct About {
+    /// The host's name.
+    pub(crate) name: String,
     /// The streamed application, if there is one.
-    /// What it shows, if it shows one application.
     pub(crate) shows: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A spread: the percentiles of a time span, over the last seconds and over the whole run.
+//! The distribution of a time span, as percentiles over the last seconds and over the whole run.
 //!
 //! A percentile is the [nearest rank](nearest_rank).
 
@@ -12,10 +12,10 @@ use openuvr_proto::time::Instant;
 /// How long a value counts as recent.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
-/// The most recent values that are kept: [`WINDOW`] at 240 frames/s, twice.
+/// The maximum number of recent values: [`WINDOW`] at 240 frames/s, twice.
 const MOST: usize = 2400;
 
-/// The longest span that is told apart from longer ones.
+/// The longest distinguishable span.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The percentiles of a set of values.
@@ -31,9 +31,9 @@ pub(super) struct Percentiles {
     pub(super) max: Duration,
 }
 
-/// Values of one kind. Its memory is bounded: the recent values as they are, and a histogram of
-/// microseconds with three significant digits (HDR: at most 0.1 % off), some 20 KiB for
-/// milliseconds and less than 100 KiB at [`LONGEST`].
+/// Values of one span, with bounded memory: the recent values, and a histogram in microseconds with three significant
+/// digits (HDR: an error of at most 0.1 %), some 20 KiB for milliseconds and less than 100 KiB at
+/// [`LONGEST`].
 #[derive(Debug)]
 pub(super) struct Spread {
     recent: VecDeque<(Instant, Duration)>,
@@ -44,7 +44,7 @@ impl Spread {
     pub(super) fn new() -> Spread {
         Spread {
             recent: VecDeque::new(),
-            // Fails only for a wrong number of digits.
+            // Fails only for an invalid number of digits.
             run: Histogram::new(3).ok(),
         }
     }
@@ -57,7 +57,7 @@ impl Spread {
         self.recent.push_back((now, value));
         if let Some(run) = &mut self.run {
             let micros = value.min(LONGEST).as_nanos().div_ceil(1000);
-            // It grows up to `LONGEST`, and no further.
+            // It grows up to `LONGEST`.
             let _ = run.record(u64::try_from(micros).unwrap_or(u64::MAX));
         }
     }

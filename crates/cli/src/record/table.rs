@@ -1,8 +1,8 @@
-//! The live table: what each stage takes now and took in the whole run, in 80 columns.
+//! The live table: the time of each stage, now and in the whole run, in 80 columns.
 //!
-//! On a terminal its rows are made anew once a second; elsewhere it is a line for each subscriber
-//! each [`LINES_EVERY`]. Times are of frames that were displayed whole, or left for one who says no
-//! more; a time that crosses from one clock to another stands with its bound. It writes nothing itself.
+//! On a terminal its rows are redrawn once per second; elsewhere it is a line for each subscriber each
+//! [`LINES_EVERY`]. Times are those of frames that were displayed completely, or sent to a subscriber without reports; a
+//! span between two clocks has an error bound. This module writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -23,17 +23,17 @@ use super::totals::{MOST, Subscriber, Totals};
 use openuvr_terminal::out::Room;
 use openuvr_terminal::wrap::wrapped;
 
-/// How often it is drawn on a terminal.
+/// The interval of redraws on a terminal.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// How often lines are printed elsewhere.
+/// The interval of lines elsewhere.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 
-/// After this long without a frame it is said that none comes.
+/// The time without a frame after which the table shows no rates.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The spans of the journey. On the link the first datagram counts: slices leave while later
-/// ones are being encoded, so that the client may have the first before the last is sent.
+/// The spans of the journey. On the link the first datagram counts: slices are sent while later ones are being encoded,
+/// so that the client may receive the first before the last is sent.
 const SPANS: [(Stage, Stage); 11] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
@@ -51,7 +51,7 @@ const SPANS: [(Stage, Stage); 11] = [
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
-/// What the table says while there is nobody: before the first, and later.
+/// The table's text without subscribers: before the first one, and later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleText {
     pub(crate) yet: &'static str,
@@ -64,47 +64,47 @@ pub(super) struct Table {
     nobody: IdleText,
     drawn: Option<Instant>,
     begun: Option<Instant>,
-    /// Who is there, whether a frame has come of them or not.
+    /// The connected subscribers, with or without frames.
     present: HashMap<SubscriberId, (Role, String)>,
-    /// Which rendition each of them gets.
+    /// The rendition of each of them.
     renditions: HashMap<SubscriberId, RenditionId>,
-    /// Whether somebody ever was.
+    /// Whether there has been any subscriber.
     visited: bool,
     journeys: HashMap<SubscriberId, Journey>,
-    /// What each client's video goes with, also before its first frame.
+    /// The transport of each client's video, also before its first frame.
     links: HashMap<SubscriberId, Rung>,
-    /// What the policy decided last.
+    /// The last control event.
     decision: Option<(Option<RenditionId>, Decision)>,
 }
 
-/// What is to be shown.
+/// The output of the table.
 pub(super) enum Drawing {
-    /// Rows in the place of those before.
+    /// Rows that replace the previous ones.
     Rows(Vec<String>),
-    /// Lines, behind those before.
+    /// Lines after the previous ones.
     Lines(String),
 }
 
-/// What one subscriber's frames took.
+/// The spans and counts of one subscriber's frames.
 struct Journey {
     spans: Vec<Spread>,
-    /// Motion to photon where the application took the input …
+    /// Motion-to-photon latency with the time at which the application read the input …
     exact: Spread,
-    /// … and where it was only handed to the window system: lower bounds.
+    /// … and with the time of its injection into the window system: lower bounds.
     at_least: Spread,
-    /// How old displayed frames were, as [`DisplayLatency::named`] has it.
+    /// The ages of displayed frames, in the order of [`DisplayLatency::named`].
     ages: [Spread; 3],
-    /// By how much those among them may be off that begin on the host's clock.
+    /// The error bound of ages that start on the host's clock.
     age_bound: Option<Duration>,
     recent: VecDeque<Recent>,
     bound: Option<Duration>,
-    /// What was said last of its sound.
+    /// The last report of its sound playback.
     audio: Option<AudioReport>,
     begun: Instant,
     heard: Instant,
 }
 
-/// What is counted of a recent frame.
+/// The counts of a recent frame.
 struct Recent {
     at: Instant,
     whole: bool,
@@ -186,8 +186,8 @@ impl Journey {
     }
 }
 
-/// From one stage to another, if both were measured. Both ends on one clock where they are; where
-/// not, it may come out below zero within the bound, and is zero then.
+/// The span between two stages, if both were measured; on one clock if possible. Between two clocks it may be negative
+/// within the error bound, and is zero then.
 fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
     let here = |stage| {
         let mapped = || record.client.here(stage).map(|mapped| mapped.at);
@@ -216,7 +216,7 @@ impl Table {
         }
     }
 
-    /// Somebody is there, or has another role now.
+    /// A subscriber has joined, or has changed its role.
     pub(super) fn joined(&mut self, id: SubscriberId, role: Role, name: &str) {
         self.visited = true;
         if self.present.len() < MOST || self.present.contains_key(&id) {
@@ -224,14 +224,14 @@ impl Table {
         }
     }
 
-    /// Somebody gets this rendition.
+    /// Assigns a rendition to a subscriber.
     pub(super) fn takes(&mut self, id: SubscriberId, rendition: RenditionId) {
         if self.present.contains_key(&id) {
             self.renditions.insert(id, rendition);
         }
     }
 
-    /// Which rendition somebody gets, if there are several.
+    /// A subscriber's rendition, if there are several.
     fn rendition(&self, id: SubscriberId) -> Option<RenditionId> {
         let own = self.renditions.get(&id).copied()?;
         let several = self.renditions.values().any(|other| *other != own);
@@ -247,13 +247,13 @@ impl Table {
         }
     }
 
-    /// Somebody is gone.
+    /// A subscriber has left.
     pub(super) fn left(&mut self, id: SubscriberId) {
         self.renditions.remove(&id);
         self.present.remove(&id);
     }
 
-    /// What a policy decided; of which rendition, if there are several.
+    /// A control event; with its rendition, if there are several.
     pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &Decision) {
         self.decision = Some((of, *decision));
     }
@@ -265,7 +265,7 @@ impl Table {
         self.links.insert(id, rung);
     }
 
-    /// How somebody plays sound, of whom frames came.
+    /// A client has reported its sound playback.
     pub(super) fn audio(&mut self, id: SubscriberId, report: &AudioReport) {
         if let Some(journey) = self.journeys.get_mut(&id) {
             journey.audio = Some(*report);
@@ -286,7 +286,7 @@ impl Table {
             .note(now, record);
     }
 
-    /// What is to be shown, if it is time.
+    /// The output that is due, if any.
     pub(super) fn draw(&mut self, now: Instant, totals: &Totals, room: Room) -> Option<Drawing> {
         let every = if self.terminal {
             DRAW_EVERY
@@ -304,7 +304,7 @@ impl Table {
         })
     }
 
-    /// The last of it: all subscribers, all rows.
+    /// The final output: all rows of all subscribers.
     pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
         let mut text = String::new();
         let Some(last) = self.journeys.values().map(|j| j.heard).max() else {
@@ -316,7 +316,7 @@ impl Table {
         text
     }
 
-    /// All rows of as many subscribers as there is room for, one line for each other.
+    /// All rows of the subscribers that fit, and one line for each other.
     fn rows(&mut self, now: Instant, totals: &Totals, room: Room) -> Vec<String> {
         let mut text = String::new();
         let all = self.present.iter();
@@ -324,7 +324,7 @@ impl Table {
             .map(|(id, (role, name))| (*id, *role, name.clone()))
             .collect();
         all.sort_by_key(|(id, role, name)| (*role != Role::Player, name.clone(), id.number()));
-        // A row for what is typed, and one for a message.
+        // One row for typed text, and one for a message.
         let most = room.rows.saturating_sub(2);
         for (i, (id, role, name)) in all.iter().enumerate() {
             let mut rows = String::new();
@@ -349,9 +349,9 @@ impl Table {
             });
         } else if let Some((of, decision)) = &self.decision {
             let of = of.map_or(String::new(), |rendition| format!("{rendition}: "));
-            push(&mut text, format_args!("last decision: {of}{decision}"));
+            push(&mut text, format_args!("last control event: {of}{decision}"));
         }
-        // A terminal of few rows: the top is what matters.
+        // On a terminal with few rows the top is shown.
         text.lines().take(most).map(str::to_owned).collect()
     }
 
@@ -360,7 +360,7 @@ impl Table {
         journey.is_some_and(|journey| now.since(journey.heard) < STILL)
     }
 
-    /// The row of one of whom no frame comes.
+    /// The row of a subscriber without new frames.
     fn still(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
         let line = self.title(id, role, name);
         match self.journeys.get(&id) {
@@ -406,7 +406,7 @@ impl Table {
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
         let names = DisplayLatency::default().named();
         for (n, (age, (name, _))) in journey.ages.iter_mut().zip(names).enumerate() {
-            // The first lies on the client's clock alone.
+            // The first one lies on the client's clock alone.
             let bound = journey.age_bound.filter(|_| n > 0);
             row(text, now, name, age, bound);
         }
@@ -422,7 +422,7 @@ impl Table {
         }
     }
 
-    /// The line on top: name, role, and what flows.
+    /// The top line: name, role, and rates.
     fn headline(&mut self, now: Instant, id: SubscriberId, subscriber: &Subscriber) -> String {
         let mut line = self.title(id, subscriber.role, &subscriber.name);
         if let Some(journey) = self.journeys.get_mut(&id) {
@@ -495,31 +495,31 @@ impl Table {
     }
 }
 
-/// As much of a name as there is room for.
+/// The name, truncated to its column.
 fn short(name: &str) -> String {
     name.chars().take(16).collect()
 }
 
-/// Frames, bits and losses a second, over the window.
+/// Frame rate, bitrate and loss over the window.
 fn flow(now: Instant, journey: &mut Journey) -> String {
     journey.expire(now);
     let begun = journey.begun;
     let seconds = now.since(begun).clamp(Duration::from_millis(100), WINDOW);
     let seconds = seconds.as_secs_f64();
     let of = |count: fn(&Recent) -> u32| {
-        // The first frame opens the first interval and belongs to none.
+        // The first frame starts the first interval and is not counted.
         let recent = journey.recent.iter().filter(|frame| frame.at > begun);
-        // Not a sum of fractions: that of none is -0.
+        // An integer sum: an empty sum of fractions would be -0.
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
     let frames = of(|frame| u32::from(frame.whole)) / seconds;
     let left = of(|frame| u32::from(frame.left)) / seconds;
     let mut text = match left > 0.0 {
-        true => format!("{left:.1} frames/s left"),
-        false => format!("{frames:.1} whole frames/s"),
+        true => format!("{left:.1} frames/s sent"),
+        false => format!("{frames:.1} complete frames/s"),
     };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
-    // A client doesn't know what its host sent.
+    // A client does not know the sent bytes.
     if bytes > 0.0 {
         let rate = bytes * 8.0 / seconds / 1e6;
         push(&mut text, format_args!("  {rate:.1} Mb/s"));
@@ -533,7 +533,7 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
     text
 }
 
-/// What was done against losses in the window, if anything was.
+/// The loss recovery in the window, if any.
 fn mended(journey: &Journey) -> Option<String> {
     let of = |count: fn(&Recent) -> u32| journey.recent.iter().map(count).map(u64::from).sum();
     let sums: [fn(&Recent) -> u32; 3] = [
@@ -543,11 +543,11 @@ fn mended(journey: &Journey) -> Option<String> {
     ];
     let [parity, repaired, resent]: [u64; 3] = sums.map(of);
     (parity + repaired + resent > 0).then(|| {
-        format!("{parity} parity datagrams, {repaired} fragments repaired, {resent} sent again")
+        format!("{parity} FEC datagrams, {repaired} fragments recovered, {resent} retransmitted")
     })
 }
 
-/// A row, if anything was measured.
+/// A row, if there are measurements.
 fn row(text: &mut String, now: Instant, label: &str, spread: &mut Spread, bound: Option<Duration>) {
     let Some(run) = spread.run() else { return };
     push(text, format_args!("{label:25}"));
@@ -572,7 +572,7 @@ fn in_words(p: &Percentiles) -> String {
     format!("p50 {p50} p95 {p95} p99 {p99} max {max} ms")
 }
 
-/// Milliseconds in at most four characters, from 10 s on in seconds.
+/// Milliseconds in at most four characters, or seconds from 10 s.
 fn number(span: Duration) -> String {
     let ms = span.as_secs_f64() * 1e3;
     match ms {

@@ -1,4 +1,4 @@
-//! The room: its walls, what stands in it, and how that looks at a given time.
+//! The room: its geometry, and its state at a given time.
 
 use std::f32::consts::{FRAC_PI_2, PI, TAU};
 
@@ -9,25 +9,25 @@ use super::texture::Material;
 pub(super) const HALF: [f32; 2] = [5.0, 4.0];
 const HEIGHT: f32 = 3.4;
 
-/// Floats of a vertex: place, normal, place in the texture.
+/// Floats per vertex: position, normal, texture coordinates.
 pub(super) const FLOATS_A_VERTEX: usize = 8;
 
-/// Vertices, and which three of them make each triangle.
+/// Vertices, and the indices of each triangle.
 type Shape = (Vec<f32>, Vec<u16>);
 
 /// Triangles with one texture.
 pub(super) struct Mesh {
     pub(super) vertices: Vec<f32>,
-    /// Three vertices for each triangle.
+    /// Three indices for each triangle.
     pub(super) indices: Vec<u16>,
     pub(super) texture: usize,
 }
 
-/// A mesh at its place.
+/// A mesh with its transformation.
 pub(super) struct Object {
     pub(super) mesh: usize,
     pub(super) model: Matrix,
-    /// Light of its own, red, green, blue.
+    /// Emitted light: red, green, blue.
     pub(super) glow: [f32; 3],
 }
 
@@ -38,18 +38,18 @@ pub(super) struct Light {
     pub(super) colour: [f32; 3],
 }
 
-/// Everything that one picture needs.
+/// The input for drawing one picture.
 pub(super) struct Frame {
     pub(super) camera: Matrix,
     pub(super) ambient: [f32; 3],
     pub(super) lights: [Light; 3],
-    /// Walls, floor and ceiling: one of them is behind everything, at every pixel once.
+    /// Walls, floor and ceiling: each pixel of the background is covered by exactly one of them.
     pub(super) shell: Vec<Object>,
-    /// What stands and hangs in the room.
+    /// The objects in the room.
     pub(super) things: Vec<Object>,
 }
 
-/// Seconds that the flash after a press lasts.
+/// The duration of the flash after a press, in seconds.
 const FLASH: f32 = 0.25;
 
 /// The meshes, in the order of [`Part`].
@@ -130,7 +130,7 @@ pub(super) fn meshes() -> Vec<Mesh> {
     shell
 }
 
-/// What each mesh is; its place in [`meshes`].
+/// The meshes' indices in [`meshes`].
 #[derive(Clone, Copy)]
 enum Part {
     /// The first of six: floor, ceiling, four walls.
@@ -145,7 +145,7 @@ enum Part {
     Pillar,
 }
 
-/// The room at `time` seconds, after `presses`, the last of them `since` seconds ago.
+/// The room at `time` seconds, after `presses` presses, the last of them `since` seconds ago.
 pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Frame {
     let flash = (1.0 - since / FLASH).clamp(0.0, 1.0);
     let accent = hue(f32::from(presses % 12) / 12.0 + 0.55);
@@ -269,8 +269,8 @@ fn hue(part: f32) -> [f32; 3] {
     })
 }
 
-/// A parallelogram of `cells` × `cells` quads; the side from which `u` turns counter-clockwise
-/// into `v` is its front.
+/// A parallelogram of `cells` × `cells` quads. Its front is the side from which `u` turns counter-clockwise into
+/// `v`.
 fn grid(corner: [f32; 3], u: [f32; 3], v: [f32; 3], repeat: [f32; 2], cells: u8) -> Shape {
     let normal = unit(cross(u, v));
     let point = |i: u8, j: u8| {

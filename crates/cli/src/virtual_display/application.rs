@@ -1,4 +1,4 @@
-//! The application that a host starts on its own display: its surroundings, and its end.
+//! The application on a host's virtual display: its environment, and its end.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -18,43 +18,42 @@ use crate::run::terminal::Terminal;
 use crate::session_report as report;
 use crate::{confine, descendants, sys};
 
-/// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
-/// down what a person did).
+/// The time for an application to end before it is killed (guess: for one that saves the user's work).
 const END: Duration = Duration::from_secs(3);
 
-/// How often it is looked at what the application has left behind: as often as windows come and go (guess).
+/// The interval of checks for processes that the application has left running, like the pace of window changes (guess).
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Variables that would send an application elsewhere: to the Wayland session of who starts the host.
+/// Variables that would connect an application to the Wayland session in which the host was started.
 const ELSEWHERE: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
 
-/// An application that is shown on a virtual display; ended, with all that it started, when dropped.
+/// An application on a virtual display. On drop it is ended, with all processes that it started.
 pub(crate) struct Shown {
     name: String,
     application: Application,
     terminal: Option<Terminal>,
     display: String,
-    /// Processes of ours besides the application.
+    /// The processes of this program besides the application.
     helpers: Vec<u32>,
     look_at: Instant,
-    /// Since when the application has ended, and what it left behind shows no window.
+    /// Since when the application has ended without a visible window of its remaining processes.
     idle_since: Option<Instant>,
     over: bool,
 }
 
 impl Shown {
-    /// Starts `words`, a program and its arguments, on `display`, heard by `sound`, in a process group of its own: Ctrl-C is
-    /// for the host.
+    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`, in its own process group:
+    /// Ctrl-C is meant for the host.
     ///
     /// # Errors
-    /// There are no words, or the program can't be started.
+    /// `words` is empty, or the program can't be started.
     pub(crate) fn start(
         words: &[OsString],
         display: &VirtualDisplay,
         sound: &OwnSound,
     ) -> Result<Shown> {
         let [program, arguments @ ..] = words else {
-            anyhow::bail!("there is no application to start");
+            anyhow::bail!("no application given");
         };
         let mut command = Command::new(program);
         command
@@ -69,7 +68,7 @@ impl Shown {
         let name = Path::new(shown).file_name().unwrap_or(shown);
         Ok(Shown {
             name: name.to_string_lossy().into_owned(),
-            application: Application::start(command).context("nothing to show")?,
+            application: Application::start(command).context("can't start the application")?,
             terminal,
             display: display.name().to_owned(),
             helpers: display.processes(),
@@ -79,12 +78,12 @@ impl Shown {
         })
     }
 
-    /// What its program is called.
+    /// The program's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// How its first process ended, if it has; what that started may go on.
+    /// The exit status of its first process, if it has ended; its child processes may still run.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if let Some(terminal) = &mut self.terminal {
             terminal.fit();
@@ -92,8 +91,8 @@ impl Shown {
         self.application.ended()
     }
 
-    /// Whether it has ended. A launcher that ended well is followed, as by `openuvr run`: what it left behind is the
-    /// application as long as a window is to be seen, and until the first one comes.
+    /// Whether it has ended. After a normal end of a launcher, as with `openuvr run`, its remaining processes are the
+    /// application as long as they have a visible window, and until the first one appears.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
         if self.over || now < self.look_at {
             return self.over;
@@ -115,9 +114,9 @@ impl Shown {
         self.over
     }
 
-    /// Whether somebody of its process group has not ended: the application may be the child of a shell that has.
+    /// Whether a process of its group still runs: the application may be the child of a shell that has ended.
     fn is_there(&mut self, group: Pid) -> bool {
-        // Those that have ended are there until they are waited for.
+        // Ended processes exist until they are reaped.
         let _ = self.application.ended();
         self.application.has_orphans(&self.helpers);
         test_kill_process_group(group).is_ok()
@@ -132,7 +131,7 @@ impl Shown {
     }
 }
 
-/// All that an application is told of where it is shown and heard: the one place for it.
+/// Sets an application's display and sound environment: the only place for this.
 fn surround(command: &mut Command, display: &str, authority: &Path) {
     command.env("DISPLAY", display);
     command.env("XAUTHORITY", authority);
@@ -140,7 +139,7 @@ fn surround(command: &mut Command, display: &str, authority: &Path) {
     for variable in ELSEWHERE {
         command.env_remove(variable);
     }
-    // It is no host of the session.
+    // The application is no host of the session.
     command.env_remove(report::FOLDER);
 }
 
@@ -159,9 +158,9 @@ impl Drop for Shown {
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
             }
         }
-        // What has left the group.
+        // Processes that have left the group.
         if descendants::end_all_but(&self.helpers) {
-            self.tell_killed("what was started by ", descendants::END);
+            self.tell_killed("child processes of ", descendants::END);
         }
         if let Some(terminal) = self.terminal.take() {
             terminal.finish();
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_application_sees_its_display_and_no_other() {
+    fn an_application_uses_only_its_own_display() {
         let mut command = Command::new("true");
         surround(&mut command, ":7", Path::new("/cookie"));
         let told: Vec<_> = command.get_envs().collect();

@@ -81,8 +81,8 @@ impl Tls {
     }
 }
 
-/// Who looks by the roots of this system.
 /// The verifier with the system's roots.
+fn system_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

@@ -127,7 +127,7 @@ fn the_table_fits_eighty_columns_once_a_second() {
     let shown = fill(&mut totals, &mut table, 3);
     assert_eq!(shown.len(), 2, "once a second");
     let rows = rows_of(shown.last());
-    assert!(rows[0].starts_with("desk (player)  54.0 whole"), "{rows:?}");
+    assert!(rows[0].starts_with("desk (player)  54.0 complete"), "{rows:?}");
     let plain = table.finish(&totals, ROOM.columns);
     for line in plain.lines().chain(rows.iter().map(String::as_str)) {
         assert!(line.chars().count() <= 80, "{line}");
@@ -157,16 +157,16 @@ fn the_table_fits_eighty_columns_once_a_second() {
     );
     assert!(
         row("motion-to-photon ≥").contains("21.5"),
-        "a lower bound says so"
+        "a lower bound is marked"
     );
     assert!(
         !plain.contains("\nmotion-to-photon  "),
         "nothing exact was measured"
     );
     assert!(!plain.contains("Presented"), "nor was this");
-    assert!(plain.contains("54.0 whole frames/s"), "{plain}");
+    assert!(plain.contains("54.0 complete frames/s"), "{plain}");
     assert!(
-        plain.contains("180 captured = 162 whole + 0 concealed + 0 tainted + 18 dropped (Lost 9,"),
+        plain.contains("180 captured = 162 complete + 0 concealed + 0 tainted + 18 dropped (Lost 9,"),
         "{plain}"
     );
     assert!(plain.contains("a very long name (observer)"));
@@ -179,7 +179,7 @@ fn without_a_terminal_there_are_plain_lines() {
     let text = lines_of(&fill(&mut totals, &mut table, 11));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "two clients, each 5 s: {text}");
-    assert!(lines[0].starts_with("desk: 54.0 whole frames/s"), "{text}");
+    assert!(lines[0].starts_with("desk: 54.0 complete frames/s"), "{text}");
     assert!(lines[0].contains("Captured→Submitted p50 13.0 p95 13.0 p99 13.0 max 13.0 ms ±0.03"));
     assert!(lines[0].contains("motion-to-photon ≥ p50 21.5"));
     assert!(lines[1].starts_with("a very long name of a client (observer): "));
@@ -194,7 +194,7 @@ fn without_a_terminal_there_are_plain_lines() {
 }
 
 #[test]
-fn a_picture_that_stands_still_has_somebody_who_watches() {
+fn a_still_picture_keeps_its_subscribers_in_the_table() {
     let mut table = Table::new(true, NOBODY);
     let mut totals = Totals::default();
     let mut at = 0;
@@ -220,15 +220,15 @@ fn a_picture_that_stands_still_has_somebody_who_watches() {
 }
 
 #[test]
-fn no_frames_are_none_and_not_minus_none() {
+fn a_rate_of_zero_has_no_sign() {
     let mut table = Table::new(true, NOBODY);
     let mut totals = Totals::default();
     table.joined(SessionId(1).into(), Role::Player, "desk");
-    // The only one opens the first interval.
+    // The only frame starts the first interval.
     totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
     table.note(ms(0), &whole(1, 1));
     let rows = rows_of(table.draw(ms(1000), &totals, ROOM).as_ref());
-    assert_eq!(rows[0], "desk (player)  0.0 whole frames/s");
+    assert_eq!(rows[0], "desk (player)  0.0 complete frames/s");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_client_shows_what_it_knows() {
 }
 
 #[test]
-fn what_was_decided_last_stands_below_with_its_cause() {
+fn the_last_control_event_is_shown_with_its_cause() {
     let mut table = Table::new(true, NOBODY);
     let mut totals = Totals::default();
     let mut at = 1_000;
@@ -275,29 +275,29 @@ fn what_was_decided_last_stands_below_with_its_cause() {
     totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
     table.note(ms(0), &whole(1, 1));
     let row = last(&mut table, &totals).unwrap();
-    assert!(!row.contains("decision"), "nothing was decided: {row}");
+    assert!(!row.contains("decision"), "no control event yet: {row}");
     let by = Duration::from_millis(63);
     let to = Bitrate::from_mbps(8);
     for (of, change, words) in [
         (
             None,
             Change::Pause { by },
-            "last decision: the rate stays: frames came 63 ms late, all at once, after a pause",
+            "last control event: the rate stays: frames came 63 ms late, all at once, after a pause",
         ),
         (
             Some(RenditionId(2)),
             Change::TakenBack { to },
-            "last decision: rendition 2: rate back to 8.0 Mb/s: the link carries more than it seemed to",
+            "last control event: rendition 2: rate back to 8.0 Mb/s: the link carries more than it seemed to",
         ),
     ] {
         table.decision(of, &Decision::Rate(change));
         assert_eq!(last(&mut table, &totals).as_deref(), Some(words));
     }
-    // Of one whose picture stands still, too; of nobody, nothing.
+    // Also for a subscriber with a still picture, but not without subscribers.
     at += 20_000;
     let rows = rows_of(table.draw(ms(at), &totals, ROOM).as_ref());
     assert!(rows[0].contains("no new picture for"), "{rows:?}");
-    assert!(rows[1].starts_with("last decision: "), "{rows:?}");
+    assert!(rows[1].starts_with("last control event: "), "{rows:?}");
     table.left(SessionId(1).into());
     let rows = rows_of(table.draw(ms(at + 1_000), &totals, ROOM).as_ref());
     assert_eq!(rows, ["no client now"]);
@@ -317,7 +317,7 @@ fn ages_from_the_hosts_clock_stand_with_their_bound() {
         },
         ..whole(1, 1)
     };
-    // One that says nothing of its age takes the bound from nobody.
+    // A record without an age does not affect the bound.
     for record in [aged, whole(1, 2)] {
         totals.count(ms(0), &record, Role::Player, "head");
         table.note(ms(0), &record);

@@ -33,7 +33,7 @@ fn a_run_leaves_both_files_and_a_summary() {
 }
 
 #[test]
-fn a_file_that_can_not_be_made_is_said_at_once() {
+fn a_file_that_cannot_be_created_is_reported_at_once() {
     let options = Options {
         csv: Some("/dev/null/run.csv".into()),
         trace: None,
@@ -41,12 +41,12 @@ fn a_file_that_can_not_be_made_is_said_at_once() {
         nobody: NOBODY,
     };
     let Err(error) = Recorder::new(&options) else {
-        panic!("it was made")
+        panic!("the file was created")
     };
     assert!(format!("{error:#}").starts_with("can't write to /dev/null/run.csv: "));
 }
 
-/// Takes a little, and is full then.
+/// A writer that fills up after some bytes.
 struct FillsUp {
     room: usize,
     full: std::fs::File,
@@ -67,7 +67,7 @@ impl Write for FillsUp {
     }
 }
 
-/// /dev/full is a disk without room (full(4)).
+/// /dev/full is a disk without space (full(4)).
 #[test]
 fn a_full_disk_ends_the_file_and_nothing_else() {
     let folder = Folder::new("full");
@@ -85,7 +85,7 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
             nobody: NOBODY,
         };
         let mut recorder = Recorder::new(&options).unwrap();
-        // Room for the header, as on a disk that fills up later.
+        // Space for the header, as on a disk that fills up later.
         let full = std::fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")

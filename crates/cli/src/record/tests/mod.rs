@@ -1,4 +1,4 @@
-//! Records of made-up frames, and what is made of them.
+//! Tests of records with synthetic frames.
 
 mod figures;
 mod files;
@@ -31,7 +31,7 @@ use super::{Options, Recorder};
 use crate::config::kind::TableMode;
 use openuvr_runtime::csv::Csv;
 
-/// What was written, readable while it is.
+/// The written text, readable at any time.
 #[derive(Clone, Default)]
 struct Paper(Arc<Mutex<Vec<u8>>>);
 
@@ -58,8 +58,8 @@ fn ms(n: i64) -> Instant {
     Instant(n * MS)
 }
 
-/// Frame `n` of 60 a second, each stage a millisecond behind the one before, all measured. The
-/// client's clock is an hour ahead.
+/// Frame `n` of 60 per second, with all stages measured at intervals of a millisecond. The client's clock is an hour
+/// ahead.
 fn whole(session: u32, n: u32) -> FrameRecord {
     let begun = 1_000 * MS + i64::from(n) * 16_666_667;
     let mut host = Stamps::default();
@@ -146,7 +146,7 @@ impl Drop for Folder {
     }
 }
 
-/// A frame of a recorder, which says nothing of it.
+/// A frame of a recorder, without reports.
 fn left(n: u32) -> FrameRecord {
     let whole = whole(1, n);
     FrameRecord {

@@ -57,7 +57,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
 }
 
 #[test]
-fn a_frame_that_left_for_a_recorder_says_so() {
+fn a_frame_for_a_recorder_is_sent_unacknowledged() {
     let rows = rows(&[left(2)]);
     let row = |name: &str| rows[0][name].as_str();
     let ended = ["subscriber", "frame", "outcome", "stage", "cause"].map(row);
@@ -67,7 +67,7 @@ fn a_frame_that_left_for_a_recorder_says_so() {
 }
 
 #[test]
-fn a_dropped_frame_says_before_which_stage_and_why() {
+fn a_dropped_frame_has_its_stage_and_cause() {
     let rows = rows(&[dropped(7, 2, Stage::Converted, DropCause::Superseded)]);
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
@@ -86,7 +86,7 @@ fn a_dropped_frame_says_before_which_stage_and_why() {
         assert_eq!(
             row(unmeasured),
             "",
-            "{unmeasured}: what was not measured is never zero"
+            "{unmeasured}: a missing measurement is never zero"
         );
     }
     assert_eq!(row("echo"), "none");

@@ -33,8 +33,8 @@ fn each_captured_frame_is_counted_once_for_each_subscriber() {
     assert_eq!((attic.count.captured, attic.unaccounted()), (1, 0));
     assert_eq!(
         summary.to_string(),
-        "desk (player): 6 captured = 2 whole + 1 concealed + 1 tainted + 2 dropped \
-         (Lost 1, Superseded 1)\nattic (observer): 1 captured = 1 whole + 0 concealed + \
+        "desk (player): 6 captured = 2 complete + 1 concealed + 1 tainted + 2 dropped \
+         (Lost 1, Superseded 1)\nattic (observer): 1 captured = 1 complete + 0 concealed + \
          0 tainted + 0 dropped\n"
     );
 }
@@ -57,16 +57,16 @@ fn a_recorder_has_its_rows_like_a_client() {
     totals.count(ms(3_100), &missed, Role::Observer, "film.mkv");
     let shown = table.finish(&totals, 80);
     let first = shown.lines().next().unwrap_or_default();
-    let (name, rate) = ("film.mkv (observer)  ", "60.0 frames/s left  9.6 Mb/s");
+    let (name, rate) = ("film.mkv (observer)  ", "60.0 frames/s sent  9.6 Mb/s");
     assert_eq!(first, format!("{name}{rate}"));
     assert!(shown.contains("Encoded→LastSent"), "{shown}");
-    let ends = "121 captured = 0 whole + 0 concealed + 0 tainted + 120 left + 1 dropped";
+    let ends = "121 captured = 0 complete + 0 concealed + 0 tainted + 120 sent + 1 dropped";
     assert!(shown.contains(ends), "{shown}");
     assert!(totals.into_summary().adds_up());
 }
 
 #[test]
-fn of_very_many_subscribers_the_silent_are_added_up() {
+fn records_of_too_many_subscribers_are_added_up() {
     let mut totals = Totals::default();
     let many = u32::try_from(MOST).unwrap() + 20;
     for session in 1..=many {

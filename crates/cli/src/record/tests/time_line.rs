@@ -82,7 +82,7 @@ fn check(text: &str) -> Vec<Value> {
         assert!(flow.is_sorted_by_key(|(_, ts, _)| *ts), "{id}: {flow:?}");
         for (ph, ts, tid) in flow {
             let inside = slices[tid].iter().any(|(from, to)| from <= ts && ts < to);
-            assert!(inside, "{id}: {ph} at {ts} hangs in the air");
+            assert!(inside, "{id}: {ph} at {ts} is outside its slice");
         }
     }
     events
@@ -133,7 +133,7 @@ fn a_frame_has_a_slice_for_each_span_on_both_sides() {
         assert_eq!(
             bound.as_f64(),
             crosses.then_some(30.0),
-            "{cat}: the bound stands with it"
+            "{cat}: the bound is present"
         );
     }
     assert_eq!(of(&events, "X", "").len(), spans.len());
@@ -232,7 +232,7 @@ fn bit_rate_and_quantiser_are_counted() {
 }
 
 #[test]
-fn what_a_killed_program_leaves_can_be_read() {
+fn the_trace_of_a_killed_program_is_valid() {
     let paper = Paper::default();
     let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
     assert_eq!(check(&paper.text()).len(), 1);
@@ -249,7 +249,7 @@ fn what_a_killed_program_leaves_can_be_read() {
 }
 
 #[test]
-fn hostile_stamps_do_not_break_it() {
+fn hostile_stamps_do_not_corrupt_the_trace() {
     let mut backwards = whole(1, 1);
     backwards.host = Stamps::default();
     backwards.host.stamp(Stage::Captured, ms(50));

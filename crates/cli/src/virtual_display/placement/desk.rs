@@ -1,4 +1,4 @@
-//! The windows of a display: which there are, where each lies, and which one has the keyboard.
+//! The windows of a display: their list, positions and keyboard focus.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -25,29 +25,29 @@ use super::claim::Claim;
 use super::look::{Kind, Look};
 use super::rectangle::{Rectangle, within};
 
-/// Windows that are placed at a time; those beyond lie where their applications put them (guess: far more than
-/// anybody works with).
+/// The maximum number of placed windows; further ones stay where their applications put them (guess: far more than any
+/// user needs).
 const MOST: usize = 256;
 
-/// What WM_STATE says of a window that is shown, and of one that is not (ICCCM 2.0, section 4.1.3.1).
+/// WM_STATE of a mapped and of an unmapped window (ICCCM 2.0, section 4.1.3.1).
 const NORMAL: u32 = 1;
 const WITHDRAWN: u32 = 0;
 
-/// What is asked of a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD; else it changes.
+/// Actions on a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD; any other value toggles it.
 const REMOVE: u32 = 0;
 const ADD: u32 = 1;
 
-/// A window that is shown and has its place from here.
+/// A mapped window that is placed here.
 struct Placed {
     window: Window,
     look: Look,
-    /// Where a person has dragged it.
+    /// Where the user has dragged it.
     dragged: Option<(i32, i32)>,
-    /// Where it was put last.
+    /// Its last position and size.
     lies: Option<Rectangle>,
-    /// The higher, the later it was made the one to be worked in.
+    /// The activation order; the highest is the newest.
     turn: u64,
-    /// Whether clicks into it are told here first.
+    /// Whether its clicks are intercepted.
     tells_clicks: bool,
 }
 
@@ -58,22 +58,22 @@ pub(super) struct Desk {
     claim: Claim,
     /// The display's size.
     all: Size,
-    /// In the order in which they were shown.
+    /// In the order in which they were mapped.
     placed: Vec<Placed>,
-    /// The main window that fills the display and lies below the others: the one that was shown first.
+    /// The main window that fills the display, below the others: the first one mapped.
     filler: Option<Window>,
     turns: u64,
-    /// The window with the keyboard, as far as it is given from here.
+    /// The window with the keyboard focus, as far as it is assigned here.
     active: Option<Window>,
-    /// The window that gets the keyboard when the server has told its time.
+    /// The window that receives the focus when the server's time is known.
     awaits: Option<Window>,
 }
 
 impl Desk {
-    /// Takes the display of this connection and screen.
+    /// Takes over the display of this connection and screen.
     ///
     /// # Errors
-    /// Somebody has it, or the server does not answer.
+    /// Another client owns it, or the server does not answer.
     pub(super) fn open(conn: RustConnection, screen: usize) -> Result<Desk> {
         let atoms = Atoms::new(&conn)?.reply()?;
         let claim = Claim::take(&conn, screen, &atoms)?;
@@ -103,7 +103,7 @@ impl Desk {
                     return self.let_go();
                 }
                 Some(event) => match self.handle(&event) {
-                    // The window is gone meanwhile.
+                    // The window has been destroyed meanwhile.
                     Err(ReplyError::X11Error(_)) => {}
                     handled => handled?,
                 },
@@ -116,7 +116,7 @@ impl Desk {
         }
     }
 
-    /// Waits until the server has sent something, or somebody ends it; whether that is so.
+    /// Waits for events of the server or for `stop`; whether it was `stop`.
     fn is_told_to_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
         let mut fds = [
             PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
@@ -129,7 +129,7 @@ impl Desk {
         }
     }
 
-    /// The windows stay where they are for the window manager that takes over.
+    /// Leaves the windows in place for the window manager that takes over.
     fn let_go(&self) -> Result<(), ReplyError> {
         for placed in &self.placed {
             if placed.tells_clicks {
@@ -146,7 +146,7 @@ impl Desk {
             Event::ConfigureRequest(e) => self.asked_for_place(e)?,
             Event::UnmapNotify(e) => self.withdrawn(e.window)?,
             Event::DestroyNotify(e) => self.forget(e.window)?,
-            // It lies in another window from now on.
+            // It was moved into another window.
             Event::ReparentNotify(e) if e.parent != self.claim.root => self.forget(e.window)?,
             Event::ConfigureNotify(e) if e.window == self.claim.root => {
                 self.all = Size::new(e.width.into(), e.height.into());
@@ -165,7 +165,7 @@ impl Desk {
                 }
             }
             Event::ButtonPress(e) => self.clicked(e)?,
-            // Errors are those of windows that are gone.
+            // Errors belong to destroyed windows.
             _ => {}
         }
         Ok(())
@@ -177,9 +177,9 @@ impl Desk {
             .position(|placed| placed.window == window)
     }
 
-    /// An application shows a window.
+    /// An application maps a window.
     fn show(&mut self, window: Window) -> Result<(), ReplyError> {
-        // First, so that nothing is missed that it says later.
+        // First, so that no later change is missed.
         let watched = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         self.conn.change_window_attributes(window, &watched)?;
         let look = Look::at(&self.conn, &self.atoms, self.claim.root, window)?;
@@ -210,7 +210,7 @@ impl Desk {
         Ok(())
     }
 
-    /// An application hides a window.
+    /// An application unmaps a window.
     fn withdrawn(&mut self, window: Window) -> Result<(), ReplyError> {
         if self.find(window).is_none() {
             return Ok(());
@@ -227,7 +227,7 @@ impl Desk {
         Ok(())
     }
 
-    /// A window is there no more; what was worked in before it is again.
+    /// A window no longer exists; the previously active window becomes active again.
     fn forget(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
@@ -240,10 +240,10 @@ impl Desk {
         Ok(())
     }
 
-    /// An application wants to have a window elsewhere, or larger or smaller.
+    /// An application requests another position or size.
     fn asked_for_place(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
         let Some(at) = self.find(e.window) else {
-            // It is not shown yet, or not placed.
+            // It is not mapped yet, or not placed.
             let granted = ConfigureWindowAux::from_configure_request(e);
             self.conn.configure_window(e.window, &granted)?;
             return Ok(());
@@ -265,21 +265,21 @@ impl Desk {
         if asks(ConfigWindow::STACK_MODE) && e.stack_mode == StackMode::ABOVE {
             self.raise(e.window)?;
         }
-        // Else the server has told it.
+        // Otherwise the server has notified it.
         if let Some(lies) = self.placed[at].lies.filter(|lies| Some(*lies) == before) {
             self.tell_place(e.window, lies)?;
         }
         Ok(())
     }
 
-    /// Whether a button is held down: toolkits that draw their own frames move a window then, and applications that
-    /// choose a place do so when nobody drags.
+    /// Whether a mouse button is pressed: toolkits with client-side frames move a window then, while applications request
+    /// their own positions without a pressed button.
     fn is_dragging(&self) -> Result<bool, ReplyError> {
         let pointer = self.conn.query_pointer(self.claim.root)?.reply()?;
         Ok(pointer.mask.intersects(KeyButMask::BUTTON1))
     }
 
-    /// Says to a window that asked in vain where it lies (ICCCM 2.0, section 4.1.5).
+    /// Notifies a window of its position after a request without effect (ICCCM 2.0, section 4.1.5).
     fn tell_place(&self, window: Window, lies: Rectangle) -> Result<(), ConnectionError> {
         let place = |pixels: i32| i16::try_from(pixels).unwrap_or(0);
         let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
@@ -301,7 +301,7 @@ impl Desk {
         Ok(())
     }
 
-    /// A window says something else of itself than when it was shown.
+    /// A window changes its hints after it was mapped.
     fn looks_different(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
         let hints: [Atom; 5] = [
             AtomEnum::WM_NORMAL_HINTS.into(),
@@ -316,12 +316,12 @@ impl Desk {
         let look = Look::at(&self.conn, &self.atoms, self.claim.root, e.window)?;
         let placed = &mut self.placed[at];
         placed.look = Look {
-            // It is shown, and stays in order.
+            // It stays placed while mapped.
             kind: match look.kind {
                 Kind::Apart => placed.look.kind,
                 kind => kind,
             },
-            // That is what it was given.
+            // Its size was assigned here.
             size: placed.look.size,
             full_screen: placed.look.full_screen,
             ..look
@@ -330,7 +330,7 @@ impl Desk {
         Ok(())
     }
 
-    /// An application wants a window to be full screen, or no longer.
+    /// An application requests the full-screen state, or its end.
     fn asked_for_state(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
         let [action, first, second, ..] = data;
         let full_screen = self.atoms._NET_WM_STATE_FULLSCREEN;
@@ -347,7 +347,7 @@ impl Desk {
             _ => !placed.look.full_screen,
         };
         let is_full_screen = placed.look.full_screen;
-        // What else it says there is its own.
+        // The other states are the application's.
         let (mode, states) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
         let said = self
             .conn
@@ -365,8 +365,8 @@ impl Desk {
         Ok(())
     }
 
-    /// A person clicks into a window without the keyboard: it gets it, and then the click. What fills the display
-    /// stays below the others, of which nothing would be seen.
+    /// The user clicks into a window without the focus: it receives the focus, and then the click. The window that fills the
+    /// display stays below the others, which it would hide.
     fn clicked(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
         if self.filler != Some(e.event) {
             self.raise(e.event)?;
@@ -376,7 +376,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Puts each window where it is to lie. The server is asked for what has changed.
+    /// Computes the position of each window, and sends the changes to the server.
     fn arrange(&mut self) -> Result<(), ConnectionError> {
         let mut mains = (self.placed.iter()).filter(|placed| placed.look.kind == Kind::Main);
         let filler = mains.next().map(|placed| placed.window);
@@ -423,7 +423,7 @@ impl Desk {
         over.unwrap_or(whole).centred(size, self.all)
     }
 
-    /// The window that this one accompanies, if that is shown.
+    /// The window to which this one belongs, if that is mapped.
     fn parent_of(&self, placed: &Placed) -> Option<&Placed> {
         let Kind::Dialog { of: Some(of) } = placed.look.kind else {
             return None;
@@ -431,8 +431,8 @@ impl Desk {
         self.placed.iter().find(|parent| parent.window == of)
     }
 
-    /// Brings a window to the front, and in front of it what accompanies it; with a main window also what accompanies
-    /// no window in particular.
+    /// Raises a window, and above it the windows that belong to it; with a main window also dialogs without a parent
+    /// window.
     fn raise(&self, window: Window) -> Result<(), ConnectionError> {
         let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
         self.conn.configure_window(window, &above)?;
@@ -453,7 +453,7 @@ impl Desk {
         Ok(())
     }
 
-    /// From now on this window is the one to be worked in, if it is typed in at all.
+    /// Makes this window the active one, if it accepts keyboard input.
     fn activate(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
@@ -463,7 +463,7 @@ impl Desk {
         self.pass_keyboard()
     }
 
-    /// The newest window gets the keyboard; clicks into the others are told here, so that they can get it.
+    /// Gives the newest window the focus, and intercepts clicks into the others, so that they can receive it.
     fn pass_keyboard(&mut self) -> Result<(), ConnectionError> {
         let typed_in = (self.placed.iter()).filter(|placed| placed.look.keyboard.is_wanted());
         let newest = typed_in.max_by_key(|placed| placed.turn);
@@ -472,7 +472,7 @@ impl Desk {
         for placed in &mut self.placed {
             let tells = placed.look.keyboard.is_wanted() && newest != Some(placed.window);
             if tells && !placed.tells_clicks {
-                // The server holds the pointer back until the click is allowed to go on.
+                // The server freezes the pointer until the click is released.
                 self.conn.grab_button(
                     false,
                     placed.window,
@@ -494,22 +494,22 @@ impl Desk {
         let is = newest.unwrap_or(x11rb::NONE);
         self.conn
             .change_property32(mode, self.claim.root, named, AtomEnum::WINDOW, &[is])?;
-        // A window is to be told when it got the keyboard (ICCCM 2.0, section 4.1.7). What the server says of this
-        // change has its time (section 2.1).
+        // The focus must be set with the server's time (ICCCM 2.0, section 4.1.7). The notification of this property change
+        // contains it (section 2.1).
         let (name, kind) = (AtomEnum::WM_NAME, AtomEnum::STRING);
         self.conn
             .change_property8(PropMode::APPEND, self.claim.window, name, kind, b"")?;
         Ok(())
     }
 
-    /// The server has said what time it is.
+    /// The server's time is known.
     fn told_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
         let Some(at) = self.awaits.take().and_then(|window| self.find(window)) else {
             return Ok(());
         };
         let Placed { window, look, .. } = &self.placed[at];
         if look.keyboard.is_set {
-            // When the window goes, keys go to what the pointer is on until the next one has them.
+            // When the window is destroyed, keys go to the window under the pointer until the next one has the focus.
             self.conn
                 .set_input_focus(InputFocus::POINTER_ROOT, *window, time)?;
         }
