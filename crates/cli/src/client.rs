@@ -1,9 +1,9 @@
 //! `openuvr client`: opens the configured devices, starts the client's threads, and prints
 //! events.
 
+mod hmd;
 mod phase;
 mod portal;
-mod worn;
 
 use std::io::IsTerminal as _;
 use std::num::NonZeroU16;
@@ -38,25 +38,25 @@ use openuvr_runtime::sched::Scheduler;
 use openuvr_vr::headset::Headset;
 use x11rb::connection::Connection as _;
 
-use crate::clients::{TICK, finish, goodbye};
-use crate::config::portal::Place;
-use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
+use crate::clients::{TICK, finish, goodbye_text};
+use crate::config::portal::HostTarget;
+use crate::config::{ClientConfig, InputSpec, Settings as _, Surface};
 use crate::nearby;
 use crate::realtime;
 use crate::record::{Options, Recorder};
+use hmd::Hmd;
 use openuvr_terminal::out;
 use openuvr_terminal::signals::stop_on_signals;
-use portal::Visitor;
-use worn::Worn;
+use portal::PortalClient;
 
 /// The time without an answer after which a hint is printed: far more than a round trip.
-const WONDER: Duration = Duration::from_secs(1);
+const HINT_DELAY: Duration = Duration::from_secs(1);
 
 /// The hint; [`HandshakeError::TimedOut`] asks the same when it gives up.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
 /// The interval at which the main thread checks for signals and the time limit.
-const TURN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs a client until Ctrl-C, until its window is closed, or until the host ends the session.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -72,17 +72,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     // Local errors are reported before the user types a PIN.
-    let ends = Ends::open(&config)?;
-    let Some(visitor) = Visitor::log_in(&config)? else {
+    let io = ClientIo::open(&config)?;
+    let Some(portal_client) = PortalClient::log_in(&config)? else {
         let host = config.host.clone();
-        return play(&config, ends, host, None);
+        return play(&config, io, host, None);
     };
     let stop = stop_on_signals()?;
-    let Some((visit, place)) = visitor.enter(&mut config, &stop)? else {
+    let Some((portal_session, target)) = portal_client.join(&mut config, &stop)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let played = play(&config, ends, Some(place), Some(stop));
-    visit.leave();
+    let played = play(&config, io, Some(target), Some(stop));
+    portal_session.finish();
     played
 }
 
@@ -90,23 +90,23 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 /// already.
 fn play(
     config: &ClientConfig,
-    mut ends: Ends,
-    host: Option<Place>,
+    mut io: ClientIo,
+    host: Option<HostTarget>,
     stop: Option<Arc<AtomicBool>>,
 ) -> Result<ExitCode> {
-    let worn = ends.worn.take();
-    let refreshes = ends.refreshes.take();
+    let hmd = io.hmd.take();
+    let refreshes = io.refreshes.take();
     let recorder = Recorder::new(&Options::from(config))?;
     let opened = open(config, host)?;
     let host = opened.target.host.clone();
     // Only now: until the PIN is typed there is no cleanup, and a signal simply ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
-    let address = address(&opened);
+    let address = display_address(&opened);
     let silent = opened.silent.clone();
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
-    let client = start(config, opened, ends, &scheduler)?;
-    if let Some(eyes) = config.eyes_seen() {
+    let client = start(config, opened, io, &scheduler)?;
+    if let Some(eyes) = config.configured_eyes() {
         client.set_display(Display {
             refresh: None,
             eyes: Some(eyes),
@@ -122,18 +122,18 @@ fn play(
         host,
         count: 0,
         silent,
-        headset: worn.as_ref().map(|worn| Arc::clone(&worn.headset)),
+        headset: hmd.as_ref().map(|hmd| Arc::clone(&hmd.headset)),
     };
     let mut follow = || session.follow(&client, config.lasting, &stop);
-    let eyes = config.eyes_seen();
-    let outcome = match (worn, refreshes) {
-        (Some(worn), _) => worn.beside(&client, eyes, follow),
-        (None, Some(display)) => phase::beside(&display, eyes, &client, follow),
+    let eyes = config.configured_eyes();
+    let outcome = match (hmd, refreshes) {
+        (Some(hmd), _) => hmd.report_during(&client, eyes, follow),
+        (None, Some(display)) => phase::report_during(&display, eyes, &client, follow),
         (None, None) => follow(),
     };
     for notice in client.stop() {
         // The client is ending anyway.
-        let _ = session.tell(notice);
+        let _ = session.print_notice(notice);
     }
     // The client does not know which frames never left the host: gaps are no losses.
     let (_, complete) = finish(session.recorder);
@@ -145,10 +145,10 @@ fn play(
 }
 
 /// Opens the parts without a display, and prompts for the host and the PIN if necessary.
-fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
+fn open(config: &ClientConfig, host: Option<HostTarget>) -> Result<Opened> {
     let mut opened = match host {
-        Some(host) => config.of_client(host).open(),
-        None => found(config, nearby::choose(&config.config_dir)?),
+        Some(host) => config.runtime_config(host).open(),
+        None => open_discovered(config, nearby::select(&config.config_dir)?),
     }
     .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
@@ -161,14 +161,14 @@ fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
         );
     }
     if opened.needs_pin() {
-        opened.pin = Some(ask_for_pin(&opened)?);
+        opened.pin = Some(prompt_for_pin(&opened)?);
     }
     Ok(opened)
 }
 
 /// A client of a discovered host: at any of its addresses, and authenticated only by the key stored for it.
-fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> {
-    let mut opened = config.of_client(host.target.into()).open()?;
+fn open_discovered(config: &ClientConfig, host: nearby::SelectedHost) -> Result<Opened, String> {
+    let mut opened = config.runtime_config(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
         opened.host = known_as;
     }
@@ -179,7 +179,7 @@ fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> 
 }
 
 /// The host's address: as given, and as resolved.
-fn address(opened: &Opened) -> String {
+fn display_address(opened: &Opened) -> String {
     let by_ip = (opened.paths.iter()).filter(|path| station_of(**path).is_none());
     let found: Vec<String> = by_ip.map(|path| address_of(*path).to_string()).collect();
     match found.join(", ") {
@@ -189,38 +189,38 @@ fn address(opened: &Opened) -> String {
 }
 
 /// The client's input sources and outputs.
-struct Ends {
+struct ClientIo {
     input: Option<Box<dyn InputSource>>,
     send_input: bool,
     surface: OpenSurface,
     head: Option<Head>,
     eyes: Eyes,
     /// The headset, if it is the output.
-    worn: Option<Worn>,
+    hmd: Option<Hmd>,
     /// The X display whose refresh times are sent to the host.
     refreshes: Option<String>,
     /// The refresh rate of the display, rounded up, if known.
     fps: Option<NonZeroU16>,
 }
 
-impl Ends {
-    fn open(config: &ClientConfig) -> Result<Ends> {
+impl ClientIo {
+    fn open(config: &ClientConfig) -> Result<ClientIo> {
         let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
-        let from = config.input_from();
+        let from = config.input_spec();
         let input = match &from {
-            InputFrom::Script(file) => Some(format!("script:{}", file.display())),
-            InputFrom::Devices(list) => Some(format!("evdev:{list}")),
-            InputFrom::Window | InputFrom::Nothing => None,
+            InputSpec::Script(file) => Some(format!("script:{}", file.display())),
+            InputSpec::Devices(list) => Some(format!("evdev:{list}")),
+            InputSpec::Window | InputSpec::Nothing => None,
         };
         let refreshes = match &surface {
             Surface::X11 { display, .. } => Some(display.clone()),
             _ => None,
         };
-        let (surface, worn, refresh) = match surface {
+        let (surface, hmd, refresh) = match surface {
             Surface::Xr => {
-                let worn = Worn::open()?;
-                let refresh = worn.refresh();
-                (worn.surface(), Some(worn), refresh)
+                let hmd = Hmd::open()?;
+                let refresh = hmd.refresh();
+                (hmd.surface(), Some(hmd), refresh)
             }
             surface => {
                 let (surface, refresh) = open_surface(surface)?;
@@ -230,15 +230,15 @@ impl Ends {
         let head = config.head.0.as_deref().map(head::open).transpose()?;
         // Only applications that draw for a head pose use the display's refresh times.
         let refreshes = refreshes.filter(|_| head.is_some());
-        Ok(Ends {
+        Ok(ClientIo {
             refreshes,
-            worn,
+            hmd,
             input: input.map(|spec| input_source::open(&spec)).transpose()?,
-            send_input: from != InputFrom::Nothing,
+            send_input: from != InputSpec::Nothing,
             surface,
             head,
             eyes: config.eyes(refresh),
-            fps: config.refresh.or(refresh).and_then(whole),
+            fps: config.refresh.or(refresh).and_then(rounded_up),
         })
     }
 }
@@ -246,7 +246,7 @@ impl Ends {
 fn start(
     config: &ClientConfig,
     opened: Opened,
-    ends: Ends,
+    io: ClientIo,
     scheduler: &Scheduler,
 ) -> Result<ClientRuntime> {
     let setup = ClientSetup {
@@ -261,7 +261,7 @@ fn start(
         pair_again: opened.pair_again,
         offer: Offer {
             wishes: Wishes {
-                fps: ends.fps,
+                fps: io.fps,
                 ..opened.offer.wishes
             },
             ..opened.offer
@@ -269,15 +269,15 @@ fn start(
         decoder: opened.decoder,
         link: opened.link,
         only: opened.only,
-        surface: ends.surface,
-        input: ends.input,
-        send_input: ends.send_input,
-        head: ends.head,
-        eyes: ends.eyes,
+        surface: io.surface,
+        input: io.input,
+        send_input: io.send_input,
+        head: io.head,
+        eyes: io.eyes,
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: config.clipboard_display(),
-        pads: pads(config)?,
+        pads: pad_database(config)?,
         overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
@@ -286,7 +286,7 @@ fn start(
 }
 
 /// The database of game pads; `None` if pads are not sent. Invalid lines are reported.
-fn pads(config: &ClientConfig) -> Result<Option<Database>> {
+fn pad_database(config: &ClientConfig) -> Result<Option<Database>> {
     if !config.sends_pads() {
         return Ok(None);
     }
@@ -311,13 +311,13 @@ fn pads(config: &ClientConfig) -> Result<Option<Database>> {
 const SDL_PADS: &str = "SDL_GAMECONTROLLERCONFIG";
 
 /// Prompts for the PIN at the terminal, after the host has answered: before, it cannot show a PIN.
-fn ask_for_pin(opened: &Opened) -> Result<Pin> {
-    let (host, address) = (&opened.host, address(opened));
+fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
+    let (host, address) = (&opened.host, display_address(opened));
     let answers = |timeout| match opened.is_answered(timeout) {
         Ok(answered) => Ok(answered),
         Err(e) => Err(anyhow!("{address}: {e}")),
     };
-    if !answers(WONDER)? {
+    if !answers(HINT_DELAY)? {
         eprintln!("openuvr client: no answer from {address} yet: {SILENT_HINT}");
         if !answers(GIVE_UP)? {
             bail!("{address}: {}", HandshakeError::TimedOut { after: GIVE_UP });
@@ -390,11 +390,8 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
 }
 
 /// The rate rounded up to a whole number; `None` for 0.
-fn whole(rate: f64) -> Option<NonZeroU16> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "larger values saturate"
-    )]
+fn rounded_up(rate: f64) -> Option<NonZeroU16> {
+    #[expect(clippy::cast_possible_truncation, reason = "larger values saturate")]
     #[expect(clippy::cast_sign_loss, reason = "negative values saturate to 0")]
     let rate = rate.ceil() as u16;
     NonZeroU16::new(rate)
@@ -425,7 +422,7 @@ impl Session {
         stop: &AtomicBool,
     ) -> Result<ExitCode> {
         let began = clock::now();
-        let mut wonder_at = Some(began + WONDER);
+        let mut hint_at = Some(began + HINT_DELAY);
         let mut tick_at = began;
         loop {
             if stop.load(Ordering::Relaxed) {
@@ -439,7 +436,7 @@ impl Session {
                 self.recorder.tick(now);
                 tick_at = now + TICK;
             }
-            if self.count == 0 && wonder_at.take_if(|at| now >= *at).is_some() {
+            if self.count == 0 && hint_at.take_if(|at| now >= *at).is_some() {
                 match client.unsent() {
                     Some(why) => {
                         eprintln!("openuvr client: {} can't be reached: {why}", self.address);
@@ -450,17 +447,17 @@ impl Session {
                     ),
                 }
             }
-            let Some(notice) = client.notice(TURN) else {
+            let Some(notice) = client.notice(POLL_INTERVAL) else {
                 continue;
             };
-            if let Some(end) = self.tell(notice) {
+            if let Some(end) = self.print_notice(notice) {
                 return end;
             }
         }
     }
 
     /// Prints the event; returns the program's result if the event ends the session.
-    fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
+    fn print_notice(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
         match notice {
             Notice::Connected {
                 paired,
@@ -473,7 +470,9 @@ impl Session {
                         format!("paired again with the host {fingerprint}; the key is unchanged")
                     }
                     Some(before) => {
-                        format!("paired again with the host {fingerprint}; the previous key was {before}")
+                        format!(
+                            "paired again with the host {fingerprint}; the previous key was {before}"
+                        )
                     }
                     None if paired => format!("paired with the host {fingerprint}"),
                     None => format!("connected to the host {fingerprint}"),
@@ -522,7 +521,10 @@ impl Session {
             }
             Notice::Lost(reason) => {
                 self.recorder.left(SessionId(self.count).into());
-                let (host, why) = (&self.address, reason.map_or("no more packets received", goodbye));
+                let (host, why) = (
+                    &self.address,
+                    reason.map_or("no more packets received", goodbye_text),
+                );
                 eprintln!("openuvr client: {host}: {why}; reconnecting");
             }
             Notice::Clipboard(words) | Notice::Sound(words) => eprintln!("openuvr client: {words}"),
@@ -553,7 +555,10 @@ impl Session {
             StopReason::Quit => Ok(ExitCode::SUCCESS),
             StopReason::Host(reason) => {
                 let host = &self.address;
-                eprintln!("openuvr client: {host}: session ended: {}", goodbye(reason));
+                eprintln!(
+                    "openuvr client: {host}: session ended: {}",
+                    goodbye_text(reason)
+                );
                 Ok(match reason {
                     GoodbyeReason::Quit | GoodbyeReason::SourceEnded => ExitCode::SUCCESS,
                     // The host has removed this client.

@@ -21,12 +21,12 @@ use openuvr_terminal::out;
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// The maximum number of clients whose names are kept: more than a host serves at a time.
-const MOST_KNOWN: usize = 256;
+const MAX_KNOWN: usize = 256;
 
 /// The current and former clients.
 pub(crate) struct Clients {
     /// The subcommand, the prefix of each line.
-    who: &'static str,
+    subcommand: &'static str,
     known: HashMap<SubscriberId, (Role, String)>,
     recorder: Recorder,
 }
@@ -35,18 +35,18 @@ pub(crate) struct Clients {
 #[must_use]
 pub(crate) enum HostState {
     /// It runs.
-    GoesOn,
+    Running,
     /// It has ended normally.
-    Over,
+    Ended,
     /// It has failed, and why.
     Failed(String),
 }
 
 impl Clients {
     /// Without clients.
-    pub(crate) fn new(who: &'static str, recorder: Recorder) -> Clients {
+    pub(crate) fn new(subcommand: &'static str, recorder: Recorder) -> Clients {
         Clients {
-            who,
+            subcommand,
             known: HashMap::new(),
             recorder,
         }
@@ -58,17 +58,17 @@ impl Clients {
     }
 
     /// Prints and records a line of the host.
-    pub(crate) fn tell(&mut self, line: Line) -> HostState {
-        let who = self.who;
+    pub(crate) fn handle(&mut self, line: Line) -> HostState {
+        let subcommand = self.subcommand;
         match line {
             Line::Streaming { size, place } => {
-                eprintln!("openuvr {who}: streaming {size} on {place}");
+                eprintln!("openuvr {subcommand}: streaming {size} on {place}");
             }
-            Line::Invitation { pin, seconds } => invite(who, &pin, seconds.into()),
+            Line::Invitation { pin, seconds } => print_invitation(subcommand, &pin, seconds.into()),
             Line::Paired { name, fingerprint } => {
-                eprintln!("openuvr {who}: paired with {name} ({fingerprint})");
+                eprintln!("openuvr {subcommand}: paired with {name} ({fingerprint})");
             }
-            Line::Pairing(words) => eprintln!("openuvr {who}: {words}"),
+            Line::Pairing(words) => eprintln!("openuvr {subcommand}: {words}"),
             Line::Subscribed {
                 subscriber,
                 role,
@@ -78,33 +78,38 @@ impl Clients {
             } => {
                 let role_name = role.name();
                 match software.as_str() {
-                    "" => eprintln!("openuvr {who}: {name} joins as {role_name}"),
-                    _ => eprintln!("openuvr {who}: {name} joins as {role_name} ({software})"),
+                    "" => eprintln!("openuvr {subcommand}: {name} joins as {role_name}"),
+                    _ => {
+                        eprintln!("openuvr {subcommand}: {name} joins as {role_name} ({software})")
+                    }
                 }
                 self.recorder.joined(subscriber, role, &name);
-                self.recorder.takes(subscriber, rendition);
+                self.recorder.assign_rendition(subscriber, rendition);
                 self.remember(subscriber, role, name);
             }
             Line::RoleChanged(subscriber, role) => {
                 if let Some(client) = self.known.get_mut(&subscriber) {
                     client.0 = role;
                     self.recorder.joined(subscriber, role, &client.1);
-                    eprintln!("openuvr {who}: {} is now {}", client.1, role.name());
+                    eprintln!("openuvr {subcommand}: {} is now {}", client.1, role.name());
                 }
             }
             Line::Ended(subscriber, ending) => {
                 self.recorder.left(subscriber);
                 if let Ending::Refused(why) = ending {
-                    eprintln!("openuvr {who}: a client was refused: {why}");
+                    eprintln!("openuvr {subcommand}: a client was refused: {why}");
                 } else if let Some((_, name)) = self.known.remove(&subscriber) {
-                    eprintln!("openuvr {who}: {name} left: {}", words(ending));
+                    eprintln!("openuvr {subcommand}: {name} left: {}", ending_text(ending));
                 }
             }
             Line::Link(session, rung) => {
                 let subscriber = session.into();
                 self.recorder.link(subscriber, rung);
                 if let Some((_, name)) = self.known.get(&subscriber) {
-                    eprintln!("openuvr {who}: {name} uses transport {}", rung.name());
+                    eprintln!(
+                        "openuvr {subcommand}: {name} uses transport {}",
+                        rung.name()
+                    );
                 }
             }
             Line::Record(record) => {
@@ -126,36 +131,40 @@ impl Clients {
                 rendition,
                 encoder,
                 size,
-            } => eprintln!("openuvr {who}: {rendition}: encoder {encoder} opened for {size}"),
-            Line::EncoderClosed(rendition) => {
-                eprintln!("openuvr {who}: {rendition}: encoder closed");
+            } => {
+                eprintln!("openuvr {subcommand}: {rendition}: encoder {encoder} opened for {size}")
             }
-            Line::Resized(size) => eprintln!("openuvr {who}: picture size {size}"),
-            Line::Shown(false) => eprintln!("openuvr {who}: the window is hidden; waiting"),
-            Line::Shown(true) => eprintln!("openuvr {who}: the window is visible again"),
+            Line::EncoderClosed(rendition) => {
+                eprintln!("openuvr {subcommand}: {rendition}: encoder closed");
+            }
+            Line::Resized(size) => eprintln!("openuvr {subcommand}: picture size {size}"),
+            Line::Shown(false) => eprintln!("openuvr {subcommand}: the window is hidden; waiting"),
+            Line::Shown(true) => eprintln!("openuvr {subcommand}: the window is visible again"),
             // For the launcher of the game, and for the size of the display.
             Line::InputGoesTo(_) | Line::PlayerWindow(_) => {}
             Line::InputKeptBack(Some(why)) => {
-                eprintln!("openuvr {who}: input is suspended: {why}");
+                eprintln!("openuvr {subcommand}: input is suspended: {why}");
             }
             Line::InputKeptBack(None) => {
-                eprintln!("openuvr {who}: input is resumed");
+                eprintln!("openuvr {subcommand}: input is resumed");
             }
-            Line::Clipboard(words) | Line::Sound(words) => eprintln!("openuvr {who}: {words}"),
-            Line::Trouble(why) => eprintln!("openuvr {who}: {why}"),
+            Line::Clipboard(words) | Line::Sound(words) => {
+                eprintln!("openuvr {subcommand}: {words}")
+            }
+            Line::Trouble(why) => eprintln!("openuvr {subcommand}: {why}"),
             Line::SourceEnded(why) => {
-                eprintln!("openuvr {who}: stream ended: {why}");
-                return HostState::Over;
+                eprintln!("openuvr {subcommand}: stream ended: {why}");
+                return HostState::Ended;
             }
             Line::Failed(why) => return HostState::Failed(why),
         }
-        HostState::GoesOn
+        HostState::Running
     }
 
-    /// Stores a client's name. Its end removes it; should notices of ends be lost, one of more than [`MOST_KNOWN`] names
+    /// Stores a client's name. Its end removes it; should notices of ends be lost, one of more than [`MAX_KNOWN`] names
     /// is removed.
     fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
-        if self.known.len() >= MOST_KNOWN
+        if self.known.len() >= MAX_KNOWN
             && let Some(one) = self.known.keys().next().copied()
         {
             self.known.remove(&one);
@@ -173,13 +182,13 @@ impl Clients {
     /// # Errors
     /// A file is incomplete.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
-        let who = self.who;
+        let subcommand = self.subcommand;
         let (summary, complete) = finish(self.recorder);
         for client in summary.subscribers {
             if client.unaccounted() > 0 {
                 let (name, frames) = (client.name.as_str(), client.unaccounted());
                 eprintln!(
-                    "openuvr {who}: {frames} frames of {name} have no record: please report this bug"
+                    "openuvr {subcommand}: {frames} frames of {name} have no record: please report this bug"
                 );
             }
         }
@@ -188,9 +197,9 @@ impl Clients {
 }
 
 /// Prints the PIN with which a new device can pair, and for how many seconds.
-pub(crate) fn invite(who: &str, pin: &impl Display, seconds: u64) {
+pub(crate) fn print_invitation(subcommand: &str, pin: &impl Display, seconds: u64) {
     out::answer(format_args!(
-        "openuvr {who}: a new device may pair within {seconds} s with the PIN  {pin}"
+        "openuvr {subcommand}: a new device may pair within {seconds} s with the PIN  {pin}"
     ));
 }
 
@@ -208,9 +217,9 @@ pub(crate) fn finish(recorder: Recorder) -> (Summary, anyhow::Result<()>) {
     (summary, complete)
 }
 
-fn words(ending: Ending) -> String {
+fn ending_text(ending: Ending) -> String {
     match ending {
-        Ending::Goodbye(reason) => goodbye(reason).to_owned(),
+        Ending::Goodbye(reason) => goodbye_text(reason).to_owned(),
         Ending::Silent => "no more packets received".to_owned(),
         Ending::Replaced => "it started a new session".to_owned(),
         Ending::Refused(why) => why.to_string(),
@@ -219,7 +228,7 @@ fn words(ending: Ending) -> String {
 }
 
 /// The text for a goodbye reason.
-pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
+pub(crate) fn goodbye_text(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Quit => "it disconnected",
         GoodbyeReason::SourceEnded => "the application has ended",
@@ -247,9 +256,12 @@ mod tests {
             csv: None,
             trace,
             table: TableMode::Off,
-            nobody: IdleText { yet: "", now: "" },
+            idle_text: IdleText { yet: "", now: "" },
         };
-        Clients::new("host", Recorder::new(&options).expect("a folder for the trace"))
+        Clients::new(
+            "host",
+            Recorder::new(&options).expect("a folder for the trace"),
+        )
     }
 
     #[test]
@@ -268,7 +280,7 @@ mod tests {
             let mut clients = clients(Some(trace.clone()));
             for change in [Change::Pause { by }, Change::TakenBack { to }] {
                 let line = Line::Decision(RenditionId(1), Decision::Rate(change));
-                assert!(matches!(clients.tell(line), HostState::GoesOn));
+                assert!(matches!(clients.handle(line), HostState::Running));
             }
             clients.finish().expect("the disk has space");
         });
@@ -289,12 +301,12 @@ mod tests {
     #[test]
     fn the_number_of_known_clients_is_bounded() {
         let mut clients = clients(None);
-        for n in 0..10 * MOST_KNOWN as u32 {
+        for n in 0..10 * MAX_KNOWN as u32 {
             let subscriber = SubscriberId::Other(n);
             clients.remember(subscriber, Role::Observer, "observer".to_owned());
             assert!(clients.known.contains_key(&subscriber));
-            assert!(clients.known.len() <= MOST_KNOWN);
+            assert!(clients.known.len() <= MAX_KNOWN);
         }
-        assert_eq!(clients.known.len(), MOST_KNOWN);
+        assert_eq!(clients.known.len(), MAX_KNOWN);
     }
 }

@@ -36,10 +36,10 @@ pub(crate) const NAME: &str = "confine";
 const BWRAP: &str = "bwrap";
 
 /// The interval of checks for signals and for the application's end.
-const TURN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The readable system files: programs, libraries, data, settings, and files for drivers. Missing ones are skipped.
-const SYSTEM: [&str; 12] = [
+const SYSTEM_PATHS: [&str; 12] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -56,10 +56,10 @@ const SYSTEM: [&str; 12] = [
 ];
 
 /// Folders among them with secrets, which are replaced by empty folders if they exist.
-const EMPTIED: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
+const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
 
 /// Files among them with secrets, which are replaced by empty files.
-const EMPTY: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
+const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
 
 /// GPU devices.
 const DEVICES: [&str; 6] = [
@@ -72,7 +72,7 @@ const DEVICES: [&str; 6] = [
 ];
 
 /// Variables that are useless in the sandbox, or contain secrets.
-const REMOVED: [&str; 6] = [
+const REMOVED_VARIABLES: [&str; 6] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "OPENUVR_PORTAL_DATABASE",
     "OPENUVR_PORTAL_PASSWORD_FILE",
@@ -127,7 +127,7 @@ impl Confinement<'_> {
     ///
     /// # Errors
     /// The executable of this program no longer exists.
-    pub(crate) fn words(&self, words: &[OsString]) -> Result<Vec<OsString>> {
+    pub(crate) fn command_line(&self, words: &[OsString]) -> Result<Vec<OsString>> {
         if self.user.is_none() && !self.sandbox {
             return Ok(words.to_vec());
         }
@@ -136,7 +136,8 @@ impl Confinement<'_> {
             word.push(value);
             word
         };
-        let program = std::env::current_exe().context("can't determine this program's executable")?;
+        let program =
+            std::env::current_exe().context("can't determine this program's executable")?;
         let mut all = vec![program.into_os_string(), NAME.into()];
         all.extend(self.user.map(|user| valued("user", user.as_ref())));
         all.extend(self.sandbox.then(|| "--sandbox".into()));
@@ -166,8 +167,7 @@ impl Confinement<'_> {
             .args(["--proc", "/proc", "--dev", "/dev", "true"])
             .stdin(Stdio::null())
             .output();
-        let tried = tried
-            .context("the sandbox requires bubblewrap: apt install bubblewrap")?;
+        let tried = tried.context("the sandbox requires bubblewrap: apt install bubblewrap")?;
         if !tried.status.success() {
             let why = String::from_utf8_lossy(&tried.stderr);
             let why = why.lines().next().unwrap_or("it failed").to_owned();
@@ -208,34 +208,31 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     // Before paths are checked: the account may have less access.
     if let Some(account) = &account {
-        account.become_it()?;
+        account.switch_to()?;
     }
     if let Some(cookie) = cookie {
-        authority = Some(own_copy(&cookie, &args.temporary)?);
+        authority = Some(copy_cookie(&cookie, &args.temporary)?);
     }
     if !args.sandbox {
         let mut command = Command::new(program);
         command.args(arguments);
-        surround(&mut command, authority.as_deref());
+        set_environment(&mut command, authority.as_deref());
         // Returns only if the program can't be started.
         let why = command.exec();
         return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
     }
     let missing = args.readable.iter().find(|path| !path.exists());
     if let Some(path) = missing {
-        bail!(
-            "--readable {}: missing or not readable",
-            path.display()
-        );
+        bail!("--readable {}: missing or not readable", path.display());
     }
     let mut command = sandboxed(args, authority.as_deref());
-    surround(&mut command, authority.as_deref());
+    set_environment(&mut command, authority.as_deref());
     supervise(command)
 }
 
 /// Sets the application's environment: without secrets, and with the cookie of its display.
-fn surround(command: &mut Command, authority: Option<&Path>) {
-    for variable in REMOVED {
+fn set_environment(command: &mut Command, authority: Option<&Path>) {
+    for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
     }
     if let Some(authority) = authority {
@@ -244,7 +241,7 @@ fn surround(command: &mut Command, authority: Option<&Path>) {
 }
 
 /// Writes the cookie for the account of this process: only root can read the session's own file.
-fn own_copy(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
+fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     let file = temporary.join(COPIED_AUTHORITY);
     let mut options = fs::OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(&file);
@@ -260,13 +257,13 @@ fn supervise(mut command: Command) -> Result<ExitCode> {
     command.process_group(0);
     let missing = "the sandbox requires bubblewrap: apt install bubblewrap";
     let mut child = command.spawn().context(missing)?;
-    let mut asked = false;
+    let mut forwarded = false;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(ExitCode::from(code_of(status)));
         }
-        if !asked && stop.load(Ordering::Relaxed) {
-            asked = true;
+        if !forwarded && stop.load(Ordering::Relaxed) {
+            forwarded = true;
             for pid in descendants::running() {
                 let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
                 if name.is_ok_and(|name| name.trim() != BWRAP) {
@@ -274,7 +271,7 @@ fn supervise(mut command: Command) -> Result<ExitCode> {
                 }
             }
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -292,13 +289,16 @@ fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
         .args(["--unshare-cgroup-try", "--cap-drop", "ALL"])
         // Nothing must outlive this process.
         .arg("--die-with-parent");
-    for path in SYSTEM {
+    for path in SYSTEM_PATHS {
         command.args(["--ro-bind-try", path, path]);
     }
-    for folder in EMPTIED.iter().filter(|path| Path::new(path).is_dir()) {
+    for folder in HIDDEN_FOLDERS
+        .iter()
+        .filter(|path| Path::new(path).is_dir())
+    {
         command.args(["--tmpfs", folder]);
     }
-    for file in EMPTY.iter().filter(|path| Path::new(path).is_file()) {
+    for file in HIDDEN_FILES.iter().filter(|path| Path::new(path).is_file()) {
         command.args(["--ro-bind", "/dev/null", file]);
     }
     command.args(["--proc", "/proc", "--dev", "/dev"]);
@@ -402,9 +402,9 @@ impl Account {
             );
         }
         let numbers = |option: &str| -> Result<Vec<u32>> {
-            let said = Command::new("id").args([option, "--", name]).output()?;
-            let said = String::from_utf8_lossy(&said.stdout).into_owned();
-            let numbers = said.split_whitespace().map(str::parse);
+            let output = Command::new("id").args([option, "--", name]).output()?;
+            let output = String::from_utf8_lossy(&output.stdout).into_owned();
+            let numbers = output.split_whitespace().map(str::parse);
             Ok(numbers.collect::<Result<_, _>>()?)
         };
         let one = |option: &str| -> Result<u32> {
@@ -427,17 +427,22 @@ impl Account {
     ///
     /// # Errors
     /// The owner can't be changed. The message has one line.
-    pub(crate) fn give(&self, folders: &[&Path]) -> Result<()> {
+    pub(crate) fn change_owner(&self, folders: &[&Path]) -> Result<()> {
         for folder in folders {
-            rustix::fs::chown(*folder, Some(self.uid), Some(self.gid))
-                .with_context(|| format!("can't change the owner of {} to {}", folder.display(), self.name))?;
+            rustix::fs::chown(*folder, Some(self.uid), Some(self.gid)).with_context(|| {
+                format!(
+                    "can't change the owner of {} to {}",
+                    folder.display(),
+                    self.name
+                )
+            })?;
         }
         Ok(())
     }
 
     /// Switches to the account permanently. The calls apply only to this thread, which starts the application; other
     /// threads of this process only write its messages.
-    fn become_it(&self) -> Result<()> {
+    fn switch_to(&self) -> Result<()> {
         let failed = || format!("can't switch to the account {}", self.name);
         set_thread_groups(&self.groups).with_context(failed)?;
         set_thread_res_gid(self.gid, self.gid, self.gid).with_context(failed)?;
@@ -462,7 +467,7 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn words(words: &[&str]) -> Vec<OsString> {
+    fn command_line(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
     }
 
@@ -477,7 +482,7 @@ mod tests {
             readable: &[PathBuf::from("/r")],
             writable: &[],
         };
-        let confined = confinement.words(&plain).unwrap();
+        let confined = confinement.command_line(&plain).unwrap();
         assert_eq!(program_of(&confined), Some("sh".as_ref()));
         assert!(confined.contains(&"--readable=/r".into()));
         assert_eq!(program_of(&words(&["openuvr", "confine"])), None);

@@ -9,12 +9,12 @@ use rustix::param::page_size;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
 /// The time between SIGTERM and SIGKILL (guess).
-pub(crate) const END: Duration = Duration::from_secs(2);
+pub(crate) const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The total time limit: a process that the kernel can't end must not block this one.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-const TURN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The private memory of all descendants in bytes; shared memory does not count.
 pub(crate) fn memory() -> u64 {
@@ -43,7 +43,7 @@ pub(crate) fn end_started() {
 /// killed.
 pub(crate) fn end_all_but(spared: &[u32]) -> bool {
     let began = Instant::now();
-    let mut asked: Vec<Pid> = Vec::new();
+    let mut signalled: Vec<Pid> = Vec::new();
     let mut killed = false;
     loop {
         // An ended process exists until it is reaped.
@@ -55,15 +55,15 @@ pub(crate) fn end_all_but(spared: &[u32]) -> bool {
             return killed;
         }
         for pid in all {
-            if began.elapsed() >= END {
+            if began.elapsed() >= TERM_TIMEOUT {
                 killed = true;
                 let _ = kill_process(pid, Signal::KILL);
-            } else if !asked.contains(&pid) {
-                asked.push(pid);
+            } else if !signalled.contains(&pid) {
+                signalled.push(pid);
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

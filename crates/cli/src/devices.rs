@@ -29,15 +29,15 @@ enum Command {
     /// Open pairing at the running hosts of this folder
     Pair(pair::Args),
     /// Allow a forbidden device again
-    Allow(Which),
+    Allow(DeviceArg),
     /// Forbid a device: its key and new pairings are refused, even with the correct PIN
-    Forbid(Which),
+    Forbid(DeviceArg),
     /// Remove a device: it has to pair again, with a new PIN
-    Forget(Which),
+    Forget(DeviceArg),
 }
 
 #[derive(clap::Args, Debug)]
-struct Which {
+struct DeviceArg {
     /// Device name, or at least the first four digits of its fingerprint
     #[arg(value_name = "NAME|FINGERPRINT")]
     device: String,
@@ -59,9 +59,9 @@ fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
     let (device, done) = match args.command {
         Command::List => return Ok(table(store.devices(), now)),
         Command::Pair(wanted) => return pair::open(&dir, &wanted, now),
-        Command::Allow(which) => (store.set_allowed(&which.device, true)?, "allowed"),
-        Command::Forbid(which) => (store.set_allowed(&which.device, false)?, "forbidden"),
-        Command::Forget(which) => (store.forget(&which.device)?, "forgotten"),
+        Command::Allow(device) => (store.set_allowed(&device.device, true)?, "allowed"),
+        Command::Forbid(device) => (store.set_allowed(&device.device, false)?, "forbidden"),
+        Command::Forget(device) => (store.forget(&device.device)?, "forgotten"),
     };
     Ok(format!(
         "{done}: {} ({})\n",

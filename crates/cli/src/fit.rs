@@ -8,25 +8,28 @@ use openuvr_proto::units::Size;
 
 /// How long a size must be unchanged before it is applied: each change makes applications redo their layout, and a client
 /// that takes over requests its size at once (guess).
-const RESTS: Duration = Duration::from_millis(200);
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 /// The maximum size of a virtual display: that of most screens (guess). Its server allocates 33 MB for it.
-const ROOM: Size = Size::new(3840, 2160);
+const MAX_SIZE: Size = Size::new(3840, 2160);
 
 /// The maximum size for which a virtual display of `size` must be started.
-pub(crate) fn room(size: Size) -> Size {
-    Size::new(size.width.max(ROOM.width), size.height.max(ROOM.height))
+pub(crate) fn max_size(size: Size) -> Size {
+    Size::new(
+        size.width.max(MAX_SIZE.width),
+        size.height.max(MAX_SIZE.height),
+    )
 }
 
 /// A display, and the requested size.
 pub(crate) struct Fit {
     /// The subcommand, the prefix of each line.
-    who: &'static str,
+    subcommand: &'static str,
     display: DisplaySize,
     /// The size of the player's window, and the time of the request.
-    wished: Option<(Option<Size>, Instant)>,
+    requested: Option<(Option<Size>, Instant)>,
     /// The last printed error.
-    told: Option<String>,
+    last_error: Option<String>,
 }
 
 impl Fit {
@@ -34,19 +37,19 @@ impl Fit {
     ///
     /// # Errors
     /// The display can't be resized. The message has one line.
-    pub(crate) fn open(who: &'static str, display: &str) -> Result<Fit, String> {
+    pub(crate) fn open(subcommand: &'static str, display: &str) -> Result<Fit, String> {
         Ok(Fit {
-            who,
+            subcommand,
             display: DisplaySize::open(display)?,
-            wished: None,
-            told: None,
+            requested: None,
+            last_error: None,
         })
     }
 
     /// The same if `wanted`. An error is printed, and the display keeps its size.
-    pub(crate) fn wanted(wanted: bool, who: &'static str, display: &str) -> Option<Fit> {
-        let fit = wanted.then(|| Fit::open(who, display))?;
-        fit.map_err(|why| eprintln!("openuvr {who}: --fit has no effect: {why}"))
+    pub(crate) fn open_if(wanted: bool, subcommand: &'static str, display: &str) -> Option<Fit> {
+        let fit = wanted.then(|| Fit::open(subcommand, display))?;
+        fit.map_err(|why| eprintln!("openuvr {subcommand}: --fit has no effect: {why}"))
             .ok()
     }
 
@@ -54,34 +57,41 @@ impl Fit {
     ///
     /// # Errors
     /// The size `own` can't be set. The message has one line.
-    pub(crate) fn with_own(who: &'static str, display: &str, own: Size) -> Result<Fit, String> {
-        let mut fit = Fit::open(who, display)?;
+    pub(crate) fn open_virtual(
+        subcommand: &'static str,
+        display: &str,
+        own: Size,
+    ) -> Result<Fit, String> {
+        let mut fit = Fit::open(subcommand, display)?;
         fit.display.set(own)?;
         fit.display.keep();
         Ok(fit)
     }
 
     /// Requests the size of the player's window; `None` without a player.
-    pub(crate) fn wish(&mut self, size: Option<Size>, now: Instant) {
-        self.wished = Some((size, now));
+    pub(crate) fn request(&mut self, size: Option<Size>, now: Instant) {
+        self.requested = Some((size, now));
     }
 
     /// Applies a request that is old enough; to be called a few times per second. Waits for the X server.
     pub(crate) fn tick(&mut self, now: Instant) {
-        let due = |wish: &mut (_, Instant)| now.since(wish.1) >= RESTS;
-        let Some((size, _)) = self.wished.take_if(due) else {
+        let due = |request: &mut (_, Instant)| now.since(request.1) >= SETTLE_TIME;
+        let Some((size, _)) = self.requested.take_if(due) else {
             return;
         };
-        let given = match size {
+        let result = match size {
             Some(size) => self.display.set(size).map(|_| ()),
             None => self.display.restore(),
         };
-        let refused = given.err();
-        if refused != self.told
+        let refused = result.err();
+        if refused != self.last_error
             && let Some(why) = &refused
         {
-            eprintln!("openuvr {}: {why}; the picture is scaled instead", self.who);
+            eprintln!(
+                "openuvr {}: {why}; the picture is scaled instead",
+                self.subcommand
+            );
         }
-        self.told = refused;
+        self.last_error = refused;
     }
 }

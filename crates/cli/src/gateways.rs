@@ -25,7 +25,7 @@ use crate::config::HostConfig;
 /// The configured gateways. They keep the host alive.
 pub(crate) struct Gateways {
     /// The subcommand, the prefix of each line.
-    who: &'static str,
+    subcommand: &'static str,
     gateway: Option<Gateway>,
     players: Option<rtsp::Players>,
     recorder: Option<Recorder>,
@@ -36,7 +36,7 @@ pub(crate) struct Gateways {
 
 impl Gateways {
     /// Whether any gateway is configured.
-    pub(crate) fn are_wanted(config: &HostConfig) -> bool {
+    pub(crate) fn are_configured(config: &HostConfig) -> bool {
         config.web.is_some() || config.rtsp.is_some() || config.record.is_some()
     }
 
@@ -45,12 +45,12 @@ impl Gateways {
     /// # Errors
     /// The file can't be created. The message has one line.
     pub(crate) fn recorder(
-        who: &'static str,
+        subcommand: &'static str,
         config: &HostConfig,
         scheduler: &Scheduler,
         sound: bool,
     ) -> Result<Option<Recorder>> {
-        record::open(who, config, scheduler, sound)
+        record::open(subcommand, config, scheduler, sound)
     }
 
     /// The gateways of `host`, with `recorder`. `sound`: the host may have sound.
@@ -58,7 +58,7 @@ impl Gateways {
     /// # Errors
     /// A gateway can't be opened. The message has one line.
     pub(crate) fn open(
-        who: &'static str,
+        subcommand: &'static str,
         config: &HostConfig,
         host: Arc<dyn GatewayHost>,
         recorder: Option<Recorder>,
@@ -66,7 +66,7 @@ impl Gateways {
     ) -> Result<Gateways> {
         let lease = lease(config);
         Ok(Gateways {
-            who,
+            subcommand,
             gateway: web::open(config, &host, lease.as_ref(), scheduler)?,
             players: rtsp::open(config, &host, scheduler, sound)?,
             recorder,
@@ -79,12 +79,12 @@ impl Gateways {
     ///
     /// # Errors
     /// A gateway can't be opened. The message has one line.
-    pub(crate) fn outside(
-        who: &'static str,
+    pub(crate) fn open_remote(
+        subcommand: &'static str,
         config: &HostConfig,
         socket: PathBuf,
     ) -> Result<Option<Gateways>> {
-        if !Gateways::are_wanted(config) {
+        if !Gateways::are_configured(config) {
             return Ok(None);
         }
         // Their files are in the folder of an application's host, which may not have started.
@@ -93,9 +93,9 @@ impl Gateways {
         let scheduler = Scheduler::ordinary();
         let host = Arc::new(RemoteHost::new(socket, &scheduler));
         let sound = config.sound != "off";
-        let recorder = record::open(who, config, &scheduler, sound)?;
-        let gateways = Gateways::open(who, config, host, recorder, (&scheduler, sound))?;
-        gateways.tell(config);
+        let recorder = record::open(subcommand, config, &scheduler, sound)?;
+        let gateways = Gateways::open(subcommand, config, host, recorder, (&scheduler, sound))?;
+        gateways.print_addresses(config);
         Ok(Some(gateways))
     }
 
@@ -103,7 +103,7 @@ impl Gateways {
     ///
     /// # Errors
     /// Recording can't start. The message has one line.
-    pub(crate) fn follow(&self) -> Result<()> {
+    pub(crate) fn start_recording(&self) -> Result<()> {
         let Some(recorder) = &self.recorder else {
             return Ok(());
         };
@@ -117,7 +117,7 @@ impl Gateways {
     }
 
     /// Whether the host is reachable.
-    pub(crate) fn host_is_there(&self) -> bool {
+    pub(crate) fn is_host_reachable(&self) -> bool {
         self.host.is_there()
     }
 
@@ -136,19 +136,19 @@ impl Gateways {
     }
 
     /// Prints their addresses.
-    pub(crate) fn tell(&self, config: &HostConfig) {
+    pub(crate) fn print_addresses(&self, config: &HostConfig) {
         if let Some(gateway) = &self.gateway {
-            web::tell(self.who, gateway, config);
+            web::print_addresses(self.subcommand, gateway, config);
         }
         if let Some(players) = &self.players {
-            rtsp::tell(self.who, players, &config.name);
+            rtsp::print_address(self.subcommand, players, &config.name);
         }
     }
 
     /// Ends all gateways, and prints a summary of the recording.
     pub(crate) fn finish(self, config: &HostConfig) {
         drop((self.gateway, self.players));
-        record::finish(self.who, config, self.recorder);
+        record::finish(self.subcommand, config, self.recorder);
     }
 }
 

@@ -31,13 +31,12 @@ use openuvr_runtime::line::Line;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
 
-use crate::clients::{Clients, HostState, TICK, invite};
+use crate::clients::{Clients, HostState, TICK, print_invitation};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::fit::{self, Fit};
 use crate::gateways::Gateways;
-use crate::nearby::{About, Announcer};
-use crate::own_sound::OwnSound;
+use crate::nearby::{Announcer, HostInfo};
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use crate::release::{self, Release};
@@ -45,16 +44,17 @@ use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
 use crate::session_report::{Reporter, reporter};
-use crate::virtual_display::{Shown, VirtualDisplay};
+use crate::virtual_audio::VirtualAudio;
+use crate::virtual_display::{RunningApplication, VirtualDisplay};
 use openuvr_terminal::{out, usage};
 
-pub use parts::{HostParts, SourceKind, Usual};
+pub use parts::{DefaultParts, HostParts, SourceKind};
 
 /// The maximum wait for a missing window, for an application that is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
 /// The interval at which the main thread checks for signals and the time limit.
-const TURN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The subcommands of a program that contains a host: `host`, and a hidden one for the second process of the same
 /// program that a host starts.
@@ -66,7 +66,7 @@ pub fn commands() -> [Command; 2] {
 
 /// Whether `name` is the name of one of [`commands`].
 #[must_use]
-pub fn has(name: &str) -> bool {
+pub fn is_command(name: &str) -> bool {
     [HostConfig::ROLE, release::COMMAND].contains(&name)
 }
 
@@ -101,15 +101,15 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         None => openuvr_terminal::signals::stop_on_signals()?,
     };
     let recorder = Recorder::new(&Options::from(&config))?;
-    let mut stage = Stage::open(&mut config, &words)?;
-    let Started {
+    let mut app_display = AppDisplay::open(&mut config, &words)?;
+    let RunningHost {
         host,
         scheduler,
         recording,
         release,
         gateways,
         mut announcer,
-    } = match start(&config, parts, stage.shows(), &stop) {
+    } = match start(&config, parts, app_display.application_name(), &stop) {
         // After a signal during the wait for a window, a missing window is no error.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
@@ -117,13 +117,13 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
-    if let Some(why) = &stage.sound.silent {
+    if let Some(why) = &app_display.sound.silent {
         eprintln!("openuvr host: {why}");
     }
-    let wishes = read_typed_commands(&scheduler);
+    let commands = read_commands(&scheduler);
     let mut clients = Clients::new("host", recorder);
     let mut lost = 0;
-    let told = Told {
+    let receivers = NoticeReceivers {
         clients: &mut clients,
         announcer: announcer.as_mut(),
         lost: &mut lost,
@@ -131,15 +131,15 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let outcome = serve(
         &config,
         (&host, &gateways),
-        &wishes,
-        told,
-        &mut stage,
+        &commands,
+        receivers,
+        &mut app_display,
         &stop,
     );
     // The host must no longer be discovered.
     drop(announcer);
     // A portal's session does not come back either.
-    if stage.is_over() || reporter().is_some() {
+    if app_display.is_over() || reporter().is_some() {
         host.source_ended();
     }
     gateways.finish(&config);
@@ -151,7 +151,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     drop(release);
     for notice in told {
         // The host is ending anyway.
-        let _ = clients.tell(Line::from(notice));
+        let _ = clients.handle(Line::from(notice));
     }
     if lost > 0 {
         eprintln!("openuvr host: {lost} records lost: this machine is too slow");
@@ -161,42 +161,46 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     outcome?;
     complete?;
     recorded?;
-    Ok(stage.exit_code())
+    Ok(app_display.exit_code())
 }
 
 /// The application, its display and its sound, as far as this host starts them. Fields are dropped in order: the
 /// application ends before its display.
 #[derive(Default)]
-struct Stage {
-    application: Option<Shown>,
+struct AppDisplay {
+    application: Option<RunningApplication>,
     fit: Option<Fit>,
     _display: Option<VirtualDisplay>,
-    sound: OwnSound,
+    sound: VirtualAudio,
 }
 
-impl Stage {
+impl AppDisplay {
     /// Starts the configured application and display, and sets the display's name in the configuration.
-    fn open(config: &mut HostConfig, words: &[OsString]) -> Result<Stage> {
+    fn open(config: &mut HostConfig, words: &[OsString]) -> Result<AppDisplay> {
         let Some(size) = config.virtual_display else {
             let display = config.display.as_deref().unwrap_or_default();
-            let fit = Fit::wanted(config.fit, "host", display);
-            let sound = OwnSound::microphone(&mut config.microphone)?;
-            tell_source(&sound);
-            return Ok(Stage {
+            let fit = Fit::open_if(config.fit, "host", display);
+            let sound = VirtualAudio::microphone(&mut config.microphone)?;
+            print_microphone_source(&sound);
+            return Ok(AppDisplay {
                 sound,
                 fit,
-                ..Stage::default()
+                ..AppDisplay::default()
             });
         };
-        let room = if config.fit { fit::room(size) } else { size };
+        let max_size = if config.fit {
+            fit::max_size(size)
+        } else {
+            size
+        };
         let folder = reporter().map(Reporter::folder);
-        let display = VirtualDisplay::start(room, folder, config.place)?;
+        let display = VirtualDisplay::start(max_size, folder, config.place)?;
         let name = display.name().to_owned();
-        let fit = config.fit.then(|| Fit::with_own("host", &name, size));
+        let fit = config.fit.then(|| Fit::open_virtual("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
         let sound = match words {
-            [] => OwnSound::microphone(&mut config.microphone)?,
-            _ => OwnSound::make(&mut config.sound, &mut config.microphone)?,
+            [] => VirtualAudio::microphone(&mut config.microphone)?,
+            _ => VirtualAudio::create(&mut config.sound, &mut config.microphone)?,
         };
         let application = match words {
             [] => {
@@ -205,13 +209,13 @@ impl Stage {
                      XAUTHORITY={} DISPLAY={name} COMMAND",
                     display.authority().display()
                 );
-                tell_source(&sound);
+                print_microphone_source(&sound);
                 None
             }
-            words => Some(Shown::start(words, &display, &sound)?),
+            words => Some(RunningApplication::start(words, &display, &sound)?),
         };
         config.display = Some(name);
-        Ok(Stage {
+        Ok(AppDisplay {
             application,
             fit,
             _display: Some(display),
@@ -220,8 +224,8 @@ impl Stage {
     }
 
     /// The application's name.
-    fn shows(&self) -> Option<&str> {
-        self.application.as_ref().map(Shown::name)
+    fn application_name(&self) -> Option<&str> {
+        self.application.as_ref().map(RunningApplication::name)
     }
 
     /// Whether the application has ended.
@@ -245,21 +249,21 @@ impl Stage {
         eprintln!("openuvr host: {} has ended: {status}", application.name());
         if let Some(reporter) = reporter() {
             let why = format!("{} has ended: {status}", application.name());
-            reporter.ends(run::code_of(Some(status)), why);
+            reporter.report_end(run::code_of(Some(status)), why);
         }
         run::exit_code(Some(status))
     }
 }
 
 /// Prints the name of the source from which other applications record the player's microphone.
-fn tell_source(sound: &OwnSound) {
+fn print_microphone_source(sound: &VirtualAudio) {
     if let Some(source) = sound.source() {
         eprintln!("openuvr host: the microphone is the source {source}");
     }
 }
 
 /// The receivers of the host's notices.
-struct Told<'a> {
+struct NoticeReceivers<'a> {
     clients: &'a mut Clients,
     announcer: Option<&'a mut Announcer>,
     /// The number of notices lost because this program read too slowly.
@@ -270,22 +274,22 @@ struct Told<'a> {
 fn serve(
     config: &HostConfig,
     (host, gateways): (&HostRuntime, &Gateways),
-    wishes: &Receiver<TypedCommand>,
-    told: Told<'_>,
-    stage: &mut Stage,
+    commands: &Receiver<HostCommand>,
+    receivers: NoticeReceivers<'_>,
+    app_display: &mut AppDisplay,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let Told {
+    let NoticeReceivers {
         clients,
         mut announcer,
         lost,
-    } = told;
+    } = receivers;
     let began = clock::now();
     let mut tick_at = began;
     loop {
         let now = clock::now();
         let over = config.lasting.is_some_and(|span| now.since(began) >= span);
-        if over || stop.load(Ordering::Relaxed) || stage.is_over() {
+        if over || stop.load(Ordering::Relaxed) || app_display.is_over() {
             return Ok(());
         }
         if now >= tick_at {
@@ -293,31 +297,31 @@ fn serve(
             if let Some(over) = gateways.is_over(clients.count()) {
                 eprintln!("openuvr host: {over}");
                 if let Some(reporter) = reporter() {
-                    reporter.ends(0, over.to_string());
+                    reporter.report_end(0, over.to_string());
                 }
                 return Ok(());
             }
             if let Some(announcer) = &mut announcer {
                 announcer.tick(now);
             }
-            if let Some(fit) = &mut stage.fit {
+            if let Some(fit) = &mut app_display.fit {
                 fit.tick(now);
             }
             tick_at = now + TICK;
         }
-        match wishes.try_recv() {
-            Ok(TypedCommand::Pair) => {
+        match commands.try_recv() {
+            Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;
-                invite("host", &pin, config.pair_for.as_secs());
+                print_invitation("host", &pin, config.pair_for.as_secs());
                 host.open_pairing(pin, config.pair_for);
                 if let Some(announcer) = &mut announcer {
-                    announcer.pairs_until(now + config.pair_for);
+                    announcer.set_pairing_until(now + config.pair_for);
                 }
             }
-            Ok(TypedCommand::Bitrate(target)) => host.set_bitrate(target),
+            Ok(HostCommand::Bitrate(target)) => host.set_bitrate(target),
             Err(_) => {}
         }
-        let notice = match host.notice(TURN) {
+        let notice = match host.notice(POLL_INTERVAL) {
             None => continue,
             Some(Notice::Lost(more)) => {
                 *lost += more;
@@ -327,21 +331,21 @@ fn serve(
         };
         let line = Line::from(notice);
         if let Some(announcer) = &mut announcer {
-            announcer.heard(&line, now);
+            announcer.on_line(&line, now);
         }
-        if let (Some(fit), Line::PlayerWindow(size)) = (&mut stage.fit, &line) {
-            fit.wish(*size, now);
+        if let (Some(fit), Line::PlayerWindow(size)) = (&mut app_display.fit, &line) {
+            fit.request(*size, now);
         }
-        match clients.tell(line) {
-            HostState::GoesOn => {}
-            HostState::Over => return Ok(()),
+        match clients.handle(line) {
+            HostState::Running => {}
+            HostState::Ended => return Ok(()),
             HostState::Failed(why) => return Err(anyhow!(why)),
         }
     }
 }
 
 /// A command typed at a running host.
-enum TypedCommand {
+enum HostCommand {
     /// Open pairing for another device.
     Pair,
     /// Change the bitrate.
@@ -349,8 +353,8 @@ enum TypedCommand {
 }
 
 /// Reads commands, one per line, if standard input is a terminal.
-fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
-    let (wish, wishes) = sync_channel(1);
+fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
+    let (sender, commands) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
             "openuvr host: type p and Enter to pair another device, b 10M to change the bitrate, \
@@ -362,9 +366,9 @@ fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
             out::keep_typed();
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
-                match read_wish(&line) {
+                match parse_command(&line) {
                     // The main thread takes one command per turn; it ends with the program.
-                    Ok(Some(asked)) => drop(wish.send(asked)),
+                    Ok(Some(command)) => drop(sender.send(command)),
                     Ok(None) => {}
                     Err(why) => out::answer(format_args!("openuvr host: {why}")),
                 }
@@ -374,15 +378,15 @@ fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
             eprintln!("openuvr host: can't read commands from the terminal: {e}");
         }
     }
-    wishes
+    commands
 }
 
-fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
+fn parse_command(line: &str) -> Result<Option<HostCommand>> {
     let mut words = line.split_whitespace();
     match (words.next(), words.next()) {
         (None, _) => Ok(None),
-        (Some("p"), None) => Ok(Some(TypedCommand::Pair)),
-        (Some("b"), Some(rate)) => Ok(Some(TypedCommand::Bitrate(HostConfig::read_bitrate(rate)?))),
+        (Some("p"), None) => Ok(Some(HostCommand::Pair)),
+        (Some("b"), Some(rate)) => Ok(Some(HostCommand::Bitrate(HostConfig::parse_bitrate(rate)?))),
         _ => Err(anyhow!(
             "unknown command {line:?}: type p, or b and a bitrate such as 10M"
         )),
@@ -390,7 +394,7 @@ fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
 }
 
 /// A running host with its resources.
-struct Started {
+struct RunningHost {
     host: Arc<HostRuntime>,
     gateways: Gateways,
     scheduler: Scheduler,
@@ -413,7 +417,7 @@ fn start(
     parts: &dyn HostParts,
     shows: Option<&str>,
     stop: &AtomicBool,
-) -> Result<Started> {
+) -> Result<RunningHost> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
@@ -425,9 +429,7 @@ fn start(
     let input = input_sink::open(&input)?;
     let release = config.injects().then(|| Release::start(&display));
     let release = release.transpose().unwrap_or_else(|why| {
-        eprintln!(
-            "openuvr host: keys may stay pressed if the host is killed: {why:#}"
-        );
+        eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
         None
     });
     let clipboard = SharedClipboard::open(&display, config.clipboard);
@@ -466,28 +468,28 @@ fn start(
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     let host = Arc::new(host);
     let gateways = Gateways::open("host", config, host.clone(), recorder, (&scheduler, sound))?;
-    gateways.follow()?;
+    gateways.start_recording()?;
     // The host streams only from here on.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.silent {
         eprintln!("openuvr host: {why}");
     }
-    gateways.tell(config);
+    gateways.print_addresses(config);
     if let Some(reporter) = reporter() {
         let display = config.virtual_display.and(config.display.as_deref());
-        reporter.running(address, &key, gateways.page(), display);
+        reporter.report_running(address, &key, gateways.page(), display);
     }
     if let Some((pin, span)) = invitation {
-        invite("host", &pin, span.as_secs());
+        print_invitation("host", &pin, span.as_secs());
     }
     if let (Some(announcer), Some(address)) = (&mut announcer, address) {
         let now = clock::now();
         if let Some(span) = pairing {
-            announcer.pairs_until(now + span);
+            announcer.set_pairing_until(now + span);
         }
-        announcer.streams_at(address, fingerprint, now);
+        announcer.announce_at(address, fingerprint, now);
     }
-    Ok(Started {
+    Ok(RunningHost {
         host,
         gateways,
         scheduler,
@@ -504,7 +506,7 @@ fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
         (None, Subject::Window(WindowName::Text(title))) => Some(title),
         (None, _) => None,
     };
-    let about = About {
+    let about = HostInfo {
         name: config.name.clone(),
         shows,
     };
@@ -569,7 +571,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
     let fps = config.fps.unwrap_or(USUAL_FPS);
     let display = config.display.clone();
     let mut told = false;
-    let mut goes_on = || {
+    let mut keep_waiting = || {
         if !std::mem::replace(&mut told, true) {
             eprintln!(
                 "openuvr host: no such window yet; waiting up to {} s",
@@ -594,7 +596,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         display: display.clone(),
         what,
     };
-    let mut capture = x11::open_while(&target, &mut goes_on)?;
+    let mut capture = x11::open_while(&target, &mut keep_waiting)?;
     capture.limit_fps(fps);
     let viewport = capture.shared_viewport();
     let cursor = config

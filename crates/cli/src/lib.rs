@@ -13,7 +13,6 @@
 #[macro_use]
 extern crate openuvr_terminal;
 
-mod beside;
 mod client;
 mod clients;
 mod config;
@@ -27,7 +26,6 @@ mod gateways;
 pub mod host;
 mod link_handler;
 mod nearby;
-mod own_sound;
 mod realtime;
 mod record;
 mod release;
@@ -35,9 +33,11 @@ mod run;
 mod scene;
 mod session;
 mod session_report;
+mod sibling_programs;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod virtual_audio;
 mod virtual_display;
 mod web_certificate;
 mod xr;
@@ -47,8 +47,8 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, GatewayConfig, Refused, RunConfig, XrConfig};
-use host::Usual;
+use config::{ClientConfig, ConfigError, GatewayConfig, RunConfig, XrConfig};
+use host::DefaultParts;
 use run::stand_in;
 use session_report::reporter;
 
@@ -63,10 +63,10 @@ fn program() -> ExitCode {
         Err(code) => return code,
     };
     if matches!(matches.subcommand_name(), Some("host" | "run" | "xr")) {
-        session_report::begin();
+        session_report::init();
     }
     let result = match matches.subcommand() {
-        Some((name, m)) if host::has(name) => host::run(name, m, &Usual),
+        Some((name, m)) if host::is_command(name) => host::run(name, m, &DefaultParts),
         Some(("client", m)) => client::run(m),
         Some(("run", m)) => run::run(m),
         Some(("xr", m)) => xr::run(m),
@@ -88,13 +88,13 @@ fn program() -> ExitCode {
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
-        Some((name, m)) if beside::has(name) => beside::run(name, m),
+        Some((name, m)) if sibling_programs::is_command(name) => sibling_programs::run(name, m),
         _ => unreachable!("clap requires one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
         let code = exit_code(&error);
         if let Some(reporter) = reporter() {
-            reporter.ends(code, format!("{error:#}"));
+            reporter.report_end(code, format!("{error:#}"));
         }
         out::answer(format_args!("openuvr: {error:#}"));
         ExitCode::from(code)
@@ -102,7 +102,7 @@ fn program() -> ExitCode {
     if let Some(reporter) = reporter() {
         // Processes that the application has left running.
         descendants::end_all();
-        reporter.leaves();
+        reporter.finish();
     }
     code
 }
@@ -111,7 +111,7 @@ fn program() -> ExitCode {
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let mut refused = error.chain().filter_map(|cause| cause.downcast_ref());
-    match refused.any(Refused::is_usage) {
+    match refused.any(ConfigError::is_usage_error) {
         true => usage::WRONG,
         false => usage::exit_code(error),
     }
@@ -148,7 +148,7 @@ fn command() -> Command {
         .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))
         .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
-        .subcommands(beside::commands())
+        .subcommands(sibling_programs::commands())
 }
 
 fn with<A: FromArgMatches>(

@@ -48,18 +48,20 @@ pub(crate) fn recording(
     Ok((scheduler, Some(recording)))
 }
 
-/// Completes the recording and prints the number of lost records; `who` is the prefix.
+/// Completes the recording and prints the number of lost records; `subcommand` is the prefix.
 ///
 /// # Errors
 /// The recording can't be completed.
-pub(crate) fn finish(recording: Option<Recording>, who: &str) -> Result<()> {
+pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<()> {
     let Some(recording) = recording else {
         return Ok(());
     };
     let lost = recording.finish();
     let lost = lost.context("can't complete the records of scheduling latency")?;
     if lost > 0 {
-        eprintln!("openuvr {who}: {lost} records of scheduling latency lost: writing is too slow");
+        eprintln!(
+            "openuvr {subcommand}: {lost} records of scheduling latency lost: writing is too slow"
+        );
     }
     Ok(())
 }

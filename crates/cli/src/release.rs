@@ -63,9 +63,9 @@ impl Drop for Release {
 
 /// Runs the second process.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut said = Vec::new();
-    std::io::stdin().read_to_end(&mut said)?;
-    if said != DONE {
+    let mut message = Vec::new();
+    std::io::stdin().read_to_end(&mut message)?;
+    if message != DONE {
         release_held(Some(&args.display))?;
     }
     Ok(())

@@ -12,7 +12,7 @@
 //! Orphaned processes become this program's children (prctl(2), PR_SET_CHILD_SUBREAPER).
 
 mod folder;
-mod inner;
+mod host_command;
 mod limits;
 
 use std::ffi::OsString;
@@ -32,26 +32,26 @@ use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use crate::confine::{Account, Confinement};
 use crate::descendants;
-use crate::session_report::{self as report, AUTHORITY, Running, read_end, read_running};
-use crate::sys::{die_with_parent, keep_inherited, name_authority};
+use crate::session_report::{self as report, AUTHORITY, RunningReport, read_end, read_running};
+use crate::sys::{close_inherited_on_exec, die_with_parent, set_xauthority};
 use crate::virtual_display::{VirtualDisplay, shows_a_window};
 
-use folder::{Saves, SessionFolder};
+use folder::{SaveFolder, SessionFolder};
 use limits::Limits;
 
 /// The interval of checks of children and limits.
-const TURN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The time for the host to disconnect its clients and to end the application, before both are killed: the sum of its
 /// own timeouts for the application and a display (guess).
-const END: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit code of a session that this program ended, in place of an application's.
-const ENDED_BY_US: u8 = 70;
+const EXIT_TERMINATED: u8 = 70;
 
 /// The capture method for the application.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Door {
+pub(crate) enum CaptureMethod {
     /// Capture of a virtual display, as with `openuvr host --virtual`
     Screen,
     /// Capture inside its process, as with `openuvr run`
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     user: String,
     /// Capture method
     #[arg(long, value_enum, default_value = "screen")]
-    door: Door,
+    door: CaptureMethod,
     /// Size of the display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
@@ -149,7 +149,7 @@ pub(crate) struct Args {
 
 impl Args {
     /// The address to announce, if it is not that of `--listen`.
-    fn told_address(&self) -> Option<IpAddr> {
+    fn announced_address(&self) -> Option<IpAddr> {
         self.reached_as.or_else(address_of_machine)
     }
 }
@@ -165,8 +165,8 @@ fn size(text: &str) -> Result<Size, String> {
 
 /// The address of this machine, as announced by the cluster that started this program: an address, or a name.
 fn address_of_machine() -> Option<IpAddr> {
-    let said = std::env::var("OPENUVR_ADDRESS").ok()?;
-    let mut found = (said.as_str(), 0).to_socket_addrs().ok()?;
+    let name = std::env::var("OPENUVR_ADDRESS").ok()?;
+    let mut found = (name.as_str(), 0).to_socket_addrs().ok()?;
     found.next().map(|at| at.ip())
 }
 
@@ -197,7 +197,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// The session can't start. The message has one line, and was also printed as the session's result.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     // Files that a cluster's launcher left open are not inherited by the application.
-    keep_inherited();
+    close_inherited_on_exec();
     let stop = openuvr_terminal::signals::stop_in_order()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
@@ -209,26 +209,26 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Err(why) => (1, format!("{why:#}")),
     };
     eprintln!("openuvr session: {why}");
-    report::say(&serde_json::json!({ "session": id.to_string(), "code": code, "why": why }));
+    report::print_line(&serde_json::json!({ "session": id.to_string(), "code": code, "why": why }));
     Ok(ExitCode::from(code))
 }
 
 /// The result of a session.
-struct Ended {
+struct SessionEnd {
     code: u8,
     why: String,
 }
 
-fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
-    if args.application_user.is_some() && args.door != Door::Screen {
+fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
+    if args.application_user.is_some() && args.door != CaptureMethod::Screen {
         bail!(
             "--application-user requires --door screen: other capture methods run the host inside the application"
         );
     }
-    let folder = SessionFolder::make(args.id)?;
+    let folder = SessionFolder::create(args.id)?;
     // The files that a host inside the application needs from the hidden folder.
     let keys = match args.door {
-        Door::Screen => Vec::new(),
+        CaptureMethod::Screen => Vec::new(),
         _ => vec![folder.keys()],
     };
     let temporary = folder.temporary();
@@ -241,25 +241,25 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     };
     confinement.check()?;
     let shared = args.application_user.is_some();
-    let saves = Saves::open(args.save.as_deref(), &folder, shared)?;
+    let saves = SaveFolder::open(args.save.as_deref(), &folder, shared)?;
     if let Some(user) = &args.application_user {
-        folder.let_through()?;
-        Account::find(user)?.give(&[saves.home(), &temporary])?;
+        folder.allow_traversal()?;
+        Account::find(user)?.change_owner(&[saves.home(), &temporary])?;
     }
-    let words = confinement.words(&args.words)?;
+    let words = confinement.command_line(&args.words)?;
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
     // Games and applications that link the library use the display in their environment; an OpenXR application may need
     // none.
-    let display = matches!(args.door, Door::Run | Door::Api)
+    let display = matches!(args.door, CaptureMethod::Run | CaptureMethod::Api)
         .then(|| VirtualDisplay::start(args.size, Some(folder.path()), args.place));
     let display = display.transpose()?;
-    if args.door == Door::Screen {
+    if args.door == CaptureMethod::Screen {
         // The host starts the display, and this process searches it for a window.
-        name_authority(&folder.path().join(AUTHORITY));
+        set_xauthority(&folder.path().join(AUTHORITY));
     }
     let name = display.as_ref().map(VirtualDisplay::name);
-    let mut host = Host::start(args, &words, (&folder, &saves), name)?;
-    let ended = follow(args, &folder, limits, &mut host, stop);
+    let mut host = HostProcess::start(args, &words, (&folder, &saves), name)?;
+    let ended = supervise(args, &folder, limits, &mut host, stop);
     host.end();
     let ended = ended?;
     // The application ends before its display.
@@ -273,35 +273,35 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
 }
 
 /// Supervises the session until it ends.
-fn follow(
+fn supervise(
     args: &Args,
     folder: &SessionFolder,
     mut limits: Limits,
-    host: &mut Host,
+    host: &mut HostProcess,
     stop: &AtomicBool,
-) -> Result<Ended> {
+) -> Result<SessionEnd> {
     let ended_by_us = |why: String| {
-        Ok(Ended {
-            code: ENDED_BY_US,
+        Ok(SessionEnd {
+            code: EXIT_TERMINATED,
             why,
         })
     };
     let began = Instant::now();
-    let patience = Duration::from_secs(args.first_picture.into());
-    let mut running: Option<Running> = None;
-    let mut shown = args.door != Door::Screen;
+    let limit = Duration::from_secs(args.first_picture.into());
+    let mut running: Option<RunningReport> = None;
+    let mut shown = args.door != CaptureMethod::Screen;
     loop {
         if let Some(status) = host.ended()? {
             return Ok(read_end(folder.path()).map_or_else(
-                || lost_host(status, running.is_some()),
-                |end| Ended {
+                || unreported_end(status, running.is_some()),
+                |end| SessionEnd {
                     code: end.code,
                     why: end.why,
                 },
             ));
         }
         if stop.load(Ordering::Relaxed) {
-            return Ok(Ended {
+            return Ok(SessionEnd {
                 code: 0,
                 why: "the session was ended by a signal".to_owned(),
             });
@@ -309,19 +309,19 @@ fn follow(
         if running.is_none()
             && let Some(at) = read_running(folder.path())
         {
-            let at = Running {
+            let at = RunningReport {
                 socket: args.portal_socket.then(|| folder.socket()),
                 ..at
             };
-            report::say(&at.line(args.id, args.told_address()));
+            report::print_line(&at.line(args.id, args.announced_address()));
             running = Some(at);
         }
         if let Some(at) = running.as_ref().filter(|_| !shown) {
             shown = at.display.as_deref().is_none_or(shows_a_window);
         }
-        let waits = running.is_none() || !shown;
-        if waits && began.elapsed() >= patience {
-            let seconds = patience.as_secs();
+        let pending = running.is_none() || !shown;
+        if pending && began.elapsed() >= limit {
+            let seconds = limit.as_secs();
             return ended_by_us(format!(
                 "the application showed no picture within {seconds} s"
             ));
@@ -329,34 +329,34 @@ fn follow(
         if let Some(why) = limits.exceeded() {
             return ended_by_us(why);
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// The result if the host ended without a report.
-fn lost_host(status: ExitStatus, ran: bool) -> Ended {
+fn unreported_end(status: ExitStatus, ran: bool) -> SessionEnd {
     let code = status.code().or(status.signal().map(|signal| signal + 128));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     let when = match ran {
         true => "",
         false => " before the session could be played",
     };
-    Ended {
+    SessionEnd {
         code: code.max(1),
         why: format!("the host of the session ended{when}: {status}"),
     }
 }
 
 /// The streaming process: `openuvr host`, `run` or `xr`.
-struct Host(Child);
+struct HostProcess(Child);
 
-impl Host {
+impl HostProcess {
     fn start(
         args: &Args,
         application: &[OsString],
-        (folder, saves): (&SessionFolder, &Saves),
+        (folder, saves): (&SessionFolder, &SaveFolder),
         display: Option<&str>,
-    ) -> Result<Host> {
+    ) -> Result<HostProcess> {
         let settings = args.settings.iter();
         let settings = settings.map(|setting| match setting.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok(format!("--{name}={value}")),
@@ -365,13 +365,10 @@ impl Host {
         let settings = settings.collect::<Result<Vec<String>>>()?;
         // Works also if the executable was replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
-        inner::words(args, folder, &mut command);
+        host_command::add_arguments(args, folder, &mut command);
         command.args(settings).arg("--").args(application);
-        inner::surround(args, folder, saves, display, &mut command);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "only its descriptor is used"
-        )]
+        host_command::set_environment(args, folder, saves, display, &mut command);
+        #[expect(clippy::disallowed_methods, reason = "only its descriptor is used")]
         let log = std::io::stderr().as_fd().try_clone_to_owned()?;
         command
             .stdin(Stdio::null())
@@ -381,9 +378,7 @@ impl Host {
         // It ends in order when this program has ended, however that happened.
         die_with_parent(&mut command);
         let child = command.spawn();
-        child
-            .map(Host)
-            .context("can't start the host")
+        child.map(HostProcess).context("can't start the host")
     }
 
     fn ended(&mut self) -> Result<Option<ExitStatus>> {
@@ -395,9 +390,9 @@ impl Host {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let (Some(pid), Ok(None)) = (pid, self.0.try_wait()) {
             let _ = kill_process(pid, Signal::TERM);
-            let until = Instant::now() + END;
+            let until = Instant::now() + END_TIMEOUT;
             while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
-                std::thread::sleep(TURN);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         let _ = self.0.kill();
@@ -405,7 +400,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for HostProcess {
     fn drop(&mut self) {
         self.end();
     }

@@ -12,7 +12,7 @@ use openuvr_runtime::client::link::key_text;
 use rustix::process::{Pid, getpid, getppid, set_child_subreaper};
 use serde::{Deserialize, Serialize};
 
-use crate::sys::keep_inherited;
+use crate::sys::close_inherited_on_exec;
 
 /// The variable with the session's folder.
 pub(crate) const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
@@ -24,11 +24,11 @@ const RUNNING: &str = "running.json";
 const END: &str = "end.json";
 
 /// The maximum size of either file in bytes.
-const LONGEST: u64 = 16 * 1024;
+const MAX_BYTES: u64 = 16 * 1024;
 
 /// The addresses of a running session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct RunningReport {
     /// The address for native clients.
     pub(crate) native: Option<SocketAddr>,
     /// The host's key, in base64url.
@@ -46,7 +46,7 @@ pub(crate) struct Running {
 
 /// The result, from the host's view.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct EndReport {
     pub(crate) code: u8,
     pub(crate) why: String,
 }
@@ -62,10 +62,10 @@ static REPORTER: OnceLock<Reporter> = OnceLock::new();
 
 /// Enables reports if `openuvr session` has started this process. To be called in a host before its application
 /// starts.
-pub(crate) fn begin() {
+pub(crate) fn init() {
     if let Some(reporter) = Reporter::of_process() {
         // The application must not inherit the locks of the session's folders.
-        keep_inherited();
+        close_inherited_on_exec();
         let _ = REPORTER.set(reporter);
     }
 }
@@ -97,7 +97,7 @@ impl Reporter {
     }
 
     /// Reports that the session can be played.
-    pub(crate) fn running(
+    pub(crate) fn report_running(
         &self,
         native: Option<SocketAddr>,
         key: &PublicKey,
@@ -105,7 +105,7 @@ impl Reporter {
         display: Option<&str>,
     ) {
         let (web, fingerprint) = page.unzip();
-        let running = Running {
+        let running = RunningReport {
             native,
             key: key_text(key),
             web,
@@ -117,34 +117,34 @@ impl Reporter {
     }
 
     /// Reports the end and its reason. Only the first report counts.
-    pub(crate) fn ends(&self, code: u8, why: String) {
+    pub(crate) fn report_end(&self, code: u8, why: String) {
         if !self.folder.join(END).exists() {
-            self.write(END, &End { code, why });
+            self.write(END, &EndReport { code, why });
         }
     }
 
     /// Ends the reports. If the parent was killed, this process removes the session's folder, which contains a key.
-    pub(crate) fn leaves(&self) {
+    pub(crate) fn finish(&self) {
         if getppid() != self.parent {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 
     /// Writes a file atomically.
-    fn write(&self, name: &str, what: &impl Serialize) {
+    fn write(&self, name: &str, report: &impl Serialize) {
         let file = self.folder.join(name);
-        let begun = self.folder.join(format!("{name}.new"));
-        let written = serde_json::to_vec(what)
+        let partial = self.folder.join(format!("{name}.new"));
+        let written = serde_json::to_vec(report)
             .map_err(std::io::Error::other)
-            .and_then(|bytes| fs::write(&begun, bytes))
-            .and_then(|()| fs::rename(&begun, &file));
+            .and_then(|bytes| fs::write(&partial, bytes))
+            .and_then(|()| fs::rename(&partial, &file));
         if let Err(e) = written {
             eprintln!("openuvr session: can't write {}: {e}", file.display());
         }
     }
 }
 
-impl Running {
+impl RunningReport {
     /// The JSON line for the launcher.
     pub(crate) fn line(
         &self,
@@ -173,22 +173,22 @@ impl Running {
 }
 
 /// The addresses of the session, once it can be played.
-pub(crate) fn read_running(folder: &Path) -> Option<Running> {
+pub(crate) fn read_running(folder: &Path) -> Option<RunningReport> {
     read(&folder.join(RUNNING))
 }
 
 /// The result, once reported.
-pub(crate) fn read_end(folder: &Path) -> Option<End> {
+pub(crate) fn read_end(folder: &Path) -> Option<EndReport> {
     read(&folder.join(END))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
-    let short = fs::metadata(file).is_ok_and(|about| about.len() <= LONGEST);
+    let short = fs::metadata(file).is_ok_and(|about| about.len() <= MAX_BYTES);
     let bytes = short.then(|| fs::read(file).ok()).flatten()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// Prints a JSON line for the launcher.
-pub(crate) fn say(line: &serde_json::Value) {
+pub(crate) fn print_line(line: &serde_json::Value) {
     println!("{line}");
 }

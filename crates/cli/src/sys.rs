@@ -24,7 +24,7 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 /// Makes this process and its future children connect to X displays with the cookies in `file`.
 ///
 /// During the call, other threads may access the environment only through the standard library.
-pub(crate) fn name_authority(file: &Path) {
+pub(crate) fn set_xauthority(file: &Path) {
     // SAFETY: the standard library's own calls exclude one another. A display is started before this process starts
     // a host, opens a device or loads a driver; its threads until then write messages and wait for signals.
     unsafe { std::env::set_var("XAUTHORITY", file) };
@@ -32,7 +32,7 @@ pub(crate) fn name_authority(file: &Path) {
 
 /// Keeps inherited file descriptors, except the standard ones, from future child processes. Descriptors that this
 /// process opens later are not inherited anyway (the standard library opens with `O_CLOEXEC`).
-pub(crate) fn keep_inherited() {
+pub(crate) fn close_inherited_on_exec() {
     for entry in fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()

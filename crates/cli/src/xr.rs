@@ -12,18 +12,18 @@ use openuvr_runtime::line::Order;
 use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
 use crate::gateways::Gateways;
-use crate::run::{Launch, launched};
+use crate::run::{Launch, supervise};
 use openuvr_terminal::usage::WrongUsage;
 
 /// The frame rate without a setting and without a player's display: that of most headsets.
-const USUAL_FPS: f64 = 90.0;
+const DEFAULT_FPS: f64 = 90.0;
 
 /// The usual causes of missing pictures of an application.
-const WHY_NONE: &str = "Possible causes: it uses another OpenXR runtime, draws with neither Vulkan nor OpenGL, or is no \
+const NO_PICTURE_HINT: &str = "Possible causes: it uses another OpenXR runtime, draws with neither Vulkan nor OpenGL, or is no \
     OpenXR application; try `openuvr run` or `openuvr host`";
 
 /// A hint for an application that presented pictures and ended early, so that clients get no answer.
-const WHY_OVER: &str = "Programs such as hello_xr exit at the end of their standard input, which is not a terminal here: \
+const EARLY_END_HINT: &str = "Programs such as hello_xr exit at the end of their standard input, which is not a terminal here: \
     `sleep infinity | openuvr xr …` keeps it open";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -48,17 +48,17 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     let library = launch::xr_runtime(config.runtime.as_deref())?;
     let eye = order.eye.clone().unwrap_or_default();
     let application = words.clone();
-    launched(Launch {
-        who: "xr",
-        what: "application",
-        why_none: WHY_NONE,
-        why_over: Some(WHY_OVER),
+    supervise(Launch {
+        subcommand: "xr",
+        noun: "application",
+        no_picture_hint: NO_PICTURE_HINT,
+        early_end_hint: Some(EARLY_END_HINT),
         host: &config.host,
         order,
         words: &words,
         // The controllers are those of the headset.
         pads: None,
-        stands_in: false,
+        uses_stand_in: false,
         hook: None,
         command: &|socket| launch::xr_command(&application, &library, socket, &eye),
     })
@@ -66,14 +66,14 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn order(config: &XrConfig) -> Order {
     let mut host = Config::from(&config.host);
-    host.fps = config.host.fps.unwrap_or(USUAL_FPS);
+    host.fps = config.host.fps.unwrap_or(DEFAULT_FPS);
     Order {
         input: false,
         window: None,
         eye: config
             .eye
             .map(|eye| format!("{}x{}", eye.width, eye.height)),
-        gateways: Gateways::are_wanted(&config.host),
+        gateways: Gateways::are_configured(&config.host),
         host,
     }
 }
@@ -84,7 +84,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    if Gateways::are_wanted(&config.config.host) {
+    if Gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
             "web, rtsp and record require a program beside the application: start it with `openuvr xr -- APP`"
         ));
@@ -96,7 +96,10 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     order.host.check().map_err(WrongUsage::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &order)?;
-    println!("OpenUVR is now the OpenXR runtime of this user: {}", file.display());
+    println!(
+        "OpenUVR is now the OpenXR runtime of this user: {}",
+        file.display()
+    );
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,16 +17,18 @@ use openuvr_runtime::client::{DrawWith, EyeView, Eyes, Reproject};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
-use super::ends::{HeadFrom, InputKind, PresentKind, head, input};
+use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input};
 use super::kind::{
     Choice, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag, number,
     optional, path, pin, size, text, time,
 };
-use super::portal::{CertificateHash, Place, PortalAddress, fingerprint, place, portal};
-use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings};
+use super::portal::{CertificateHash, HostTarget, PortalAddress, fingerprint, host_target, portal};
+use super::{
+    ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
+};
 
 /// The message if pictures have no output folder.
-const NO_FOLDER: &str = "present headless requires a folder: give --output FOLDER";
+const MISSING_FOLDER: &str = "present headless requires a folder: give --output FOLDER";
 
 settings! {
     /// The configuration of a client.
@@ -51,8 +53,8 @@ Examples:
 
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
 -h prints short help, --help the full help.";
-        agree: ClientConfig::contradiction;
-        can_begin: ClientConfig::finds_all;
+        check_consistency: ClientConfig::find_contradiction;
+        check_environment: ClientConfig::check_requirements;
 
         "Host" {
             /// Name or address of the host, with its port if it is not 4710.
@@ -60,7 +62,7 @@ Examples:
             /// several, or of unpaired ones, the client prompts for a number. An IPv6 address with a port needs
             /// brackets. IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's
             /// Ethernet address. A portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
-            host: Option<Place> = "host", optional(place()), Default::Argument;
+            host: Option<HostTarget> = "host", optional(host_target()), Default::Argument;
             /// PIN shown by the host, for pairing.
             /// Needed only the first time; by default the client prompts for it. Ignored for a paired host.
             /// Other users of this machine may see it in the process list.
@@ -83,10 +85,10 @@ Examples:
             reconnect: bool = "reconnect", flag(), Default::Is("true");
             /// Name of this client, as shown at the host.
             name: String = "name", text("NAME", LONGEST_NAME),
-                Default::From("this machine's name", Surroundings::machine_text);
+                Default::From("this machine's name", Environment::machine_text);
             /// Folder for keys and known hosts.
             config_dir: PathBuf = "config-dir", path("FOLDER"),
-                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Environment::config_dir_text);
         }
         "Portal" {
             /// Play an application offered by the portal at this address.
@@ -164,7 +166,7 @@ Examples:
             /// W A S D or the arrow keys and Page Up and Page Down move, Q and E lean. `script:FILE`: lines
             /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack` or
             /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242.
-            head: HeadFrom = "head", head(), Default::Is("none");
+            head: HeadSpec = "head", head(), Default::Is("none");
             /// Displayed eyes of a stereo picture.
             /// `both`: side by side. `left` or `right`. `anaglyph`: for glasses with a red filter on the left and a
             /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
@@ -272,7 +274,7 @@ const WIDEST: f64 = 80.0;
 
 impl ClientConfig {
     /// The configured eyes, with the overscan; `None` without such settings.
-    pub(crate) fn eyes_seen(&self) -> Option<display::Eyes> {
+    pub(crate) fn configured_eyes(&self) -> Option<display::Eyes> {
         if self.fov.is_none() && self.ipd.is_none() && self.overscan <= 0.0 {
             return None;
         }
@@ -292,7 +294,7 @@ impl ClientConfig {
     }
 
     /// The runtime's configuration for a client of `host`.
-    pub(crate) fn of_client(&self, host: Place) -> Config {
+    pub(crate) fn runtime_config(&self, host: HostTarget) -> Config {
         let config = self;
         Config {
             portal: host.word,
@@ -322,7 +324,7 @@ impl ClientConfig {
 }
 
 impl Choice for EyeView {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (EyeView::Both.name(), EyeView::Both),
         (EyeView::Left.name(), EyeView::Left),
         (EyeView::Right.name(), EyeView::Right),
@@ -331,7 +333,7 @@ impl Choice for EyeView {
 }
 
 impl Choice for Reproject {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", Reproject::Auto),
         ("on", Reproject::On),
         ("off", Reproject::Off),
@@ -339,7 +341,7 @@ impl Choice for Reproject {
 }
 
 impl Choice for DrawWith {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (DrawWith::Auto.name(), DrawWith::Auto),
         (DrawWith::Gl.name(), DrawWith::Gl),
         (DrawWith::Software.name(), DrawWith::Software),
@@ -351,7 +353,7 @@ impl Choice for DrawWith {
 pub(crate) struct CodecName(Codec);
 
 impl Choice for CodecName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("h264", CodecName(Codec::H264)),
         ("jpeg", CodecName(Codec::Jpeg)),
         ("raw", CodecName(Codec::Raw)),
@@ -363,7 +365,7 @@ impl Choice for CodecName {
 pub(crate) struct DecoderName(pub(crate) &'static str);
 
 impl Choice for DecoderName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("avcodec", DecoderName("avcodec")),
         ("h264_cuvid", DecoderName("h264_cuvid")),
         ("h264_qsv", DecoderName("h264_qsv")),
@@ -402,7 +404,7 @@ pub(crate) enum Surface {
 
 /// The input source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum InputFrom {
+pub(crate) enum InputSpec {
     /// The window.
     Window,
     /// A file, or `-` for the standard input.
@@ -429,7 +431,7 @@ impl ClientConfig {
         self.observe = true;
         self.take_over = false;
         (self.bitrate, self.max_size) = (None, None);
-        self.head = HeadFrom(None);
+        self.head = HeadSpec(None);
     }
 
     /// The picture output.
@@ -437,8 +439,8 @@ impl ClientConfig {
     /// # Errors
     /// A required setting is missing. [`Settings::from_matches`] has checked its configuration for this
     /// already.
-    pub(crate) fn surface(&self) -> Result<Surface, Refused> {
-        let missing = |words: &str| Refused(words.to_owned());
+    pub(crate) fn surface(&self) -> Result<Surface, ConfigError> {
+        let missing = |words: &str| ConfigError(words.to_owned());
         Ok(match self.present {
             PresentKind::X11 => Surface::X11 {
                 display: self.display.clone().ok_or_else(|| missing(NO_DISPLAY))?,
@@ -449,7 +451,7 @@ impl ClientConfig {
             },
             PresentKind::Xr => Surface::Xr,
             PresentKind::Headless => Surface::Headless {
-                output: self.output.clone().ok_or_else(|| missing(NO_FOLDER))?,
+                output: self.output.clone().ok_or_else(|| missing(MISSING_FOLDER))?,
                 every: self.every,
             },
             PresentKind::Null => Surface::Null,
@@ -467,8 +469,8 @@ impl ClientConfig {
         self.pads && !self.observe && self.input != Some(InputKind::None)
     }
 
-    fn finds_all(&self) -> Result<(), Refused> {
-        apart(&[
+    fn check_requirements(&self) -> Result<(), ConfigError> {
+        check_distinct(&[
             ("input-script", self.input_script.as_deref()),
             ("csv", self.csv.as_deref()),
         ])?;
@@ -495,24 +497,24 @@ impl ClientConfig {
     }
 
     /// The input source.
-    pub(crate) fn input_from(&self) -> InputFrom {
+    pub(crate) fn input_spec(&self) -> InputSpec {
         match (&self.input, &self.input_script) {
-            (None | Some(InputKind::Script), Some(file)) => InputFrom::Script(file.clone()),
-            (Some(InputKind::Evdev(devices)), _) => InputFrom::Devices(devices.clone()),
-            (Some(InputKind::X11), _) => InputFrom::Window,
-            (None, None) if self.present == PresentKind::X11 => InputFrom::Window,
-            _ => InputFrom::Nothing,
+            (None | Some(InputKind::Script), Some(file)) => InputSpec::Script(file.clone()),
+            (Some(InputKind::Evdev(devices)), _) => InputSpec::Devices(devices.clone()),
+            (Some(InputKind::X11), _) => InputSpec::Window,
+            (None, None) if self.present == PresentKind::X11 => InputSpec::Window,
+            _ => InputSpec::Nothing,
         }
     }
 
-    fn contradiction(&self) -> Result<(), Refused> {
+    fn find_contradiction(&self) -> Result<(), ConfigError> {
         let (window, files) = (
             self.present == PresentKind::X11,
             self.present == PresentKind::Headless,
         );
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
-            () if files && self.output.is_none() => NO_FOLDER,
+            () if files && self.output.is_none() => MISSING_FOLDER,
             () if self.observe && (self.bitrate.is_some() || self.max_size.is_some()) => {
                 "bitrate and max-size are for the player: an observer sees the player's picture"
             }
@@ -534,10 +536,10 @@ impl ClientConfig {
             {
                 "size, full-screen, grab, keys and overlay require a window: present x11"
             }
-            () if !window && self.head == HeadFrom(Some("mouse".to_owned())) => {
+            () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
                 "head mouse requires a window: present x11"
             }
-            () if self.observe && self.head != HeadFrom(None) => {
+            () if self.observe && self.head != HeadSpec(None) => {
                 "head is for the player: an observer sees the player's view"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
@@ -554,6 +556,6 @@ impl ClientConfig {
             }
             () => return Ok(()),
         };
-        Err(Refused(words.to_owned()))
+        Err(ConfigError(words.to_owned()))
     }
 }

@@ -10,7 +10,7 @@ use openuvr_runtime::store::write_whole;
 use toml::de::{DeTable, DeValue};
 
 use super::kind::Form;
-use super::{Default, Origin, Refused, Setting, Value};
+use super::{ConfigError, Default, Origin, Setting, Value};
 
 /// Parses `text`, the content of `path`. Every value is checked, including those that a flag replaces.
 pub(super) fn read(
@@ -18,13 +18,13 @@ pub(super) fn read(
     path: &Path,
     table: &[Setting],
     role: &str,
-) -> Result<HashMap<&'static str, Value>, Refused> {
+) -> Result<HashMap<&'static str, Value>, ConfigError> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line(span.start));
         // The parser's message may have several lines.
         let message = error.message().replace('\n', ", ");
-        Refused(format!("{}:{line}: {message}", path.display()))
+        ConfigError(format!("{}:{line}: {message}", path.display()))
     })?;
     let mut values = HashMap::new();
     for (name, value) in document.get_ref() {
@@ -36,13 +36,13 @@ pub(super) fn read(
         let Some(setting) = table.iter().find(open) else {
             let (path, line) = (path.display(), line(name.span().start));
             let name = name.get_ref();
-            return Err(Refused(format!(
+            return Err(ConfigError(format!(
                 "{path}:{line}: unknown setting `{name}`; `openuvr {role} --help` lists all"
             )));
         };
         if let Default::OnlyFlag(_) = setting.default {
             let (path, line) = (path.display(), line(name.span().start));
-            return Err(Refused(format!(
+            return Err(ConfigError(format!(
                 "{path}:{line}: `{0}` applies to one run and is not read from a file: remove the line, \
                  and give --{0} when needed",
                 setting.key
@@ -67,10 +67,7 @@ pub(super) fn read(
 pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.exists() && !path.is_file() {
-        bail!(
-            "can't write the settings: {} is not a file",
-            path.display()
-        );
+        bail!("can't write the settings: {} is not a file", path.display());
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         let mut new = DirBuilder::new();

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::host::HostConfig;
-use super::{Effective, Given, Refused, Setting, Settings};
+use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
 /// The settings of a gateway; all others belong to the application.
-const ITS_OWN: [&str; 16] = [
+const GATEWAY_SETTINGS: [&str; 16] = [
     "config-dir",
     "log",
     "name",
@@ -53,33 +53,33 @@ a saved option. The last of repeated options applies. -h prints short help, --he
 
     fn table() -> Vec<Setting> {
         let host = HostConfig::table().into_iter();
-        let host = host.map(|setting| match ITS_OWN.contains(&setting.key) {
+        let host = host.map(|setting| match GATEWAY_SETTINGS.contains(&setting.key) {
             true => setting,
             false => setting.fixed(),
         });
         host.collect()
     }
 
-    fn typed(given: &Given) -> Result<GatewayConfig, Refused> {
-        let host = HostConfig::typed(given)?;
+    fn typed(values: &RawValues) -> Result<GatewayConfig, ConfigError> {
+        let host = HostConfig::typed(values)?;
         Ok(GatewayConfig { host })
     }
 
-    fn agree(&self) -> Result<(), Refused> {
-        self.host.gateways_agree()
+    fn check_consistency(&self) -> Result<(), ConfigError> {
+        self.host.check_gateways()
     }
 
-    fn can_begin(&self) -> Result<(), Refused> {
+    fn check_environment(&self) -> Result<(), ConfigError> {
         match &self.host {
             HostConfig {
                 web: None,
                 rtsp: None,
                 record: None,
                 ..
-            } => Err(Refused(
+            } => Err(ConfigError(
                 "the gateway has nothing to serve: give --web, --rtsp or --record".to_owned(),
             )),
-            host => host.files_are_apart(),
+            host => host.check_files(),
         }
     }
 }

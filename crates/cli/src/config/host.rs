@@ -1,7 +1,7 @@
 //! Settings of `openuvr host`.
 
-mod inside;
-mod words;
+mod choices;
+mod in_process;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -32,15 +32,15 @@ use super::kind::{
     public_addresses, region, size, text, ticket_key, time, uuid, web_origins, web_proxies, window,
 };
 use super::{
-    Default, Effective, LONGEST_NAME, NO_DISPLAY, Refused, Setting, Settings, Surroundings, apart,
-    command_words, settings,
+    ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, Setting, Settings,
+    app_args, check_distinct, settings,
 };
 use crate::scene::source::Submit;
 
-pub(crate) use words::PadsKind;
-pub use words::SourceKind;
-pub(crate) use words::{EncoderName, RateMode};
-use words::{InputKind, Rate, SoundFrame, Subpel};
+pub(crate) use choices::PadsKind;
+pub use choices::SourceKind;
+pub(crate) use choices::{EncoderName, RateMode};
+use choices::{InputKind, Rate, SoundFrame, Subpel};
 
 settings! {
     /// The configuration of a host.
@@ -60,8 +60,8 @@ Examples:
 
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
 -h prints short help, --help the full help.";
-        agree: HostConfig::contradiction;
-        can_begin: HostConfig::finds_all;
+        check_consistency: HostConfig::find_contradiction;
+        check_environment: HostConfig::check_requirements;
 
         "Video source" {
             /// Picture source.
@@ -237,10 +237,10 @@ Examples:
             keys: Keys = "keys", choice(), Default::Is("symbol");
             /// Name of this host, as shown at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
-                Default::From("this machine's name", Surroundings::machine_text);
+                Default::From("this machine's name", Environment::machine_text);
             /// Folder for keys and paired devices.
             config_dir: PathBuf = "config-dir", path("FOLDER"),
-                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Environment::config_dir_text);
         }
         "Portal" {
             /// Admit clients with a ticket of the portal that has this key.
@@ -406,7 +406,7 @@ impl HostConfig {
         let command = command
             .override_usage("openuvr host [OPTIONS] [-- APP [ARGS]...]  (APP with --virtual)");
         let help = "Program to start on the virtual display, with its arguments";
-        command.arg(command_words::arg("APP", help).last(true))
+        command.arg(app_args::arg("APP", help).last(true))
     }
 
     /// The configuration and the application's command line, which is empty without an application.
@@ -416,12 +416,12 @@ impl HostConfig {
     pub(crate) fn with_application(
         matches: &ArgMatches,
     ) -> anyhow::Result<(Effective<HostConfig>, Vec<OsString>)> {
-        let words = command_words::given(matches);
+        let words = app_args::command_line(matches);
         let effective = HostConfig::from_matches(matches)?;
         if !words.is_empty() && effective.config.virtual_display.is_none() {
             let why = "an application needs a virtual display: give --virtual 1920x1080, or start it with \
                        `openuvr run`";
-            return Err(Refused(why.to_owned()).into());
+            return Err(ConfigError(why.to_owned()).into());
         }
         Ok((effective, words))
     }
@@ -448,9 +448,9 @@ impl HostConfig {
     ///
     /// # Errors
     /// The text is not an allowed bitrate; the message states the range.
-    pub(crate) fn read_bitrate(text: &str) -> Result<Bitrate, Refused> {
+    pub(crate) fn parse_bitrate(text: &str) -> Result<Bitrate, ConfigError> {
         let kind = bitrate(BITRATES);
-        let refused = || Refused(format!("{text:?} must be {}", kind.allowed));
+        let refused = || ConfigError(format!("{text:?} must be {}", kind.allowed));
         (kind.parse)(text).ok_or_else(refused)
     }
 
@@ -462,7 +462,7 @@ impl HostConfig {
         }
     }
 
-    fn contradiction(&self) -> Result<(), Refused> {
+    fn find_contradiction(&self) -> Result<(), ConfigError> {
         let x11 = self.source == SourceKind::X11;
         let clip = self.source == SourceKind::Clip;
         let scene = self.source == SourceKind::Scene;
@@ -492,15 +492,15 @@ impl HostConfig {
                 "submit and scene-fps require source scene"
             }
             () => {
-                self.gateways_agree()?;
-                return self.encoding_agrees();
+                self.check_gateways()?;
+                return self.check_encoding();
             }
         };
-        Err(Refused(words.to_owned()))
+        Err(ConfigError(words.to_owned()))
     }
 
     /// Checks the settings of gateways and portal sessions for consistency.
-    pub(super) fn gateways_agree(&self) -> Result<(), Refused> {
+    pub(super) fn check_gateways(&self) -> Result<(), ConfigError> {
         let words = match () {
             () if self.ticket_key.is_some() != self.ticket_session.is_some() => {
                 "ticket-key and ticket-session require each other: give both"
@@ -539,22 +539,22 @@ impl HostConfig {
             }
             () => return Ok(()),
         };
-        Err(Refused(words.to_owned()))
+        Err(ConfigError(words.to_owned()))
     }
 
-    fn finds_all(&self) -> Result<(), Refused> {
-        self.files_are_apart()?;
+    fn check_requirements(&self) -> Result<(), ConfigError> {
+        self.check_files()?;
         let shown = matches!(self.source, SourceKind::X11 | SourceKind::Scene);
         let display = self.display.is_some() || self.virtual_display.is_some();
         if (shown || self.injects()) && !display {
-            return Err(Refused(NO_DISPLAY.to_owned()));
+            return Err(ConfigError(NO_DISPLAY.to_owned()));
         }
         Ok(())
     }
 
     /// Checks that no output file is another output file or the clip.
-    pub(super) fn files_are_apart(&self) -> Result<(), Refused> {
-        apart(&[
+    pub(super) fn check_files(&self) -> Result<(), ConfigError> {
+        check_distinct(&[
             ("clip", self.clip.as_deref()),
             ("csv", self.csv.as_deref()),
             ("record", self.record.as_deref()),
@@ -563,12 +563,13 @@ impl HostConfig {
     }
 
     /// Checks the encoder settings for consistency.
-    pub(super) fn encoding_agrees(&self) -> Result<(), Refused> {
+    pub(super) fn check_encoding(&self) -> Result<(), ConfigError> {
         let above = |rate: Option<Bitrate>| rate.is_some_and(|rate| rate > self.bitrate());
         let (min, start) = (self.min_bitrate, self.start_bitrate);
         let refresh = self.recovery == Recovery::Refresh;
         let names: Vec<&str> = self.encoders.iter().map(|name| name.0).collect();
-        let backends = encode::find_all(&names).map_err(|e| Refused(format!("encoder: {e}")))?;
+        let backends =
+            encode::find_all(&names).map_err(|e| ConfigError(format!("encoder: {e}")))?;
         let words = match () {
             () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
                 "min-bitrate and start-bitrate require rate adaptive"
@@ -584,7 +585,7 @@ impl HostConfig {
             }
             () => return Ok(()),
         };
-        Err(Refused(words.to_owned()))
+        Err(ConfigError(words.to_owned()))
     }
 }
 
@@ -612,7 +613,7 @@ impl From<&HostConfig> for Config {
             each_its_own: config.each_its_own,
             slices: config.slices,
             encoder_threads: config.encoder_threads,
-            subpel: config.subpel.wanted(),
+            subpel: config.subpel.requested(),
             pixels: config.pixels.map(|pixels| pixels.name().to_owned()),
             cbr: config.rate_mode.map(|mode| mode == RateMode::Cbr),
             fps: config.fps.unwrap_or(USUAL_FPS),

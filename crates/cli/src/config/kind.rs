@@ -115,14 +115,14 @@ where
 /// An enumerated value.
 pub(super) trait Choice: Copy + 'static {
     /// Each accepted text with its value.
-    const WORDS: &'static [(&'static str, Self)];
+    const VALUES: &'static [(&'static str, Self)];
 
     /// The text of the value.
     fn word(self) -> &'static str
     where
         Self: PartialEq,
     {
-        let mut words = Self::WORDS.iter();
+        let mut words = Self::VALUES.iter();
         words
             .find(|(_, meaning)| *meaning == self)
             .map_or("", |(word, _)| word)
@@ -131,14 +131,14 @@ pub(super) trait Choice: Copy + 'static {
 
 /// One of the values of `T`.
 pub(super) fn choice<T: Choice>() -> Kind<T> {
-    let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = T::VALUES.iter().map(|(word, _)| *word).collect();
     Kind {
         placeholder: "WORD",
         range: words.join(", "),
         allowed: format!("one of {}", words.join(", ")),
         form: Form::Text,
         parse: Box::new(|text| {
-            let found = T::WORDS.iter().find(|(word, _)| *word == text);
+            let found = T::VALUES.iter().find(|(word, _)| *word == text);
             found.map(|(_, meaning)| *meaning)
         }),
         absent: None,
@@ -212,7 +212,7 @@ pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
 }
 
 impl Choice for SecondPlayer {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("refuse", SecondPlayer::Refuse),
         ("observe", SecondPlayer::Observe),
         ("take-over", SecondPlayer::TakeOver),
@@ -220,14 +220,14 @@ impl Choice for SecondPlayer {
 }
 
 impl Choice for Keys {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (Keys::Symbol.name(), Keys::Symbol),
         (Keys::Position.name(), Keys::Position),
     ];
 }
 
 impl Choice for tracing::Level {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("error", tracing::Level::ERROR),
         ("warn", tracing::Level::WARN),
         ("info", tracing::Level::INFO),
@@ -246,7 +246,7 @@ pub(crate) enum Realtime {
 }
 
 impl Choice for Realtime {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("auto", Realtime::Auto), ("off", Realtime::Off)];
 }
 
@@ -262,7 +262,7 @@ pub(crate) enum TableMode {
 }
 
 impl Choice for TableMode {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", TableMode::Auto),
         ("on", TableMode::On),
         ("off", TableMode::Off),
@@ -285,7 +285,7 @@ pub(super) fn cores() -> Kind<BTreeSet<usize>> {
                 return Some(BTreeSet::new());
             }
             let core = |word| {
-                usize::try_from(whole(word)?)
+                usize::try_from(parse_digits(word)?)
                     .ok()
                     .filter(|&n| n < MAX_CORES)
             };
@@ -362,7 +362,7 @@ pub(super) fn size() -> Kind<Size> {
 }
 
 /// Parses digits only: `FromStr` also accepts a sign.
-fn whole(text: &str) -> Option<u32> {
+fn parse_digits(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?
 }
@@ -388,7 +388,7 @@ pub(super) fn region() -> Kind<Region> {
         parse: Box::new(|text| {
             let (size, place) = text.split_once('+')?;
             let (x, y) = place.split_once('+')?;
-            let edge = |text| i16::try_from(whole(text)?).ok().map(i32::from);
+            let edge = |text| i16::try_from(parse_digits(text)?).ok().map(i32::from);
             Some(Region {
                 x: edge(x)?,
                 y: edge(y)?,
@@ -450,7 +450,7 @@ pub(super) fn address_or(usual: &'static str) -> Kind<SocketAddr> {
 pub(crate) struct LinkName(pub(crate) Rung);
 
 impl Choice for LinkName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (Rung::UdpGso.name(), LinkName(Rung::UdpGso)),
         (Rung::Raw.name(), LinkName(Rung::Raw)),
         (Rung::Ring.name(), LinkName(Rung::Ring)),

@@ -4,9 +4,9 @@
 //! Flags override the file, and the file overrides the defaults. Values are parsed once, here, into types
 //! ([`HostConfig`], [`ClientConfig`]). This module opens no device and does not interpret the values.
 
+mod app_args;
 mod client;
-mod command_words;
-mod ends;
+mod endpoints;
 mod file;
 mod gateway;
 mod host;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
+pub(crate) use self::client::{ClientConfig, InputSpec, Surface};
 pub(crate) use self::gateway::GatewayConfig;
 pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
@@ -44,7 +44,7 @@ pub(crate) use self::xr::XrConfig;
 ///
 /// # Errors
 /// The text is not a time; the message states the format.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let kind = kind::time();
     (kind.parse)(text).ok_or(format!("not {}", kind.allowed))
 }
@@ -62,13 +62,13 @@ pub(crate) trait Settings: Sized {
     fn table() -> Vec<Setting>;
 
     /// All settings, typed.
-    fn typed(given: &Given) -> Result<Self, Refused>;
+    fn typed(values: &RawValues) -> Result<Self, ConfigError>;
 
     /// Checks that the values do not contradict each other.
-    fn agree(&self) -> Result<(), Refused>;
+    fn check_consistency(&self) -> Result<(), ConfigError>;
 
     /// Checks requirements on the current environment, which saved settings for later use need not meet.
-    fn can_begin(&self) -> Result<(), Refused>;
+    fn check_environment(&self) -> Result<(), ConfigError>;
 
     /// The subcommand with all flags.
     fn command() -> Command {
@@ -121,20 +121,20 @@ pub(crate) trait Settings: Sized {
     /// The file can't be read or written, or a value is not allowed. The message is one line with the setting, its
     /// origin and the allowed values.
     fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
-        Self::from_matches_in(matches, &Surroundings::of_process())
+        Self::from_matches_in(matches, &Environment::of_process())
     }
 
     /// The same for a given environment.
     fn from_matches_in(
         matches: &ArgMatches,
-        surroundings: &Surroundings,
+        environment: &Environment,
     ) -> anyhow::Result<Effective<Self>> {
         let table = Self::table();
         let save = matches.get_flag("save");
         let named = matches.get_one::<PathBuf>("config").cloned();
         let may_be_missing = named.is_none() || save;
         let usual = || {
-            let file = surroundings.config_dir.as_ref()?;
+            let file = environment.config_dir.as_ref()?;
             Some(file.join(format!("{}.toml", Self::ROLE)))
         };
         let file = named.or_else(usual);
@@ -150,7 +150,7 @@ pub(crate) trait Settings: Sized {
             }
             _ => HashMap::new(),
         };
-        let mut given = Given(HashMap::new());
+        let mut values = RawValues(HashMap::new());
         for setting in &table {
             let flag = match setting.fixed {
                 true => None,
@@ -163,9 +163,9 @@ pub(crate) trait Settings: Sized {
                 Some(text) => Some(setting.flag(text)?),
                 None => in_file,
             };
-            let value = value.or_else(|| setting.default.value(surroundings));
+            let value = value.or_else(|| setting.default.value(environment));
             match (value, setting.default) {
-                (Some(value), _) => _ = given.0.insert(setting.key, value),
+                (Some(value), _) => _ = values.0.insert(setting.key, value),
                 (None, Default::From(what, _)) if !setting.optional => {
                     bail!(WrongUsage::new(format!(
                         "--{} is missing: there is no {what}; give --{0} {}",
@@ -175,20 +175,22 @@ pub(crate) trait Settings: Sized {
                 (None, _) => {}
             }
         }
-        let config = Self::typed(&given)?;
-        config.agree()?;
+        let config = Self::typed(&values)?;
+        config.check_consistency()?;
         let printed = if save {
             let Some(file) = file else {
                 bail!(WrongUsage::new(
                     "there is no folder for settings: give --config FILE"
                 ));
             };
-            let file = file::write(&file, &print::toml::<Self>(&table, &given, false))?;
+            let file = file::write(&file, &print::toml::<Self>(&table, &values, false))?;
             Some(format!("settings saved in {}\n", file.display()))
         } else if matches.get_flag("print-config") {
-            Some(print::toml::<Self>(&table, &given, true))
+            Some(print::toml::<Self>(&table, &values, true))
         } else {
-            config.can_begin().map_err(|why| why.at(surroundings))?;
+            config
+                .check_environment()
+                .map_err(|why| why.at(environment))?;
             None
         };
         Ok(Effective { config, printed })
@@ -298,7 +300,7 @@ impl Setting {
     }
 
     /// Parses the value of its flag, which need not be UTF-8.
-    fn flag(&self, text: &OsStr) -> Result<Value, Refused> {
+    fn flag(&self, text: &OsStr) -> Result<Value, ConfigError> {
         let origin = Origin::Flag;
         match text.to_str() {
             Some(text) => self.check(Value {
@@ -309,7 +311,7 @@ impl Setting {
         }
     }
 
-    fn check(&self, value: Value) -> Result<Value, Refused> {
+    fn check(&self, value: Value) -> Result<Value, ConfigError> {
         if (self.accepts)(&value.text) {
             Ok(value)
         } else {
@@ -320,9 +322,9 @@ impl Setting {
         }
     }
 
-    fn refused(&self, origin: &Origin, instead: &str) -> Refused {
+    fn refused(&self, origin: &Origin, instead: &str) -> ConfigError {
         let Setting { key, allowed, .. } = self;
-        Refused(match origin {
+        ConfigError(match origin {
             Origin::Flag if self.positional => {
                 format!("{} must be {allowed}, not {instead}", self.placeholder)
             }
@@ -333,7 +335,7 @@ impl Setting {
                     path.display()
                 )
             }
-            Origin::Default | Origin::Surroundings(_) => {
+            Origin::Default | Origin::Environment(_) => {
                 format!("{key} must be {allowed}, not {instead}")
             }
         })
@@ -346,7 +348,7 @@ enum Default {
     /// This value, in the text form of a flag.
     Is(&'static str),
     /// A value from the environment, and its description.
-    From(&'static str, fn(&Surroundings) -> Option<String>),
+    From(&'static str, fn(&Environment) -> Option<String>),
     /// No value, and a description of the effect.
     Unset(&'static str),
     /// A required value; the only positional argument.
@@ -365,12 +367,12 @@ impl Default {
         }
     }
 
-    fn value(&self, surroundings: &Surroundings) -> Option<Value> {
+    fn value(&self, environment: &Environment) -> Option<Value> {
         let (text, origin) = match self {
             Default::Is(text) => ((*text).to_owned(), Origin::Default),
-            Default::From(words, of) => (of(surroundings)?, Origin::Surroundings(words)),
+            Default::From(words, of) => (of(environment)?, Origin::Environment(words)),
             Default::Unset(_) | Default::Argument => return None,
-            Default::OnlyFlag(default) => return default.value(surroundings),
+            Default::OnlyFlag(default) => return default.value(environment),
         };
         Some(Value { text, origin })
     }
@@ -379,27 +381,27 @@ impl Default {
 /// The value without user names and secrets of servers (`turn:USER:SECRET@HOST`), for messages.
 fn without_secret(text: &str) -> String {
     let hidden = |one: &str| match (one.split_once(':'), one.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}:…@{place}"),
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}:…@{host}"),
         _ => one.to_owned(),
     };
     text.split(',').map(hidden).collect::<Vec<_>>().join(",")
 }
 
 /// The texts of the effective values, by key.
-pub(crate) struct Given(HashMap<&'static str, Value>);
+pub(crate) struct RawValues(HashMap<&'static str, Value>);
 
-impl Given {
-    fn typed<T>(&self, key: &'static str, kind: Kind<T>) -> Result<T, Refused> {
+impl RawValues {
+    fn typed<T>(&self, key: &'static str, kind: Kind<T>) -> Result<T, ConfigError> {
         match (self.0.get(key), kind.absent) {
             (Some(value), _) => (kind.parse)(&value.text).ok_or_else(|| {
-                Refused(format!(
+                ConfigError(format!(
                     "{key} must be {}, not `{}`",
                     kind.allowed,
                     without_secret(&value.text)
                 ))
             }),
             (None, Some(absent)) => Ok(absent()),
-            (None, None) => Err(Refused(format!(
+            (None, None) => Err(ConfigError(format!(
                 "{key} is missing; it must be {}",
                 kind.allowed
             ))),
@@ -415,7 +417,7 @@ struct Value {
 /// The origin of a value.
 enum Origin {
     Default,
-    Surroundings(&'static str),
+    Environment(&'static str),
     File { path: PathBuf, line: usize },
     Flag,
 }
@@ -424,7 +426,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
-            Origin::Surroundings(what) => write!(f, "default: {what}"),
+            Origin::Environment(what) => write!(f, "default: {what}"),
             Origin::File { path, line } => write!(f, "file: {}:{line}", path.display()),
             Origin::Flag => f.write_str("flag"),
         }
@@ -452,18 +454,18 @@ const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or 
 
 /// Why the configuration is not accepted: the setting, its origin and the allowed values.
 #[derive(Debug)]
-pub(crate) struct Refused(String);
+pub(crate) struct ConfigError(String);
 
-impl Refused {
+impl ConfigError {
     /// Whether the command line or settings are wrong on any machine; a missing display depends on the machine.
-    pub(crate) fn is_usage(&self) -> bool {
+    pub(crate) fn is_usage_error(&self) -> bool {
         !self.0.starts_with(NO_DISPLAY)
     }
 
     /// The same, with an explanation that depends on the environment.
-    fn at(self, surroundings: &Surroundings) -> Refused {
-        match &surroundings.wayland {
-            Some(wayland) if self.0 == NO_DISPLAY => Refused(format!(
+    fn at(self, environment: &Environment) -> ConfigError {
+        match &environment.wayland {
+            Some(wayland) if self.0 == NO_DISPLAY => ConfigError(format!(
                 "{NO_DISPLAY}; the Wayland session {wayland} does not suffice: a client can use its Xwayland \
                  display, if it has one; a host streams single windows of Xwayland (--window)"
             )),
@@ -472,17 +474,17 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ConfigError {}
 
 /// The source of defaults.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct Environment {
     /// The X display that the environment names.
     pub(crate) display: Option<String>,
     /// The Wayland display that the environment names.
@@ -493,9 +495,9 @@ pub(crate) struct Surroundings {
     pub(crate) machine: String,
 }
 
-impl Surroundings {
+impl Environment {
     /// Those of this process.
-    pub(crate) fn of_process() -> Surroundings {
+    pub(crate) fn of_process() -> Environment {
         let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
         // Relative paths are invalid there (XDG Base Directory Specification 0.8).
         let absolute = |name| {
@@ -505,7 +507,7 @@ impl Surroundings {
         };
         let config = absolute("XDG_CONFIG_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
-        Surroundings {
+        Environment {
             display: variable("DISPLAY"),
             wayland: variable("WAYLAND_DISPLAY"),
             config_dir: config.map(|dir| dir.join("openuvr")),
@@ -523,44 +525,44 @@ impl Surroundings {
 }
 
 /// Refuses two settings that name one file: one would overwrite the other.
-fn apart(files: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
-    let mut known: Vec<(&str, Place)> = Vec::new();
+fn check_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), ConfigError> {
+    let mut seen: Vec<(&str, FileIdentity)> = Vec::new();
     for (key, path) in files {
-        let Some(place) = path.and_then(Place::of) else {
+        let Some(identity) = path.and_then(FileIdentity::of) else {
             continue;
         };
-        if let Some((other, _)) = known.iter().find(|(_, known)| *known == place) {
-            return Err(Refused(format!(
+        if let Some((other, _)) = seen.iter().find(|(_, seen)| *seen == identity) {
+            return Err(ConfigError(format!(
                 "{other} and {key} are one file, {}: give each its own",
                 path.unwrap_or(Path::new("")).display()
             )));
         }
-        known.push((key, place));
+        seen.push((key, identity));
     }
     Ok(())
 }
 
 /// Which file a path means.
 #[derive(PartialEq)]
-enum Place {
+enum FileIdentity {
     /// One that is there: its device and its number.
-    There(u64, u64),
+    Existing(u64, u64),
     /// One that is to be made.
     New(PathBuf),
 }
 
-impl Place {
+impl FileIdentity {
     /// `None` for what may be written to by several, such as /dev/null.
-    fn of(path: &Path) -> Option<Place> {
+    fn of(path: &Path) -> Option<FileIdentity> {
         if let Ok(there) = std::fs::metadata(path) {
-            return (there.is_file()).then(|| Place::There(there.dev(), there.ino()));
+            return (there.is_file()).then(|| FileIdentity::Existing(there.dev(), there.ino()));
         }
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
         let folder = std::fs::canonicalize(folder).ok()?;
-        Some(Place::New(folder.join(path.file_name()?)))
+        Some(FileIdentity::New(folder.join(path.file_name()?)))
     }
 }
 
@@ -570,8 +572,8 @@ macro_rules! settings {
     ($(#[$outer:meta])* $config:ident is $role:literal {
         about: $about:expr;
         examples: $examples:expr;
-        agree: $agree:expr;
-        can_begin: $can_begin:expr;
+        check_consistency: $check_consistency:expr;
+        check_environment: $check_environment:expr;
         $($heading:literal {
             $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $key:literal, $kind:expr, $default:expr;)+
         })+
@@ -595,19 +597,19 @@ macro_rules! settings {
             }
 
             fn typed(
-                given: &$crate::config::Given,
-            ) -> Result<Self, $crate::config::Refused> {
-                Ok(Self { $($($field: given.typed($key, $kind)?,)+)+ })
+                values: &$crate::config::RawValues,
+            ) -> Result<Self, $crate::config::ConfigError> {
+                Ok(Self { $($($field: values.typed($key, $kind)?,)+)+ })
             }
 
-            fn agree(&self) -> Result<(), $crate::config::Refused> {
-                let agree: fn(&Self) -> Result<(), $crate::config::Refused> = $agree;
-                agree(self)
+            fn check_consistency(&self) -> Result<(), $crate::config::ConfigError> {
+                let check_consistency: fn(&Self) -> Result<(), $crate::config::ConfigError> = $check_consistency;
+                check_consistency(self)
             }
 
-            fn can_begin(&self) -> Result<(), $crate::config::Refused> {
-                let can_begin: fn(&Self) -> Result<(), $crate::config::Refused> = $can_begin;
-                can_begin(self)
+            fn check_environment(&self) -> Result<(), $crate::config::ConfigError> {
+                let check_environment: fn(&Self) -> Result<(), $crate::config::ConfigError> = $check_environment;
+                check_environment(self)
             }
         }
     };

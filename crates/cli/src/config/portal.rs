@@ -140,28 +140,28 @@ pub(super) fn fingerprint() -> Kind<CertificateHash> {
 
 /// A host, optionally with a portal's authorisation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct HostTarget {
     /// The address.
     pub(crate) target: Target,
     /// The host's key and a ticket, if given by a portal's link.
     pub(crate) word: Option<PortalWord>,
 }
 
-impl From<Target> for Place {
-    fn from(target: Target) -> Place {
-        Place { target, word: None }
+impl From<Target> for HostTarget {
+    fn from(target: Target) -> HostTarget {
+        HostTarget { target, word: None }
     }
 }
 
-impl From<PortalLink> for Place {
-    fn from(PortalLink { target, word }: PortalLink) -> Place {
+impl From<PortalLink> for HostTarget {
+    fn from(PortalLink { target, word }: PortalLink) -> HostTarget {
         let word = Some(word);
-        Place { target, word }
+        HostTarget { target, word }
     }
 }
 
 /// A host, or a portal's link to one.
-pub(super) fn place() -> Kind<Place> {
+pub(super) fn host_target() -> Kind<HostTarget> {
     let by_name = target();
     Kind {
         placeholder: by_name.placeholder,
@@ -169,8 +169,8 @@ pub(super) fn place() -> Kind<Place> {
         allowed: format!("{}, or a portal's complete link", by_name.allowed),
         form: by_name.form,
         parse: Box::new(move |text| match text.starts_with(SCHEME) {
-            true => text.parse::<PortalLink>().ok().map(Place::from),
-            false => (by_name.parse)(text).map(Place::from),
+            true => text.parse::<PortalLink>().ok().map(HostTarget::from),
+            false => (by_name.parse)(text).map(HostTarget::from),
         }),
         absent: None,
     }

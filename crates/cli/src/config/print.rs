@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::kind::Form;
-use super::{Default, Given, Origin, Setting, Settings};
+use super::{Default, Origin, RawValues, Setting, Settings};
 use openuvr_terminal::wrap::wrapped;
 
 /// The file that reproduces this configuration. Unset settings are comments, so that the defaults and the environment
 /// apply when the file is read. With `origins`, a comment behind each value states its origin.
-pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool) -> String {
+pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: bool) -> String {
     let role = C::ROLE;
     let place = match origins {
         true => ", each with its origin",
@@ -39,11 +39,11 @@ pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool)
         for line in wrapped(&about, 97) {
             push(&mut out, format_args!("# {line}\n"));
         }
-        match given.0.get(setting.key) {
+        match values.0.get(setting.key) {
             Some(value) => {
                 let text = literal(&value.text, setting.form);
                 let comment = match value.origin {
-                    Origin::Default | Origin::Surroundings(_) => "# ",
+                    Origin::Default | Origin::Environment(_) => "# ",
                     Origin::File { .. } | Origin::Flag => "",
                 };
                 // TOML writes multi-line text in several lines.

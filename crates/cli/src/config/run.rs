@@ -7,11 +7,11 @@ use clap::{ArgMatches, Command};
 
 use super::host::{HostConfig, PadsKind};
 use super::kind::{flag, optional, path, text};
-use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
+use super::{ConfigError, Default, Effective, RawValues, Setting, Settings, app_args, settings};
 
 settings! {
     /// The settings that a host does not have.
-    Own is "run" {
+    RunSettings is "run" {
         about: "Start a game and stream its pictures from inside its process";
         examples: "\
 Examples:
@@ -28,8 +28,8 @@ streamed. Ctrl-C is sent to the game; its exit code becomes this program's. 32-b
 programs are not supported: use `openuvr host --window`.
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
 -h prints short help, --help the full help.";
-        agree: |_| Ok(());
-        can_begin: |_| Ok(());
+        check_consistency: |_| Ok(());
+        check_environment: |_| Ok(());
 
         "Video source" {
             /// Stream only windows with this text in their title or class.
@@ -61,26 +61,26 @@ pub(crate) struct RunConfig {
 }
 
 impl Settings for RunConfig {
-    const ROLE: &'static str = Own::ROLE;
-    const ABOUT: &'static str = Own::ABOUT;
-    const EXAMPLES: &'static str = Own::EXAMPLES;
+    const ROLE: &'static str = RunSettings::ROLE;
+    const ABOUT: &'static str = RunSettings::ABOUT;
+    const EXAMPLES: &'static str = RunSettings::EXAMPLES;
 
     fn table() -> Vec<Setting> {
-        let host = HostConfig::table_inside(&[]);
+        let host = HostConfig::table_in_process(&[]);
         let host = host.filter(|setting| setting.key != "window");
         let host = host.map(|setting| match setting.key {
             // A game's keys are positions.
             "keys" => setting.with_default(Default::Is("position")),
             _ => setting,
         });
-        Own::table().into_iter().chain(host).collect()
+        RunSettings::table().into_iter().chain(host).collect()
     }
 
-    fn typed(given: &Given) -> Result<RunConfig, Refused> {
-        let Own { window, hook, api } = Own::typed(given)?;
+    fn typed(values: &RawValues) -> Result<RunConfig, ConfigError> {
+        let RunSettings { window, hook, api } = RunSettings::typed(values)?;
         let host = HostConfig {
             window: None,
-            ..HostConfig::typed(given)?
+            ..HostConfig::typed(values)?
         };
         Ok(RunConfig {
             window,
@@ -90,21 +90,21 @@ impl Settings for RunConfig {
         })
     }
 
-    fn agree(&self) -> Result<(), Refused> {
+    fn check_consistency(&self) -> Result<(), ConfigError> {
         if self.host.pads == PadsKind::Uinput {
             let words = "pads uinput is for openuvr host: use auto or off";
-            return Err(Refused(words.to_owned()));
+            return Err(ConfigError(words.to_owned()));
         }
         if self.api && (self.window.is_some() || self.hook.is_some()) {
             let words = "api excludes window and hook: no library is loaded into the application";
-            return Err(Refused(words.to_owned()));
+            return Err(ConfigError(words.to_owned()));
         }
-        self.host.gateways_agree()?;
-        self.host.encoding_agrees()
+        self.host.check_gateways()?;
+        self.host.check_encoding()
     }
 
-    fn can_begin(&self) -> Result<(), Refused> {
-        self.host.files_are_apart()
+    fn check_environment(&self) -> Result<(), ConfigError> {
+        self.host.check_files()
     }
 }
 
@@ -113,7 +113,7 @@ impl RunConfig {
     pub(crate) fn command() -> Command {
         let command = <RunConfig as Settings>::command();
         let command = command.override_usage("openuvr run [OPTIONS] -- GAME [ARGS]...");
-        command.arg(command_words::required("GAME"))
+        command.arg(app_args::required("GAME"))
     }
 
     /// The configuration and the game's command line.
@@ -125,7 +125,7 @@ impl RunConfig {
     ) -> anyhow::Result<(Effective<RunConfig>, Vec<OsString>)> {
         Ok((
             RunConfig::from_matches(matches)?,
-            command_words::program(matches)?,
+            app_args::program(matches)?,
         ))
     }
 }

@@ -9,10 +9,10 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 
-use super::client::{ClientConfig, InputFrom, Surface};
+use super::client::{ClientConfig, InputSpec, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
-use super::{Effective, RunConfig, Settings, Surroundings};
+use super::{Effective, Environment, RunConfig, Settings};
 use openuvr_runtime::client::{DrawWith, EyeView, Target};
 
 /// A folder that is removed at the end of the test.
@@ -39,8 +39,8 @@ impl Drop for Folder {
     }
 }
 
-fn surroundings(config_dir: &Path) -> Surroundings {
-    Surroundings {
+fn environment(config_dir: &Path) -> Environment {
+    Environment {
         display: Some(":7".to_owned()),
         wayland: None,
         config_dir: Some(config_dir.to_owned()),
@@ -48,7 +48,7 @@ fn surroundings(config_dir: &Path) -> Surroundings {
     }
 }
 
-fn effective<C: Settings>(args: &[&str], around: &Surroundings) -> anyhow::Result<Effective<C>> {
+fn effective<C: Settings>(args: &[&str], around: &Environment) -> anyhow::Result<Effective<C>> {
     let args = [&[C::ROLE], args].concat();
     let matches = <C as Settings>::command().try_get_matches_from(args)?;
     C::from_matches_in(&matches, around)
@@ -56,11 +56,11 @@ fn effective<C: Settings>(args: &[&str], around: &Surroundings) -> anyhow::Resul
 
 /// Without a settings file.
 fn host(args: &[&str]) -> anyhow::Result<HostConfig> {
-    effective(args, &surroundings(Path::new("/nonexistent"))).map(|e| e.config)
+    effective(args, &environment(Path::new("/nonexistent"))).map(|e| e.config)
 }
 
 fn client(args: &[&str]) -> anyhow::Result<ClientConfig> {
-    effective(args, &surroundings(Path::new("/nonexistent"))).map(|e| e.config)
+    effective(args, &environment(Path::new("/nonexistent"))).map(|e| e.config)
 }
 
 fn host_file(name: &str, text: &str, args: &[&str]) -> anyhow::Result<HostConfig> {
@@ -102,13 +102,13 @@ fn without_flags_and_file_the_defaults_hold() {
         keys: None,
     };
     assert_eq!(client.surface().unwrap(), window);
-    assert_eq!(client.input_from(), InputFrom::Window);
+    assert_eq!(client.input_spec(), InputSpec::Window);
     assert!(client.reconnect && !client.observe && !client.take_over);
 }
 
 #[test]
 fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
-    let around = surroundings(Path::new("/nonexistent"));
+    let around = environment(Path::new("/nonexistent"));
     let args = [
         "--fps", "90", "--csv", "a.csv", "--window", "doom", "--input", "none",
     ];
@@ -131,7 +131,7 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
         "{refused}"
     );
     // Without an X display input is ignored; the game may draw on another window system.
-    let nowhere = Surroundings {
+    let nowhere = Environment {
         display: None,
         ..around.clone()
     };
@@ -142,10 +142,10 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
     assert!(!printed.contains("scene-fps"), "{printed}");
     let folder = Folder::new("run");
     folder.file("run.toml", &printed);
-    let again = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap();
+    let again = effective::<RunConfig>(&[], &environment(&folder.0)).unwrap();
     assert_eq!(again.config.host.fps, Some(72.0));
     folder.file("run.toml", "source = \"x11\"");
-    let refused = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap_err();
+    let refused = effective::<RunConfig>(&[], &environment(&folder.0)).unwrap_err();
     assert!(
         refused.to_string().contains("unknown setting `source`"),
         "{refused}"
@@ -202,7 +202,7 @@ fn the_usual_file_is_read_if_it_is_there() {
     let folder = Folder::new("usual");
     folder.file("host.toml", "slices = 4");
     folder.file("client.toml", "host = \"desk\"\nfull-screen = true");
-    let around = surroundings(&folder.0);
+    let around = environment(&folder.0);
     let host: Effective<HostConfig> = effective(&[], &around).unwrap();
     assert_eq!(host.config.slices, 4);
     let client: Effective<ClientConfig> = effective(&[], &around).unwrap();
@@ -278,12 +278,12 @@ fn every_kind_of_value_is_understood() {
         every: Some(60),
     };
     assert_eq!(headless.as_ref().unwrap().surface().unwrap(), surface);
-    assert_eq!(headless.unwrap().input_from(), InputFrom::Nothing);
+    assert_eq!(headless.unwrap().input_spec(), InputSpec::Nothing);
     let script = client(&["h", "--input-script", "-"]).unwrap();
-    assert_eq!(script.input_from(), InputFrom::Script("-".into()));
+    assert_eq!(script.input_spec(), InputSpec::Script("-".into()));
     let devices = client(&["desk", "--input", "evdev:2=/dev/input/event3"]);
-    let list = InputFrom::Devices("2=/dev/input/event3".into());
-    assert_eq!(devices.unwrap().input_from(), list);
+    let list = InputSpec::Devices("2=/dev/input/event3".into());
+    assert_eq!(devices.unwrap().input_spec(), list);
     assert!(client(&["desk", "--input", "evdev:"]).is_err());
 }
 
@@ -535,7 +535,7 @@ fn an_empty_text_unsets_what_was_saved() {
     assert_eq!(config.window, None);
     // After it is saved, it stays unset.
     let folder = Folder::new("unset-save");
-    let around = surroundings(&folder.0);
+    let around = environment(&folder.0);
     let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
     save(&["--window", "doom", "--save"]).unwrap();
     save(&["--window", "", "--save"]).unwrap();
@@ -551,7 +551,7 @@ fn two_records_are_never_one_file() {
     let path = |name: &str| folder.0.join(name).to_str().unwrap().to_owned();
     let there = folder.file("there", "");
     std::os::unix::fs::symlink(&there, folder.0.join("link")).unwrap();
-    let (around, there) = (surroundings(&folder.0), path("there"));
+    let (around, there) = (environment(&folder.0), path("there"));
     let two = |csv: &str, trace: &str| {
         effective::<HostConfig>(&["--csv", csv, "--trace", trace], &around).map(drop)
     };
@@ -572,10 +572,10 @@ fn two_records_are_never_one_file() {
 
 #[test]
 fn without_a_display_a_wayland_session_is_named() {
-    let around = Surroundings {
+    let around = Environment {
         display: None,
         wayland: Some("wayland-1".to_owned()),
-        ..surroundings(Path::new("/nonexistent"))
+        ..environment(Path::new("/nonexistent"))
     };
     let host = effective::<HostConfig>(&[], &around).unwrap_err();
     let client = effective::<ClientConfig>(&["desk"], &around).unwrap_err();
@@ -668,7 +668,7 @@ fn contradictions_are_refused() {
     for args in clients {
         assert!(client(&[&["desk"], args].concat()).is_err(), "{args:?}");
     }
-    let nowhere = Surroundings {
+    let nowhere = Environment {
         display: None,
         wayland: None,
         config_dir: None,
@@ -701,7 +701,7 @@ fn a_value_that_is_not_utf8_is_refused_by_name() {
     let words = ["host", "--csv"].map(OsString::from);
     let words = words.into_iter().chain([odd.to_owned()]);
     let matches = <HostConfig as Settings>::command().try_get_matches_from(words);
-    let around = surroundings(Path::new("/nonexistent"));
+    let around = environment(Path::new("/nonexistent"));
     let refused = HostConfig::from_matches_in(&matches.unwrap(), &around).unwrap_err();
     assert_eq!(
         refused.to_string(),
@@ -713,7 +713,7 @@ fn a_value_that_is_not_utf8_is_refused_by_name() {
 fn settings_are_saved_into_the_file_that_they_came_from() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new("save");
-    let around = surroundings(&folder.0.join("new"));
+    let around = environment(&folder.0.join("new"));
     let saved = |args: &[&str]| {
         effective::<HostConfig>(&[args, &["--save"]].concat(), &around)
             .unwrap()
@@ -734,7 +734,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it contains a PIN");
     // Unset values are not saved: a later display is used.
-    let later = Surroundings {
+    let later = Environment {
         display: Some(":9".to_owned()),
         ..around.clone()
     };
@@ -756,7 +756,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
 fn a_printed_configuration_reads_back_unchanged() {
     fn round_trip<C: Settings + PartialEq + std::fmt::Debug>(name: &str, args: &[&str]) -> String {
         let folder = Folder::new(name);
-        let around = surroundings(Path::new("/home/o\"dd\\näme/.config/openuvr"));
+        let around = environment(Path::new("/home/o\"dd\\näme/.config/openuvr"));
         let first: Effective<C> =
             effective(&[args, &["--print-config"]].concat(), &around).unwrap();
         let printed = first.printed.unwrap();
@@ -810,7 +810,7 @@ fn a_printed_configuration_reads_back_unchanged() {
 #[test]
 fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
     let folder = Folder::new("client-pin");
-    let around = surroundings(&folder.0);
+    let around = environment(&folder.0);
     let words = ["desk", "--grab", "--pin", "1234", "--pair-again"];
     let saved: Effective<ClientConfig> =
         effective(&[&words[..], &["--save"]].concat(), &around).unwrap();
@@ -848,7 +848,7 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
 fn the_printed_configuration_says_which_line_of_which_file() {
     let folder = Folder::new("origin");
     let file = folder.file("host.toml", "# mine\nslices = 0x08\nbitrate = 20_000_000\n");
-    let around = surroundings(Path::new("/nonexistent"));
+    let around = environment(Path::new("/nonexistent"));
     let args = ["--config", file.to_str().unwrap(), "--print-config"];
     let printed = effective::<HostConfig>(&args, &around)
         .unwrap()
@@ -869,7 +869,7 @@ fn the_printed_configuration_says_which_line_of_which_file() {
 fn tables_are_sound() {
     fn sound<C: Settings>() {
         C::command().debug_assert();
-        let around = surroundings(Path::new("/home/x"));
+        let around = environment(Path::new("/home/x"));
         let table = C::table();
         for setting in &table {
             let key = setting.key;
@@ -899,11 +899,11 @@ fn tables_are_sound() {
 
 #[test]
 fn the_transports_are_those_that_there_are() {
-    let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = LinkName::VALUES.iter().map(|(word, _)| *word).collect();
     let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
     assert_eq!(words, links.collect::<Vec<_>>());
     assert!(
-        LinkName::WORDS
+        LinkName::VALUES
             .iter()
             .all(|(word, name)| *word == name.0.name())
     );
@@ -912,11 +912,11 @@ fn the_transports_are_those_that_there_are() {
 #[test]
 fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let folder = Folder::new("keys");
-    let surroundings = surroundings(&folder.0);
+    let environment = environment(&folder.0);
     let host = |words: &[&str]| {
         let words = [&["host", "--config", "/dev/null"][..], words].concat();
         let matches = HostConfig::command().get_matches_from(words);
-        HostConfig::from_matches_in(&matches, &surroundings)
+        HostConfig::from_matches_in(&matches, &environment)
             .unwrap()
             .config
             .keys
@@ -929,7 +929,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         ]
         .concat();
         let matches = RunConfig::command().get_matches_from(words);
-        RunConfig::from_matches_in(&matches, &surroundings)
+        RunConfig::from_matches_in(&matches, &environment)
             .unwrap()
             .config
             .host
@@ -941,10 +941,10 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let client = |words: &[&str]| {
         let words = [&["client", "--config", "/dev/null", "desk"][..], words].concat();
         let matches = <ClientConfig as Settings>::command().get_matches_from(words);
-        ClientConfig::from_matches_in(&matches, &surroundings).map(|effective| effective.config)
+        ClientConfig::from_matches_in(&matches, &environment).map(|effective| effective.config)
     };
     let wishes = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
-    let config = wishes.of_client(wishes.host.clone().unwrap());
+    let config = wishes.runtime_config(wishes.host.clone().unwrap());
     let expected = Wishes {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),

@@ -8,11 +8,11 @@ use openuvr_proto::units::Size;
 
 use super::host::HostConfig;
 use super::kind::{optional, path, size};
-use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
+use super::{ConfigError, Default, Effective, RawValues, Setting, Settings, app_args, settings};
 
 settings! {
     /// The settings that a host does not have.
-    Own is "xr" {
+    XrSettings is "xr" {
         about: "Start an OpenXR application and stream its pictures";
         examples: "\
 Examples:
@@ -26,8 +26,8 @@ needed. Ctrl-C is sent to the application; its exit code becomes this program's.
 configure the runtime wherever it is loaded; only paired devices may connect there.
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
 -h prints short help, --help the full help.";
-        agree: |_| Ok(());
-        can_begin: |_| Ok(());
+        check_consistency: |_| Ok(());
+        check_environment: |_| Ok(());
 
         "Video source" {
             /// Recommended per-eye resolution for applications.
@@ -41,7 +41,7 @@ configure the runtime wherever it is loaded; only paired devices may connect the
 }
 
 /// Settings without a use for OpenXR applications: no X display shows them, and controllers are the client's input.
-const OF_DISPLAYS: [&str; 7] = [
+const DISPLAY_SETTINGS: [&str; 7] = [
     "fit",
     "cursor",
     "input",
@@ -63,28 +63,28 @@ pub(crate) struct XrConfig {
 }
 
 impl Settings for XrConfig {
-    const ROLE: &'static str = Own::ROLE;
-    const ABOUT: &'static str = Own::ABOUT;
-    const EXAMPLES: &'static str = Own::EXAMPLES;
+    const ROLE: &'static str = XrSettings::ROLE;
+    const ABOUT: &'static str = XrSettings::ABOUT;
+    const EXAMPLES: &'static str = XrSettings::EXAMPLES;
 
     fn table() -> Vec<Setting> {
-        let host = HostConfig::table_inside(&OF_DISPLAYS);
-        Own::table().into_iter().chain(host).collect()
+        let host = HostConfig::table_in_process(&DISPLAY_SETTINGS);
+        XrSettings::table().into_iter().chain(host).collect()
     }
 
-    fn typed(given: &Given) -> Result<XrConfig, Refused> {
-        let Own { eye, runtime } = Own::typed(given)?;
-        let host = HostConfig::typed(given)?;
+    fn typed(values: &RawValues) -> Result<XrConfig, ConfigError> {
+        let XrSettings { eye, runtime } = XrSettings::typed(values)?;
+        let host = HostConfig::typed(values)?;
         Ok(XrConfig { eye, runtime, host })
     }
 
-    fn agree(&self) -> Result<(), Refused> {
-        self.host.gateways_agree()?;
-        self.host.encoding_agrees()
+    fn check_consistency(&self) -> Result<(), ConfigError> {
+        self.host.check_gateways()?;
+        self.host.check_encoding()
     }
 
-    fn can_begin(&self) -> Result<(), Refused> {
-        self.host.files_are_apart()
+    fn check_environment(&self) -> Result<(), ConfigError> {
+        self.host.check_files()
     }
 }
 
@@ -96,7 +96,8 @@ impl XrConfig {
             .name(INSTALL)
             .about("Make OpenUVR the default OpenXR runtime of this user")
             .after_help("");
-        let uninstall = Command::new(UNINSTALL).about("Restore the previous default OpenXR runtime");
+        let uninstall =
+            Command::new(UNINSTALL).about("Restore the previous default OpenXR runtime");
         command
             .override_usage(
                 "openuvr xr [OPTIONS] -- APP [ARGS]...\n       openuvr xr install|uninstall",
@@ -105,7 +106,7 @@ impl XrConfig {
             .subcommand_negates_reqs(true)
             .subcommand(install)
             .subcommand(uninstall)
-            .arg(command_words::required("APP"))
+            .arg(app_args::required("APP"))
     }
 
     /// The configuration and the application's command line.
@@ -117,7 +118,7 @@ impl XrConfig {
     ) -> anyhow::Result<(Effective<XrConfig>, Vec<OsString>)> {
         Ok((
             XrConfig::from_matches(matches)?,
-            command_words::program(matches)?,
+            app_args::program(matches)?,
         ))
     }
 }

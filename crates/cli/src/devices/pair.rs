@@ -8,16 +8,16 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::clock;
 use openuvr_runtime::trust_store::{LONGEST_WINDOW, PairingRequest};
 
-use crate::config::span;
+use crate::config::parse_time;
 
 /// The time limit for the first host: each checks four times per second, and the machine may be busy.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit for further hosts after the first.
-const OTHERS_WITHIN: Duration = Duration::from_secs(1);
+const FURTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval of checks.
-const TURN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -30,7 +30,7 @@ pub(super) struct Args {
 }
 
 fn window(text: &str) -> Result<Duration, String> {
-    let lasting = span(text)?;
+    let lasting = parse_time(text)?;
     match (Duration::from_secs(1)..=LONGEST_WINDOW).contains(&lasting) {
         true => Ok(lasting),
         false => Err("pairing can be open for 1 s to 1 h".to_owned()),
@@ -45,7 +45,7 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
         None => Pin::generate()?,
     };
     let request = PairingRequest::leave(dir, &pin, lasting, now)?;
-    let asked = clock::now();
+    let requested_at = clock::now();
     let mut first = None;
     let opened = loop {
         let opened = request.opened()?;
@@ -54,13 +54,13 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
             first.get_or_insert(now);
         }
         let over = match first {
-            Some(first) => now.since(first) >= OTHERS_WITHIN,
-            None => now.since(asked) >= ANSWER_WITHIN,
+            Some(first) => now.since(first) >= FURTHER_TIMEOUT,
+            None => now.since(requested_at) >= FIRST_TIMEOUT,
         };
         if over {
             break opened;
         }
-        clock::sleep_until(now + TURN);
+        clock::sleep_until(now + POLL_INTERVAL);
     };
     request.withdraw()?;
     let seconds = lasting.as_secs();

@@ -85,7 +85,9 @@ fn driver(name: &str) -> Option<&'static str> {
         "h264_nvenc" => "with an NVIDIA GPU: sudo apt install libnvidia-encode1",
         "h264_cuvid" => "with an NVIDIA GPU: sudo apt install libnvcuvid1",
         "h264_qsv" => "with an Intel GPU: sudo apt install libmfx-gen1.2 intel-media-va-driver",
-        "h264_v4l2m2m" => "on a board with a V4L2 codec: `ls /dev/video*`; sudo usermod -aG video $USER",
+        "h264_v4l2m2m" => {
+            "on a board with a V4L2 codec: `ls /dev/video*`; sudo usermod -aG video $USER"
+        }
         "h264_vaapi" => "not supported yet",
         _ => return None,
     })

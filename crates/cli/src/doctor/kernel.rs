@@ -33,7 +33,8 @@ const SEGMENT: usize = 1200;
 /// Sends a batch over the loopback interface and counts the received datagrams.
 fn offload() -> Finding {
     let name = "UDP GSO and GRO";
-    let remedy = "optional; without it each datagram costs more CPU time; Linux 5.0 or newer has both";
+    let remedy =
+        "optional; without it each datagram costs more CPU time; Linux 5.0 or newer has both";
     match exchange() {
         Ok((BATCH, "udp-gso")) => Finding::ok(
             name,
@@ -76,10 +77,9 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
 fn family(name: &str, family: AddressFamily, kind: SocketType, remedy: &str) -> Finding {
     match socket(family, kind, None) {
         Ok(_) => Finding::ok(name, "available"),
-        Err(Errno::PERM | Errno::ACCESS) => Finding::ok(
-            name,
-            "available, but not permitted: see CAP_NET_RAW below",
-        ),
+        Err(Errno::PERM | Errno::ACCESS) => {
+            Finding::ok(name, "available, but not permitted: see CAP_NET_RAW below")
+        }
         Err(why) => Finding::better(
             name,
             format!("not supported by this kernel ({why}); UDP does not need it"),
@@ -135,10 +135,9 @@ fn preemption() -> Finding {
     let real_time = first_line("/sys/kernel/realtime").as_deref() == Some("1");
     let remedy = "boot with preempt=full on the kernel's command line";
     match (version.as_str(), chosen) {
-        (_, _) if real_time => Finding::ok(
-            name,
-            "PREEMPT_RT: the kernel is almost fully preemptible",
-        ),
+        (_, _) if real_time => {
+            Finding::ok(name, "PREEMPT_RT: the kernel is almost fully preemptible")
+        }
         (_, Some(model @ ("full" | "lazy"))) => Finding::ok(name, format!("model {model}")),
         (_, Some(model)) => Finding::better(
             name,
@@ -203,7 +202,9 @@ fn quota() -> Finding {
         Some((_, cores)) if cores >= 2.0 => Finding::ok(name, format!("{cores:.1} cores")),
         Some((file, cores)) => Finding::better(
             name,
-            format!("a control group allows {cores:.1} cores; beyond that all threads are suspended"),
+            format!(
+                "a control group allows {cores:.1} cores; beyond that all threads are suspended"
+            ),
             format!("echo max | sudo tee {file}"),
         ),
     }

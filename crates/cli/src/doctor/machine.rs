@@ -25,10 +25,7 @@ pub(super) fn processor() -> Vec<Finding> {
 
 fn governor(name: Option<&str>) -> Finding {
     match name {
-        None => Finding::ok(
-            "governor",
-            "no frequency scaling",
-        ),
+        None => Finding::ok("governor", "no frequency scaling"),
         Some("performance") => Finding::ok("governor", "performance"),
         Some(other) => Finding::better(
             "governor",
@@ -112,7 +109,9 @@ fn synchronised(state: sys::ClockState) -> Finding {
             "not synchronised: logs of two machines can't be compared; latency figures do not need it",
             "sudo timedatectl set-ntp true",
         ),
-        sys::ClockState::Hidden => Finding::ok(name, "not readable here; latency figures do not need it"),
+        sys::ClockState::Hidden => {
+            Finding::ok(name, "not readable here; latency figures do not need it")
+        }
     }
 }
 

@@ -79,7 +79,11 @@ fn judge(
     let limit = limit.map_or_else(String::new, |limit| {
         format!(" (the limit {key} is {limit})")
     });
-    let what = format!("{} KiB of the requested {} KiB{limit}", got >> 10, wanted >> 10);
+    let what = format!(
+        "{} KiB of the requested {} KiB{limit}",
+        got >> 10,
+        wanted >> 10
+    );
     match got >= wanted.into() {
         true => Finding::ok(name, what),
         false => Finding::better(
@@ -105,10 +109,9 @@ fn host_port(port: u16) -> Finding {
     match bound {
         Ok(_) => Finding::ok(&name, "free for `openuvr host`"),
         Err(why) if why.kind() == ErrorKind::AddrInUse => match listener(port) {
-            Some((id, program)) if program == "openuvr" => Finding::ok(
-                &name,
-                format!("in use by openuvr (process {id})"),
-            ),
+            Some((id, program)) if program == "openuvr" => {
+                Finding::ok(&name, format!("in use by openuvr (process {id})"))
+            }
             Some((id, program)) => Finding::missing(
                 &name,
                 format!("in use by {program} (process {id})"),

@@ -59,10 +59,7 @@ fn real_time(held: CapabilitySet) -> Finding {
 fn memory() -> Finding {
     let name = "locked memory";
     match realtime::limit() {
-        None => Finding::ok(
-            name,
-            "host and client can lock all their memory",
-        ),
+        None => Finding::ok(name, "host and client can lock all their memory"),
         Some(bytes) => Finding::better(
             name,
             format!(

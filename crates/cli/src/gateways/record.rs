@@ -9,9 +9,9 @@ use openuvr_runtime::sched::Scheduler;
 
 use crate::config::HostConfig;
 
-/// Creates the file, if configured; `sound`: there may be sound. `who` is the prefix of each line.
+/// Creates the file, if configured; `sound`: there may be sound. `subcommand` is the prefix of each line.
 pub(super) fn open(
-    who: &'static str,
+    subcommand: &'static str,
     config: &HostConfig,
     scheduler: &Scheduler,
     sound: bool,
@@ -24,26 +24,31 @@ pub(super) fn open(
         overwrite: config.record_overwrite,
         sound,
     };
-    let tell = Arc::new(move |words: &str| eprintln!("openuvr {who}: --record: {words}"));
-    let recorder = Recorder::create(setup, scheduler, tell);
+    let print = Arc::new(move |words: &str| eprintln!("openuvr {subcommand}: --record: {words}"));
+    let recorder = Recorder::create(setup, scheduler, print);
     recorder.map(Some).map_err(|e| anyhow!("--record: {e}"))
 }
 
 /// Ends the recorder and prints a summary.
-pub(super) fn finish(who: &str, config: &HostConfig, recorder: Option<Recorder>) {
+pub(super) fn finish(subcommand: &str, config: &HostConfig, recorder: Option<Recorder>) {
     let (Some(recorder), Some(file)) = (recorder, &config.record) else {
         return;
     };
     let file = file.display();
     match recorder.finish() {
-        None => eprintln!("openuvr {who}: --record: can't write the end of {file}: the disk is too slow"),
+        None => eprintln!(
+            "openuvr {subcommand}: --record: can't write the end of {file}: the disk is too slow"
+        ),
         // That was reported already.
         Some(Summary { failed: true, .. }) => {}
-        Some(summary) => eprintln!("openuvr {who}: {}", words(&file.to_string(), &summary)),
+        Some(summary) => eprintln!(
+            "openuvr {subcommand}: {}",
+            summary_text(&file.to_string(), &summary)
+        ),
     }
 }
 
-fn words(file: &str, summary: &Summary) -> String {
+fn summary_text(file: &str, summary: &Summary) -> String {
     let Summary {
         written, missed, ..
     } = summary;

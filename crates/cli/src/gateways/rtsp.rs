@@ -42,9 +42,9 @@ pub(super) fn open(
 }
 
 /// Prints the URL for video players.
-pub(super) fn tell(who: &str, players: &Players, name: &str) {
+pub(super) fn print_address(subcommand: &str, players: &Players, name: &str) {
     eprintln!(
-        "openuvr {who}: video players: rtsp://{}/{}",
+        "openuvr {subcommand}: video players: rtsp://{}/{}",
         authority(players.server.address(), name),
         players.token.as_str()
     );

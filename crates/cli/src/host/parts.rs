@@ -14,18 +14,18 @@ pub use crate::config::SourceKind;
 /// Factory for the replaceable parts of a host. Each function is called once, by the thread that starts the host,
 /// after everything in its arguments has been opened. An error aborts the start and is printed.
 pub trait HostParts {
-    /// The host's capture, which may wrap the `usual` capture of `source`. It should deliver at most `fps` frames
+    /// The host's capture, which may wrap the `default` capture of `source`. It should deliver at most `fps` frames
     /// per second.
     ///
     /// # Errors
     /// The source cannot be captured this way.
     fn capture(
         &self,
-        usual: Box<dyn Capture>,
+        default: Box<dyn Capture>,
         _source: SourceKind,
         _fps: f64,
     ) -> Result<Box<dyn Capture>> {
-        Ok(usual)
+        Ok(default)
     }
 
     /// The converter of the primary rendition, created on the capturing thread.
@@ -36,22 +36,22 @@ pub trait HostParts {
         Ok(Converter::new())
     }
 
-    /// The host's link, which may wrap the `usual` one. `rate` is the target video bitrate; threads are started by
+    /// The host's link, which may wrap the `default` one. `rate` is the target video bitrate; threads are started by
     /// `scheduler`.
     ///
     /// # Errors
     /// No thread can be started.
     fn link(
         &self,
-        usual: Arc<dyn Link>,
+        default: Arc<dyn Link>,
         _rate: Bitrate,
         _scheduler: &Scheduler,
     ) -> Result<Arc<dyn Link>> {
-        Ok(usual)
+        Ok(default)
     }
 }
 
 /// The parts of `openuvr host`: nothing is replaced.
-pub struct Usual;
+pub struct DefaultParts;
 
-impl HostParts for Usual {}
+impl HostParts for DefaultParts {}

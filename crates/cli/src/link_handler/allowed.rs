@@ -16,7 +16,7 @@ pub(super) enum Allowed {
 impl Allowed {
     /// Whether it includes this host, a name or an address as in a link. Names are not resolved, since DNS answers are not
     /// trustworthy.
-    pub(super) fn takes(&self, host: &str) -> bool {
+    pub(super) fn includes(&self, host: &str) -> bool {
         match (self, host.parse::<IpAddr>()) {
             (Allowed::Name(name), Err(_)) => host.eq_ignore_ascii_case(name),
             (Allowed::Network(IpAddr::V4(network), bits), Ok(IpAddr::V4(host))) => {
@@ -82,6 +82,6 @@ mod tests {
             assert!(bad.parse::<Allowed>().is_err(), "{bad}");
         }
         let all: Allowed = "0.0.0.0/0".parse().unwrap();
-        assert!(all.takes("8.8.8.8") && !all.takes("::1") && !all.takes("desk"));
+        assert!(all.includes("8.8.8.8") && !all.includes("::1") && !all.includes("desk"));
     }
 }

@@ -26,13 +26,13 @@ pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&file, text));
     written.with_context(|| format!("can't write {}", file.display()))?;
-    if !tell("xdg-mime", &["default", FILE, KIND]) {
+    if !run_tool("xdg-mime", &["default", FILE, KIND]) {
         eprintln!(
             "openuvr link: xdg-mime is missing (package xdg-utils): if links don't open, select OpenUVR for {KIND}"
         );
     }
     // Some desktops read only the list that this program writes.
-    tell(
+    run_tool(
         "update-desktop-database",
         &["--quiet", &folder.to_string_lossy()],
     );
@@ -51,7 +51,7 @@ pub(super) fn uninstall() -> Result<bool> {
         Err(e) => return Err(e).with_context(|| format!("can't remove {}", file.display())),
     }
     let folder = file.parent().unwrap_or(Path::new("/"));
-    tell(
+    run_tool(
         "update-desktop-database",
         &["--quiet", &folder.to_string_lossy()],
     );
@@ -59,7 +59,7 @@ pub(super) fn uninstall() -> Result<bool> {
 }
 
 /// Whether the program exists and succeeded.
-fn tell(program: &str, words: &[&str]) -> bool {
+fn run_tool(program: &str, words: &[&str]) -> bool {
     let done = Command::new(program)
         .args(words)
         .stdin(Stdio::null())

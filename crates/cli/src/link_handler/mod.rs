@@ -22,7 +22,7 @@ use crate::config::ClientConfig;
 use allowed::Allowed;
 
 /// Options that keep the clipboard and the microphone from the author of a link.
-const KEPT_BACK: [&str; 2] = ["--clipboard=false", "--microphone=off"];
+const PRIVACY_OPTIONS: [&str; 2] = ["--clipboard=false", "--microphone=off"];
 
 /// Open portal links (openuvr://…) with this program
 #[derive(clap::Args, Debug)]
@@ -37,11 +37,11 @@ A link contains only the address of a session. The client that it opens uses the
 client (client.toml), but never shares the clipboard or the microphone.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Register this program for links on this user's desktop
     Install {
         /// Host that links may connect to: a name, an address, or a network such as 10.0.0.0/8; may be repeated
@@ -63,23 +63,23 @@ enum What {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    match args.what {
-        What::Install { only } => {
+    match args.action {
+        Action::Install { only } => {
             let file = desktop::install(&only)?;
             println!("openuvr:// links now open a client: {}", file.display());
             Ok(ExitCode::SUCCESS)
         }
-        What::Uninstall => {
+        Action::Uninstall => {
             match desktop::uninstall()? {
                 true => println!("openuvr:// links no longer open a client"),
                 false => println!("openuvr:// links were not registered"),
             }
             Ok(ExitCode::SUCCESS)
         }
-        What::Open { only, link } => {
+        Action::Open { only, link } => {
             let opened = open(&only, &link);
             if let Err(why) = &opened {
-                show(&format!("{why:#}"));
+                notify_user(&format!("{why:#}"));
             }
             opened
         }
@@ -89,7 +89,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 /// Starts a client for the link's session.
 fn open(only: &[Allowed], link: &OsStr) -> Result<ExitCode> {
     let text = checked(only, link)?;
-    let words = ["client"].into_iter().chain(KEPT_BACK).chain([&*text]);
+    let words = ["client"]
+        .into_iter()
+        .chain(PRIVACY_OPTIONS)
+        .chain([&*text]);
     let matches = ClientConfig::command().try_get_matches_from(words);
     client::run(&matches.map_err(|_| anyhow!("invalid link"))?)
 }
@@ -103,7 +106,7 @@ fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
         .to_str()
         .ok_or_else(|| anyhow!("the link is not UTF-8"))?;
     let link: PortalLink = text.parse()?;
-    if !only.is_empty() && !only.iter().any(|one| one.takes(&link.target.host)) {
+    if !only.is_empty() && !only.iter().any(|one| one.includes(&link.target.host)) {
         bail!(
             "the link's host is not allowed: `openuvr link install --only HOST` sets the allowed hosts"
         );
@@ -112,7 +115,7 @@ fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
 }
 
 /// Shows an error on the desktop: there is no terminal after a link in a browser.
-fn show(why: &str) {
+fn notify_user(why: &str) {
     if out::error_is_terminal() {
         return;
     }

@@ -22,14 +22,14 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The description of a host.
 #[derive(Clone, Debug)]
-pub(crate) struct About {
+pub(crate) struct HostInfo {
     /// The host's name.
     pub(crate) name: String,
     /// The streamed application, if there is one.
     pub(crate) shows: Option<String>,
 }
 
-impl About {
+impl HostInfo {
     /// The instance name: host and application, truncated if too long.
     fn instance(&self) -> String {
         let name = match &self.shows {
@@ -44,8 +44,8 @@ impl About {
 
 /// Announces the host from the start of its stream until dropped.
 pub(crate) struct Announcer {
-    about: About,
-    who: &'static str,
+    about: HostInfo,
+    subcommand: &'static str,
     /// Until when pairing is open.
     pairing_until: Option<Instant>,
     announced: Option<Announced>,
@@ -57,15 +57,15 @@ struct Announced {
     address: SocketAddr,
     fingerprint: String,
     pairing: bool,
-    told: bool,
+    reported: bool,
 }
 
 impl Announcer {
-    /// Without an announcement yet; `who` is the prefix of error lines, such as `host`.
-    pub(crate) fn new(who: &'static str, about: About) -> Announcer {
+    /// Without an announcement yet; `subcommand` is the prefix of error lines, such as `host`.
+    pub(crate) fn new(subcommand: &'static str, about: HostInfo) -> Announcer {
         Announcer {
             about,
-            who,
+            subcommand,
             pairing_until: None,
             announced: None,
         }
@@ -73,7 +73,7 @@ impl Announcer {
 
     /// Announces the host at this address, with this fingerprint of its identity key. A host that only this machine
     /// reaches is not announced.
-    pub(crate) fn streams_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
+    pub(crate) fn announce_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
         self.ended();
         if address.ip().to_canonical().is_loopback() {
             return;
@@ -85,15 +85,15 @@ impl Announcer {
     }
 
     /// Pairing is open until then.
-    pub(crate) fn pairs_until(&mut self, until: Instant) {
+    pub(crate) fn set_pairing_until(&mut self, until: Instant) {
         self.pairing_until = Some(until);
     }
 
     /// Updates the pairing state from a line of the host.
-    pub(crate) fn heard(&mut self, line: &Line, now: Instant) {
+    pub(crate) fn on_line(&mut self, line: &Line, now: Instant) {
         match line {
             Line::Invitation { seconds, .. } => {
-                self.pairs_until(now + Duration::from_secs((*seconds).into()));
+                self.set_pairing_until(now + Duration::from_secs((*seconds).into()));
             }
             // A PIN is valid for one device.
             Line::Paired { .. } => self.pairing_until = None,
@@ -104,7 +104,7 @@ impl Announcer {
                 let open = words.strip_prefix("pairing is open for ");
                 let seconds = open.and_then(|rest| rest.split(' ').next()?.parse().ok());
                 if let Some(seconds) = seconds {
-                    self.pairs_until(now + Duration::from_secs(seconds));
+                    self.set_pairing_until(now + Duration::from_secs(seconds));
                 }
             }
             _ => {}
@@ -113,7 +113,7 @@ impl Announcer {
 
     /// Announces changes; call it a few times per second.
     pub(crate) fn tick(&mut self, now: Instant) {
-        let pairing = self.pairs(now);
+        let pairing = self.is_pairing(now);
         let Some(announced) = &mut self.announced else {
             return;
         };
@@ -132,11 +132,11 @@ impl Announcer {
                 &announced.fingerprint,
                 pairing,
             );
-            let said = service.and_then(|service| announced.daemon.register(service));
-            trouble = said.err().map(|why| why.to_string()).or(trouble);
+            let value = service.and_then(|service| announced.daemon.register(service));
+            trouble = value.err().map(|why| why.to_string()).or(trouble);
         }
         if let Some(why) = trouble
-            && !std::mem::replace(&mut announced.told, true)
+            && !std::mem::replace(&mut announced.reported, true)
         {
             self.trouble(&why);
         }
@@ -151,7 +151,7 @@ impl Announcer {
         }
     }
 
-    fn pairs(&self, now: Instant) -> bool {
+    fn is_pairing(&self, now: Instant) -> bool {
         self.pairing_until.is_some_and(|until| now < until)
     }
 
@@ -161,7 +161,7 @@ impl Announcer {
         fingerprint: String,
         now: Instant,
     ) -> Result<Announced, String> {
-        let pairing = self.pairs(now);
+        let pairing = self.is_pairing(now);
         let start = || {
             let service = service(&self.about, address, &fingerprint, pairing)?;
             let daemon = ServiceDaemon::new()?;
@@ -177,14 +177,14 @@ impl Announcer {
             address,
             fingerprint,
             pairing,
-            told: false,
+            reported: false,
         })
     }
 
     fn trouble(&self, why: &str) {
-        let (who, why) = (self.who, printable(why));
+        let (subcommand, why) = (self.subcommand, printable(why));
         eprintln!(
-            "openuvr {who}: can't announce this host by mDNS: {why}; clients may need its address"
+            "openuvr {subcommand}: can't announce this host by mDNS: {why}; clients may need its address"
         );
     }
 }
@@ -197,7 +197,7 @@ impl Drop for Announcer {
 
 /// The records of a host at `address`.
 fn service(
-    about: &About,
+    about: &HostInfo,
     address: SocketAddr,
     fingerprint: &str,
     pairing: bool,
@@ -232,8 +232,8 @@ mod tests {
 
     const KEY: &str = "0123-4567-89ab-cdef";
 
-    fn about(name: &str, shows: Option<&str>) -> About {
-        About {
+    fn about(name: &str, shows: Option<&str>) -> HostInfo {
+        HostInfo {
             name: name.to_owned(),
             shows: shows.map(str::to_owned),
         }
@@ -272,20 +272,20 @@ mod tests {
             pin: "135790".to_owned(),
             seconds: 10,
         };
-        announcer.heard(&invitation, at(0));
-        assert!(announcer.pairs(at(9)) && !announcer.pairs(at(10)));
+        announcer.on_line(&invitation, at(0));
+        assert!(announcer.is_pairing(at(9)) && !announcer.is_pairing(at(10)));
         let paired = Line::Paired {
             name: "attic".to_owned(),
             fingerprint: String::new(),
         };
-        announcer.heard(&paired, at(1));
-        assert!(!announcer.pairs(at(2)));
-        announcer.heard(&invitation, at(3));
+        announcer.on_line(&paired, at(1));
+        assert!(!announcer.is_pairing(at(2)));
+        announcer.on_line(&invitation, at(3));
         let wrong = Line::Pairing("a wrong PIN came from 192.0.2.1:5".to_owned());
-        announcer.heard(&wrong, at(4));
-        assert!(announcer.pairs(at(4)));
+        announcer.on_line(&wrong, at(4));
+        assert!(announcer.is_pairing(at(4)));
         let over = Line::Pairing("pairing is closed: too many wrong PINs came".to_owned());
-        announcer.heard(&over, at(4));
-        assert!(!announcer.pairs(at(4)));
+        announcer.on_line(&over, at(4));
+        assert!(!announcer.is_pairing(at(4)));
     }
 }

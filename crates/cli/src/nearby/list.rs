@@ -11,11 +11,11 @@ use openuvr_runtime::client::Target;
 use openuvr_runtime::store::config_dir;
 use openuvr_runtime::trust_store::HostStore;
 
-use super::search::{Nearby, search};
+use super::search::{DiscoveredHost, search};
 use openuvr_terminal::out;
 
 /// The message without any host.
-const NOBODY: &str = "no host found on this network: start one with `openuvr host`, or give the address of one that is \
+const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or give the address of one that is \
     elsewhere or not announced, as in openuvr client 192.168.1.5";
 
 /// List the hosts on this network
@@ -37,14 +37,14 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let dir = args.config_dir.map_or_else(config_dir, Ok)?;
     let found = search(&HostStore::open(&dir)?).map_err(|why| anyhow!(why))?;
     if found.is_empty() {
-        bail!(NOBODY);
+        bail!(NO_HOST);
     }
     print!("{}", table(&found));
     Ok(())
 }
 
 /// A host to connect to.
-pub(crate) struct Chosen {
+pub(crate) struct SelectedHost {
     /// Its address, in command-line syntax.
     pub(crate) target: Target,
     /// All of its addresses.
@@ -57,17 +57,17 @@ pub(crate) struct Chosen {
 ///
 /// # Errors
 /// There is no network, no host or no terminal, or the number is invalid. The message has one line.
-pub(crate) fn choose(config_dir: &Path) -> Result<Chosen> {
+pub(crate) fn select(config_dir: &Path) -> Result<SelectedHost> {
     let known = HostStore::open(config_dir)?;
     let found = search(&known).map_err(|why| anyhow!(why))?;
     if found.is_empty() {
-        bail!(NOBODY);
+        bail!(NO_HOST);
     }
-    if let Some(only) = the_known_one(&found) {
+    if let Some(only) = single_known(&found) {
         let at = only.addresses.first().map(ToString::to_string);
         let (name, at) = (&only.name, at.unwrap_or_default());
         eprintln!("openuvr client: found the paired host {name:?} at {at}");
-        return chosen(only);
+        return selected(only);
     }
     out::answer(format_args!("{}", table(&found).trim_end()));
     if !std::io::stdin().is_terminal() {
@@ -78,7 +78,7 @@ pub(crate) fn choose(config_dir: &Path) -> Result<Chosen> {
     std::io::stdin().read_line(&mut line)?;
     let number = line.trim().parse::<usize>().ok();
     let host = number.and_then(|n| found.get(n.checked_sub(1)?));
-    chosen(host.ok_or_else(|| {
+    selected(host.ok_or_else(|| {
         anyhow!(
             "invalid host number {:?}: type 1 to {}, or give an address",
             line.trim(),
@@ -88,23 +88,23 @@ pub(crate) fn choose(config_dir: &Path) -> Result<Chosen> {
 }
 
 /// The known host, if there is exactly one.
-fn the_known_one(found: &[Nearby]) -> Option<&Nearby> {
+fn single_known(found: &[DiscoveredHost]) -> Option<&DiscoveredHost> {
     let mut known = found.iter().filter(|host| host.known_as.is_some());
     known.next().filter(|_| known.next().is_none())
 }
 
-fn chosen(host: &Nearby) -> Result<Chosen> {
+fn selected(host: &DiscoveredHost) -> Result<SelectedHost> {
     let first = host.addresses.first();
     let first = first.ok_or_else(|| anyhow!("{:?} has no address", host.name))?;
-    Ok(Chosen {
+    Ok(SelectedHost {
         target: first.to_string().parse()?,
         paths: host.addresses.iter().map(|a| path_of(a.address)).collect(),
         known_as: host.known_as.clone(),
     })
 }
 
-fn table(found: &[Nearby]) -> String {
-    let address = |host: &Nearby| {
+fn table(found: &[DiscoveredHost]) -> String {
+    let address = |host: &DiscoveredHost| {
         let more = host.addresses.len().saturating_sub(1);
         let first = host.addresses.first().map(ToString::to_string);
         let first = first.unwrap_or_default();
@@ -113,7 +113,7 @@ fn table(found: &[Nearby]) -> String {
             more => format!("{first} (+{more})"),
         }
     };
-    let width = |of: &dyn Fn(&Nearby) -> usize| found.iter().map(of).max().unwrap_or(0);
+    let width = |of: &dyn Fn(&DiscoveredHost) -> usize| found.iter().map(of).max().unwrap_or(0);
     let name = width(&|host| host.name.chars().count()).max(4);
     let place = width(&|host| address(host).chars().count()).max(7);
     let mut text = String::new();
@@ -153,18 +153,15 @@ mod tests {
     #[test]
     fn only_a_single_known_host_is_selected() {
         let (desk, stranger) = (host("desk", DESK, Some("d")), host("desk", "", None));
-        assert_eq!(
-            the_known_one(&[stranger.clone(), desk.clone()]),
-            Some(&desk)
-        );
-        assert_eq!(the_known_one(&[stranger]), None);
+        assert_eq!(single_known(&[stranger.clone(), desk.clone()]), Some(&desk));
+        assert_eq!(single_known(&[stranger]), None);
         let attic = host("attic", "ffff-4567-89ab-cdef", Some("a"));
-        assert_eq!(the_known_one(&[desk, attic]), None);
+        assert_eq!(single_known(&[desk, attic]), None);
     }
 
     #[test]
     fn a_chosen_host_keeps_its_stored_address() {
-        let chosen = chosen(&host("desk", DESK, Some("desk:4710"))).unwrap();
+        let chosen = selected(&host("desk", DESK, Some("desk:4710"))).unwrap();
         assert_eq!(chosen.target.to_string(), "192.0.2.7:4710");
         assert_eq!(chosen.known_as.as_deref(), Some("desk:4710"));
         assert_eq!(chosen.paths.len(), 1);

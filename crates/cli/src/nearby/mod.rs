@@ -10,8 +10,8 @@ mod announce;
 mod list;
 mod search;
 
-pub(crate) use announce::{About, Announcer};
-pub(crate) use list::{Args, Chosen, choose, run};
+pub(crate) use announce::{Announcer, HostInfo};
+pub(crate) use list::{Args, SelectedHost, run, select};
 
 /// The service type: an instance of it is a host (RFC 6763, section 4.1.2).
 const SERVICE: &str = "_openuvr._udp.local.";

@@ -16,20 +16,20 @@ use super::{SERVICE, txt};
 
 /// The wait for answers: a lost query is repeated after a second, and an answer may be delayed by 120 ms for
 /// aggregation (RFC 6762, sections 5.2 and 6).
-const WAIT: Duration = Duration::from_millis(1500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The maximum number of hosts (guess: a hall full of them). Known hosts are kept in preference to others.
-const MOST: usize = 64;
+const MAX_HOSTS: usize = 64;
 
 /// The maximum number of addresses per host (guess: Ethernet, Wi-Fi and a tunnel, each with several).
-const MOST_ADDRESSES: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
 /// The maximum length of a displayed name in characters: a label's octets (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 63;
 
 /// A discovered host, as described by an unauthenticated answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Nearby {
+pub(crate) struct DiscoveredHost {
     /// Its name, sanitised for display.
     pub(super) name: String,
     /// The claimed fingerprint of its key.
@@ -62,18 +62,19 @@ impl fmt::Display for Address {
 /// lost, or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The discovered hosts, known ones first. Blocks for [`WAIT`], or a few times that.
+/// The discovered hosts, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few times that.
 ///
 /// # Errors
 /// There is no network, or multicast DNS is unavailable. The message has one line.
-pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
-    let own = own_addresses().map_err(|why| format!("can't list this machine's addresses: {why}"))?;
+pub(super) fn search(known: &HostStore) -> Result<Vec<DiscoveredHost>, String> {
+    let own =
+        own_addresses().map_err(|why| format!("can't list this machine's addresses: {why}"))?;
     if own.is_empty() {
         return Err("no network: no active interface has an address".into());
     }
     let mut found = Vec::new();
     for _ in 0..ROUNDS {
-        let complete = ask(known, &mut found);
+        let complete = query(known, &mut found);
         if complete.map_err(|why| format!("can't search for hosts by mDNS: {why}"))? {
             break;
         }
@@ -83,20 +84,20 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
 }
 
 /// Sends one query and adds the answers to `found`. Returns whether all answers were complete.
-fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Error> {
+fn query(known: &HostStore, found: &mut Vec<DiscoveredHost>) -> Result<bool, mdns_sd::Error> {
     // A new daemon each time: known answers suppress answers of other machines (RFC 6762, 7.1).
     let daemon = ServiceDaemon::new()?;
     // Hosts on this machine are found through the interfaces that other machines use.
     daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
     let events = daemon.browse(SERVICE)?;
     let mut incomplete = HashSet::new();
-    let until = clock::now() + WAIT;
+    let until = clock::now() + ANSWER_TIMEOUT;
     while let Ok(event) = events.recv_timeout(until.since(clock::now())) {
         if let ServiceEvent::ServiceResolved(service) = event {
-            if let Some(host) = nearby(&service, known) {
-                keep(found, host);
+            if let Some(host) = parse_answer(&service, known) {
+                merge(found, host);
                 incomplete.remove(&service.fullname);
-            } else if incomplete.len() < MOST {
+            } else if incomplete.len() < MAX_HOSTS {
                 incomplete.insert(service.fullname.clone());
             }
         }
@@ -111,9 +112,9 @@ fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Erro
 
 /// Adds a host, or updates its entry: the same name with another key is another host, so that no host can replace a
 /// known one.
-fn keep(found: &mut Vec<Nearby>, host: Nearby) {
-    let same = |other: &&mut Nearby| {
-        let port = |host: &Nearby| host.addresses.first().map(|a| a.address.port());
+fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
+    let same = |other: &&mut DiscoveredHost| {
+        let port = |host: &DiscoveredHost| host.addresses.first().map(|a| a.address.port());
         other.name == host.name
             && other.fingerprint == host.fingerprint
             && port(other) == port(&host)
@@ -122,11 +123,11 @@ fn keep(found: &mut Vec<Nearby>, host: Nearby) {
         // An answer on one interface does not withdraw the addresses of another.
         let mut addresses = host.addresses;
         addresses.append(&mut other.addresses);
-        other.addresses = in_order(addresses);
+        other.addresses = sorted(addresses);
         other.pairs = host.pairs;
         return;
     }
-    if found.len() >= MOST {
+    if found.len() >= MAX_HOSTS {
         let stranger = found.iter().position(|other| other.known_as.is_none());
         match stranger {
             Some(at) if host.known_as.is_some() => _ = found.remove(at),
@@ -137,7 +138,7 @@ fn keep(found: &mut Vec<Nearby>, host: Nearby) {
 }
 
 /// Parses an answer; `None` without a usable address or a fingerprint.
-fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
+fn parse_answer(service: &ResolvedService, known: &HostStore) -> Option<DiscoveredHost> {
     let name = service.fullname.strip_suffix(SERVICE)?;
     let name = printable(name.strip_suffix('.').unwrap_or(name));
     let name: String = name.trim().chars().take(LONGEST_NAME).collect();
@@ -148,18 +149,18 @@ fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
             _ => return None,
         };
         let (index, interface) = interface.map_or((0, ""), |id| (id.index, &id.name));
-        place(ip, service.port, index, interface)
+        usable_address(ip, service.port, index, interface)
     });
-    let addresses = in_order(addresses.collect());
+    let addresses = sorted(addresses.collect());
     if addresses.is_empty() || service.port == 0 {
         return None;
     }
-    let said = |key| service.get_property_val_str(key).unwrap_or_default();
-    let fingerprint = Some(said(txt::KEY)).filter(|text| is_fingerprint(text));
+    let value = |key| service.get_property_val_str(key).unwrap_or_default();
+    let fingerprint = Some(value(txt::KEY)).filter(|text| is_fingerprint(text));
     let fingerprint = fingerprint?.to_owned();
-    Some(Nearby {
+    Some(DiscoveredHost {
         known_as: known.address_of(&fingerprint).map(str::to_owned),
-        pairs: said(txt::PAIRING) == txt::OPEN,
+        pairs: value(txt::PAIRING) == txt::OPEN,
         name,
         fingerprint,
         addresses,
@@ -167,14 +168,14 @@ fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
 }
 
 /// An address by which other machines reach the host; `None` for any other address.
-fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
+fn usable_address(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
     let ip = ip.to_canonical();
-    let nobody = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
-    let nobody = nobody || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    let unusable = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
+    let unusable = unusable || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
     // A link-local address is valid only with an interface (RFC 4007, section 6).
     let local = |v6: Ipv6Addr| v6.is_unicast_link_local();
     let (address, interface) = match ip {
-        _ if nobody => return None,
+        _ if unusable => return None,
         IpAddr::V6(v6) if local(v6) && (index == 0 || interface.is_empty()) => return None,
         IpAddr::V6(v6) if local(v6) => (
             SocketAddrV6::new(v6, port, 0, index).into(),
@@ -186,12 +187,12 @@ fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> 
 }
 
 /// The distinct addresses in order of reliability: IPv4, for which most hosts and firewalls are configured, then IPv6,
-/// then link-local ones. At most [`MOST_ADDRESSES`].
-fn in_order(mut addresses: Vec<Address>) -> Vec<Address> {
+/// then link-local ones. At most [`MAX_ADDRESSES`].
+fn sorted(mut addresses: Vec<Address>) -> Vec<Address> {
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(address.clone()));
     addresses.sort_by_key(|one| (one.interface.is_some(), one.address));
-    addresses.truncate(MOST_ADDRESSES);
+    addresses.truncate(MAX_ADDRESSES);
     addresses
 }
 
@@ -209,12 +210,16 @@ fn is_fingerprint(text: &str) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn host(name: &str, fingerprint: &str, known_as: Option<&str>) -> Nearby {
-        Nearby {
+    pub(in super::super) fn host(
+        name: &str,
+        fingerprint: &str,
+        known_as: Option<&str>,
+    ) -> DiscoveredHost {
+        DiscoveredHost {
             name: name.to_owned(),
             fingerprint: fingerprint.to_owned(),
             pairs: false,
-            addresses: vec![place("192.0.2.7".parse().unwrap(), 4710, 0, "").unwrap()],
+            addresses: vec![usable_address("192.0.2.7".parse().unwrap(), 4710, 0, "").unwrap()],
             known_as: known_as.map(str::to_owned),
         }
     }
@@ -222,9 +227,9 @@ pub(super) mod tests {
     #[test]
     fn only_unicast_addresses_are_used() {
         let taken = |text: &str, index, interface| {
-            place(text.parse().unwrap(), 4710, index, interface).map(|a| a.to_string())
+            usable_address(text.parse().unwrap(), 4710, index, interface).map(|a| a.to_string())
         };
-        for nobody in [
+        for unusable in [
             "127.0.0.1",
             "::1",
             "0.0.0.0",
@@ -234,7 +239,7 @@ pub(super) mod tests {
             "255.255.255.255",
             "::ffff:127.0.0.1",
         ] {
-            assert_eq!(taken(nobody, 2, "eth0"), None, "{nobody}");
+            assert_eq!(taken(unusable, 2, "eth0"), None, "{unusable}");
         }
         assert_eq!(taken("192.0.2.7", 2, "eth0").unwrap(), "192.0.2.7:4710");
         assert_eq!(
@@ -243,7 +248,7 @@ pub(super) mod tests {
         );
         assert_eq!(taken("fe80::1", 2, "eth0").unwrap(), "[fe80::1%eth0]:4710");
         assert_eq!(taken("fe80::1", 0, ""), None);
-        let scoped = place("fe80::1".parse().unwrap(), 1, 7, "wlan0").unwrap();
+        let scoped = usable_address("fe80::1".parse().unwrap(), 1, 7, "wlan0").unwrap();
         let SocketAddr::V6(v6) = scoped.address else {
             panic!("{scoped}");
         };
@@ -254,9 +259,9 @@ pub(super) mod tests {
     fn a_name_with_another_key_is_another_host() {
         let mut found = Vec::new();
         let desk = host("desk", "0123-4567-89ab-cdef", Some("desk:4710"));
-        keep(&mut found, desk.clone());
-        keep(&mut found, host("desk", "ffff-4567-89ab-cdef", None));
-        keep(&mut found, desk.clone());
+        merge(&mut found, desk.clone());
+        merge(&mut found, host("desk", "ffff-4567-89ab-cdef", None));
+        merge(&mut found, desk.clone());
         assert_eq!(found.len(), 2);
         assert_eq!(found[0], desk);
     }
@@ -264,20 +269,20 @@ pub(super) mod tests {
     #[test]
     fn a_flood_of_answers_is_bounded_and_drops_strangers() {
         let mut found = Vec::new();
-        for n in 0..10 * MOST {
-            keep(&mut found, host(&format!("stranger {n}"), "", None));
+        for n in 0..10 * MAX_HOSTS {
+            merge(&mut found, host(&format!("stranger {n}"), "", None));
         }
-        assert_eq!(found.len(), MOST);
-        keep(&mut found, host("desk", "0123-4567-89ab-cdef", Some("d")));
-        assert_eq!(found.len(), MOST);
+        assert_eq!(found.len(), MAX_HOSTS);
+        merge(&mut found, host("desk", "0123-4567-89ab-cdef", Some("d")));
+        assert_eq!(found.len(), MAX_HOSTS);
         assert!(found.iter().any(|host| host.name == "desk"));
-        for n in 0..2 * MOST_ADDRESSES as u8 {
+        for n in 0..2 * MAX_ADDRESSES as u8 {
             let mut desk = host("desk", "0123-4567-89ab-cdef", Some("d"));
-            desk.addresses = vec![place([192, 0, 2, n].into(), 4710, 0, "").unwrap()];
-            keep(&mut found, desk);
+            desk.addresses = vec![usable_address([192, 0, 2, n].into(), 4710, 0, "").unwrap()];
+            merge(&mut found, desk);
         }
         let desk = found.iter().find(|host| host.name == "desk").unwrap();
-        assert_eq!(desk.addresses.len(), MOST_ADDRESSES);
+        assert_eq!(desk.addresses.len(), MAX_ADDRESSES);
     }
 
     #[test]

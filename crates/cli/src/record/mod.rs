@@ -29,7 +29,7 @@ use openuvr_runtime::csv::Csv;
 
 pub(crate) use self::table::IdleText;
 use self::table::{Drawing, Table};
-use self::totals::MOST;
+use self::totals::MAX_SUBSCRIBERS;
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
 use crate::config::kind::TableMode;
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// The live table.
     pub(crate) table: TableMode,
     /// The table's text without subscribers.
-    pub(crate) nobody: IdleText,
+    pub(crate) idle_text: IdleText,
 }
 
 impl From<&HostConfig> for Options {
@@ -55,7 +55,7 @@ impl From<&HostConfig> for Options {
             csv: config.csv.clone(),
             trace: config.trace.clone(),
             table: config.table,
-            nobody: IdleText {
+            idle_text: IdleText {
                 yet: "no client yet",
                 now: "no client now",
             },
@@ -69,7 +69,7 @@ impl From<&ClientConfig> for Options {
             csv: config.csv.clone(),
             trace: None,
             table: config.table,
-            nobody: IdleText {
+            idle_text: IdleText {
                 yet: "no host yet",
                 now: "no host now",
             },
@@ -104,7 +104,7 @@ impl Recorder {
         Ok(Recorder {
             csv: File::create(options.csv.as_deref(), Csv::new)?,
             trace: File::create(options.trace.as_deref(), Trace::new)?,
-            table: shown.then(|| Table::new(terminal, options.nobody)),
+            table: shown.then(|| Table::new(terminal, options.idle_text)),
             totals: Totals::default(),
             renditions: HashMap::new(),
             failed: Vec::new(),
@@ -118,7 +118,7 @@ impl Recorder {
         self.csv(|csv| csv.row(record, rendition));
         self.trace(|trace| trace.frame(record, name, rendition));
         if let Some(table) = &mut self.table {
-            table.note(now, record);
+            table.add(now, record);
         }
     }
 
@@ -141,12 +141,12 @@ impl Recorder {
     }
 
     /// Assigns a rendition to a subscriber.
-    pub(crate) fn takes(&mut self, subscriber: SubscriberId, rendition: RenditionId) {
-        if self.renditions.len() < MOST {
+    pub(crate) fn assign_rendition(&mut self, subscriber: SubscriberId, rendition: RenditionId) {
+        if self.renditions.len() < MAX_SUBSCRIBERS {
             self.renditions.insert(subscriber, rendition);
         }
         if let Some(table) = &mut self.table {
-            table.takes(subscriber, rendition);
+            table.assign_rendition(subscriber, rendition);
         }
     }
 

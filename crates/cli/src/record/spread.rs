@@ -13,10 +13,10 @@ use openuvr_proto::time::Instant;
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
 /// The maximum number of recent values: [`WINDOW`] at 240 frames/s, twice.
-const MOST: usize = 2400;
+const MAX_RECENT: usize = 2400;
 
 /// The longest distinguishable span.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_SPAN: Duration = Duration::from_secs(3600);
 
 /// The percentiles of a set of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Percentiles {
 
 /// Values of one span, with bounded memory: the recent values, and a histogram in microseconds with three significant
 /// digits (HDR: an error of at most 0.1 %), some 20 KiB for milliseconds and less than 100 KiB at
-/// [`LONGEST`].
+/// [`MAX_SPAN`].
 #[derive(Debug)]
 pub(super) struct Spread {
     recent: VecDeque<(Instant, Duration)>,
@@ -49,15 +49,15 @@ impl Spread {
         }
     }
 
-    pub(super) fn note(&mut self, now: Instant, value: Duration) {
+    pub(super) fn add(&mut self, now: Instant, value: Duration) {
         self.expire(now);
-        if self.recent.len() == MOST {
+        if self.recent.len() == MAX_RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back((now, value));
         if let Some(run) = &mut self.run {
-            let micros = value.min(LONGEST).as_nanos().div_ceil(1000);
-            // It grows up to `LONGEST`.
+            let micros = value.min(MAX_SPAN).as_nanos().div_ceil(1000);
+            // It grows up to `MAX_SPAN`.
             let _ = run.record(u64::try_from(micros).unwrap_or(u64::MAX));
         }
     }

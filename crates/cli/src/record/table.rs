@@ -19,7 +19,7 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::sound;
 use super::spread::{Percentiles, Spread, WINDOW};
-use super::totals::{MOST, Subscriber, Totals};
+use super::totals::{MAX_SUBSCRIBERS, Subscriber, Totals};
 use openuvr_terminal::out::Room;
 use openuvr_terminal::wrap::wrapped;
 
@@ -61,15 +61,15 @@ pub(crate) struct IdleText {
 /// The table.
 pub(super) struct Table {
     terminal: bool,
-    nobody: IdleText,
+    idle_text: IdleText,
     drawn: Option<Instant>,
-    begun: Option<Instant>,
+    started: Option<Instant>,
     /// The connected subscribers, with or without frames.
     present: HashMap<SubscriberId, (Role, String)>,
     /// The rendition of each of them.
     renditions: HashMap<SubscriberId, RenditionId>,
     /// Whether there has been any subscriber.
-    visited: bool,
+    had_subscribers: bool,
     journeys: HashMap<SubscriberId, Journey>,
     /// The transport of each client's video, also before its first frame.
     links: HashMap<SubscriberId, Rung>,
@@ -100,21 +100,21 @@ struct Journey {
     bound: Option<Duration>,
     /// The last report of its sound playback.
     audio: Option<AudioReport>,
-    begun: Instant,
-    heard: Instant,
+    started: Instant,
+    last_record: Instant,
 }
 
 /// The counts of a recent frame.
 struct Recent {
     at: Instant,
-    whole: bool,
-    left: bool,
+    complete: bool,
+    unacknowledged: bool,
     bytes: u32,
     datagrams: u32,
-    parity: u32,
-    missing: u16,
-    repaired: u16,
-    resent: u16,
+    fec: u32,
+    lost: u16,
+    recovered: u16,
+    retransmitted: u16,
 }
 
 impl Journey {
@@ -128,32 +128,32 @@ impl Journey {
             recent: VecDeque::new(),
             bound: None,
             audio: None,
-            begun: now,
-            heard: now,
+            started: now,
+            last_record: now,
         }
     }
 
-    fn note(&mut self, now: Instant, record: &FrameRecord) {
-        self.heard = now;
+    fn add(&mut self, now: Instant, record: &FrameRecord) {
+        self.last_record = now;
         self.expire(now);
         // 240 frames/s for the window, twice.
         if self.recent.len() == 2400 {
             self.recent.pop_front();
         }
-        let whole = record.outcome.is_whole();
-        let left = record.outcome == Outcome::Left;
+        let complete = record.outcome.is_whole();
+        let unacknowledged = record.outcome == Outcome::Left;
         self.recent.push_back(Recent {
             at: now,
-            whole,
-            left,
+            complete,
+            unacknowledged,
             bytes: record.cost.bytes,
             datagrams: record.cost.datagrams,
-            parity: record.cost.parity,
-            missing: record.missing,
-            repaired: record.repaired,
-            resent: record.resent,
+            fec: record.cost.parity,
+            lost: record.missing,
+            recovered: record.repaired,
+            retransmitted: record.resent,
         });
-        if !(whole || left) {
+        if !(complete || unacknowledged) {
             return;
         }
         if let Some(here) = record.client.first_received_here {
@@ -161,18 +161,18 @@ impl Journey {
         }
         for (spread, (from, to)) in self.spans.iter_mut().zip(SPANS) {
             if let Some(span) = span(record, from, to) {
-                spread.note(now, span);
+                spread.add(now, span);
             }
         }
         self.age_bound = record.age.bound.or(self.age_bound);
         for (spread, (_, span)) in self.ages.iter_mut().zip(record.age.named()) {
             if let Some(span) = span {
-                spread.note(now, span);
+                spread.add(now, span);
             }
         }
         match (record.motion_to_photon, record.echo) {
-            (Some(span), EchoKind::Consumed) => self.exact.note(now, span),
-            (Some(span), EchoKind::Injected) => self.at_least.note(now, span),
+            (Some(span), EchoKind::Consumed) => self.exact.add(now, span),
+            (Some(span), EchoKind::Injected) => self.at_least.add(now, span),
             _ => {}
         }
     }
@@ -201,15 +201,15 @@ fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
 }
 
 impl Table {
-    pub(super) fn new(terminal: bool, nobody: IdleText) -> Table {
+    pub(super) fn new(terminal: bool, idle_text: IdleText) -> Table {
         Table {
             terminal,
-            nobody,
+            idle_text,
             drawn: None,
-            begun: None,
+            started: None,
             present: HashMap::new(),
             renditions: HashMap::new(),
-            visited: false,
+            had_subscribers: false,
             journeys: HashMap::new(),
             links: HashMap::new(),
             decision: None,
@@ -218,14 +218,14 @@ impl Table {
 
     /// A subscriber has joined, or has changed its role.
     pub(super) fn joined(&mut self, id: SubscriberId, role: Role, name: &str) {
-        self.visited = true;
-        if self.present.len() < MOST || self.present.contains_key(&id) {
+        self.had_subscribers = true;
+        if self.present.len() < MAX_SUBSCRIBERS || self.present.contains_key(&id) {
             self.present.insert(id, (role, name.to_owned()));
         }
     }
 
     /// Assigns a rendition to a subscriber.
-    pub(super) fn takes(&mut self, id: SubscriberId, rendition: RenditionId) {
+    pub(super) fn assign_rendition(&mut self, id: SubscriberId, rendition: RenditionId) {
         if self.present.contains_key(&id) {
             self.renditions.insert(id, rendition);
         }
@@ -259,7 +259,7 @@ impl Table {
     }
 
     pub(super) fn link(&mut self, id: SubscriberId, rung: Rung) {
-        if self.links.len() >= MOST {
+        if self.links.len() >= MAX_SUBSCRIBERS {
             self.links.retain(|id, _| self.journeys.contains_key(id));
         }
         self.links.insert(id, rung);
@@ -272,10 +272,11 @@ impl Table {
         }
     }
 
-    pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
-        self.begun.get_or_insert(now);
-        if !self.journeys.contains_key(&record.subscriber) && self.journeys.len() == MOST {
-            let silent = self.journeys.iter().min_by_key(|(_, j)| j.heard);
+    pub(super) fn add(&mut self, now: Instant, record: &FrameRecord) {
+        self.started.get_or_insert(now);
+        if !self.journeys.contains_key(&record.subscriber) && self.journeys.len() == MAX_SUBSCRIBERS
+        {
+            let silent = self.journeys.iter().min_by_key(|(_, j)| j.last_record);
             if let Some(id) = silent.map(|(id, _)| *id) {
                 self.journeys.remove(&id);
             }
@@ -283,7 +284,7 @@ impl Table {
         let journey = self.journeys.entry(record.subscriber);
         journey
             .or_insert_with(|| Journey::new(now))
-            .note(now, record);
+            .add(now, record);
     }
 
     /// The output that is due, if any.
@@ -293,8 +294,8 @@ impl Table {
         } else {
             LINES_EVERY
         };
-        let begun = *self.begun.get_or_insert(now);
-        if now.since(self.drawn.unwrap_or(begun)) < every {
+        let started = *self.started.get_or_insert(now);
+        if now.since(self.drawn.unwrap_or(started)) < every {
             return None;
         }
         self.drawn = Some(now);
@@ -307,11 +308,11 @@ impl Table {
     /// The final output: all rows of all subscribers.
     pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
         let mut text = String::new();
-        let Some(last) = self.journeys.values().map(|j| j.heard).max() else {
+        let Some(last) = self.journeys.values().map(|j| j.last_record).max() else {
             return text;
         };
         for (id, subscriber) in totals.in_order() {
-            self.whole(&mut text, last, id, subscriber, columns);
+            self.subscriber_rows(&mut text, last, id, subscriber, columns);
         }
         text
     }
@@ -330,26 +331,29 @@ impl Table {
             let mut rows = String::new();
             match totals.of(*id).filter(|_| self.is_moving(*id, now)) {
                 Some(subscriber) => {
-                    self.whole(&mut rows, now, *id, subscriber, room.columns);
+                    self.subscriber_rows(&mut rows, now, *id, subscriber, room.columns);
                     let others = all.len() - i - 1;
                     if text.lines().count() + rows.lines().count() + others > most {
                         rows = self.headline(now, *id, subscriber);
                     }
                 }
-                None => rows = self.still(now, *id, *role, name),
+                None => rows = self.idle_row(now, *id, *role, name),
             }
             if text.lines().count() < most {
                 text.push_str(&rows);
             }
         }
         if all.is_empty() {
-            text.push_str(match self.visited {
-                true => self.nobody.now,
-                false => self.nobody.yet,
+            text.push_str(match self.had_subscribers {
+                true => self.idle_text.now,
+                false => self.idle_text.yet,
             });
         } else if let Some((of, decision)) = &self.decision {
             let of = of.map_or(String::new(), |rendition| format!("{rendition}: "));
-            push(&mut text, format_args!("last control event: {of}{decision}"));
+            push(
+                &mut text,
+                format_args!("last control event: {of}{decision}"),
+            );
         }
         // On a terminal with few rows the top is shown.
         text.lines().take(most).map(str::to_owned).collect()
@@ -357,15 +361,15 @@ impl Table {
 
     fn is_moving(&self, id: SubscriberId, now: Instant) -> bool {
         let journey = self.journeys.get(&id);
-        journey.is_some_and(|journey| now.since(journey.heard) < STILL)
+        journey.is_some_and(|journey| now.since(journey.last_record) < STILL)
     }
 
     /// The row of a subscriber without new frames.
-    fn still(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
+    fn idle_row(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
         let line = self.title(id, role, name);
         match self.journeys.get(&id) {
             Some(journey) => {
-                let seconds = now.since(journey.heard).as_secs();
+                let seconds = now.since(journey.last_record).as_secs();
                 format!("{line}  no new picture for {seconds} s\n")
             }
             None => format!("{line}  no picture yet\n"),
@@ -373,7 +377,7 @@ impl Table {
     }
 
     /// All rows of one subscriber.
-    fn whole(
+    fn subscriber_rows(
         &mut self,
         text: &mut String,
         now: Instant,
@@ -413,8 +417,8 @@ impl Table {
         if let Some(audio) = &journey.audio {
             push(text, format_args!("  {}\n", sound::in_words(audio)));
         }
-        if let Some(mended) = mended(journey) {
-            push(text, format_args!("  last 5 s: {mended}\n"));
+        if let Some(loss_recovery) = loss_recovery(journey) {
+            push(text, format_args!("  last 5 s: {loss_recovery}\n"));
         }
         let ended = format!("{}", subscriber.count);
         for line in wrapped(&ended, columns.saturating_sub(2)) {
@@ -486,8 +490,8 @@ impl Table {
             if let Some(audio) = &journey.audio {
                 push(&mut text, format_args!("; {}", sound::in_words(audio)));
             }
-            if let Some(mended) = mended(journey) {
-                push(&mut text, format_args!("; {mended}"));
+            if let Some(loss_recovery) = loss_recovery(journey) {
+                push(&mut text, format_args!("; {loss_recovery}"));
             }
             push(&mut text, format_args!("; {}\n", subscriber.count));
         }
@@ -503,19 +507,19 @@ fn short(name: &str) -> String {
 /// Frame rate, bitrate and loss over the window.
 fn flow(now: Instant, journey: &mut Journey) -> String {
     journey.expire(now);
-    let begun = journey.begun;
-    let seconds = now.since(begun).clamp(Duration::from_millis(100), WINDOW);
+    let started = journey.started;
+    let seconds = now.since(started).clamp(Duration::from_millis(100), WINDOW);
     let seconds = seconds.as_secs_f64();
     let of = |count: fn(&Recent) -> u32| {
         // The first frame starts the first interval and is not counted.
-        let recent = journey.recent.iter().filter(|frame| frame.at > begun);
+        let recent = journey.recent.iter().filter(|frame| frame.at > started);
         // An integer sum: an empty sum of fractions would be -0.
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
-    let frames = of(|frame| u32::from(frame.whole)) / seconds;
-    let left = of(|frame| u32::from(frame.left)) / seconds;
-    let mut text = match left > 0.0 {
-        true => format!("{left:.1} frames/s sent"),
+    let frames = of(|frame| u32::from(frame.complete)) / seconds;
+    let unacknowledged = of(|frame| u32::from(frame.unacknowledged)) / seconds;
+    let mut text = match unacknowledged > 0.0 {
+        true => format!("{unacknowledged:.1} frames/s sent"),
         false => format!("{frames:.1} complete frames/s"),
     };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
@@ -526,24 +530,26 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
     }
     // A recorder has no link.
     if datagrams > 0.0 {
-        let missing = of(|frame| u32::from(frame.missing));
-        let loss = missing / datagrams * 100.0;
+        let lost = of(|frame| u32::from(frame.lost));
+        let loss = lost / datagrams * 100.0;
         push(&mut text, format_args!("  loss {loss:.2} %"));
     }
     text
 }
 
 /// The loss recovery in the window, if any.
-fn mended(journey: &Journey) -> Option<String> {
+fn loss_recovery(journey: &Journey) -> Option<String> {
     let of = |count: fn(&Recent) -> u32| journey.recent.iter().map(count).map(u64::from).sum();
     let sums: [fn(&Recent) -> u32; 3] = [
-        |frame| frame.parity,
-        |frame| frame.repaired.into(),
-        |frame| frame.resent.into(),
+        |frame| frame.fec,
+        |frame| frame.recovered.into(),
+        |frame| frame.retransmitted.into(),
     ];
-    let [parity, repaired, resent]: [u64; 3] = sums.map(of);
-    (parity + repaired + resent > 0).then(|| {
-        format!("{parity} FEC datagrams, {repaired} fragments recovered, {resent} retransmitted")
+    let [fec, recovered, retransmitted]: [u64; 3] = sums.map(of);
+    (fec + recovered + retransmitted > 0).then(|| {
+        format!(
+            "{fec} FEC datagrams, {recovered} fragments recovered, {retransmitted} retransmitted"
+        )
     })
 }
 

@@ -11,7 +11,7 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
 /// The maximum number of separate subscribers: a player and 64 observers, and the same number of former ones. Beyond
 /// it, the one without records for the longest time is added to [`Summary::earlier`].
-pub(super) const MOST: usize = 130;
+pub(super) const MAX_SUBSCRIBERS: usize = 130;
 
 /// The numbers of frames by outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,25 +19,25 @@ pub(crate) struct Count {
     /// All records: captured frames.
     pub(crate) captured: u64,
     /// Displayed completely.
-    pub(crate) whole: u64,
+    pub(crate) complete: u64,
     /// Displayed with concealed errors.
     pub(crate) concealed: u64,
     /// Displayed with a reference to a concealed frame.
     pub(crate) tainted: u64,
     /// Sent to a subscriber without reports.
-    pub(crate) left: u64,
+    pub(crate) unacknowledged: u64,
     /// Not displayed, by the variant of the cause.
     pub(crate) dropped: BTreeMap<String, u64>,
 }
 
 impl Count {
-    fn note(&mut self, outcome: Outcome) {
+    fn count_outcome(&mut self, outcome: Outcome) {
         self.captured += 1;
         match outcome {
-            Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
+            Outcome::Displayed(Fidelity::Whole) => self.complete += 1,
             Outcome::Displayed(Fidelity::Concealed) => self.concealed += 1,
             Outcome::Displayed(Fidelity::Tainted) => self.tainted += 1,
-            Outcome::Left => self.left += 1,
+            Outcome::Left => self.unacknowledged += 1,
             Outcome::Dropped { why, .. } => {
                 *self.dropped.entry(format!("{why:?}")).or_default() += 1;
             }
@@ -46,10 +46,10 @@ impl Count {
 
     fn add(&mut self, other: &Count) {
         self.captured += other.captured;
-        self.whole += other.whole;
+        self.complete += other.complete;
         self.concealed += other.concealed;
         self.tainted += other.tainted;
-        self.left += other.left;
+        self.unacknowledged += other.unacknowledged;
         for (cause, count) in &other.dropped {
             *self.dropped.entry(cause.clone()).or_default() += count;
         }
@@ -62,8 +62,8 @@ impl Count {
 
     /// Whether each captured frame has exactly one outcome.
     pub(crate) fn adds_up(&self) -> bool {
-        let displayed = self.whole + self.concealed + self.tainted;
-        self.captured == displayed + self.left + self.all_dropped()
+        let displayed = self.complete + self.concealed + self.tainted;
+        self.captured == displayed + self.unacknowledged + self.all_dropped()
     }
 }
 
@@ -71,20 +71,20 @@ impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Count {
             captured,
-            whole,
+            complete,
             concealed,
             tainted,
-            left,
+            unacknowledged,
             dropped,
         } = self;
         let all = self.all_dropped();
         write!(
             f,
-            "{captured} captured = {whole} complete + {concealed} concealed + {tainted} tainted + "
+            "{captured} captured = {complete} complete + {concealed} concealed + {tainted} tainted + "
         )?;
         // Only for a subscriber without reports.
-        if *left > 0 {
-            write!(f, "{left} sent + ")?;
+        if *unacknowledged > 0 {
+            write!(f, "{unacknowledged} sent + ")?;
         }
         write!(f, "{all} dropped")?;
         let causes: Vec<String> = dropped
@@ -109,7 +109,7 @@ pub(crate) struct Subscriber {
     /// Its frames by outcome.
     pub(crate) count: Count,
     /// The time of its last record.
-    pub(super) heard: Instant,
+    pub(super) last_record: Instant,
     lowest: u32,
     highest: u32,
 }
@@ -133,8 +133,8 @@ pub(crate) struct Totals {
 impl Totals {
     pub(super) fn count(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
         let known = self.subscribers.contains_key(&record.subscriber);
-        if !known && self.subscribers.len() == MOST {
-            self.forget_one();
+        if !known && self.subscribers.len() == MAX_SUBSCRIBERS {
+            self.merge_oldest();
         }
         let frame = record.frame.0;
         let subscriber = self
@@ -144,19 +144,19 @@ impl Totals {
                 name: name.chars().filter(|c| is_printable(*c)).take(64).collect(),
                 role,
                 count: Count::default(),
-                heard: now,
+                last_record: now,
                 lowest: frame,
                 highest: frame,
             });
         subscriber.role = role;
-        subscriber.heard = now;
+        subscriber.last_record = now;
         subscriber.lowest = subscriber.lowest.min(frame);
         subscriber.highest = subscriber.highest.max(frame);
-        subscriber.count.note(record.outcome);
+        subscriber.count.count_outcome(record.outcome);
     }
 
-    fn forget_one(&mut self) {
-        let silent = self.subscribers.iter().min_by_key(|(_, s)| s.heard);
+    fn merge_oldest(&mut self) {
+        let silent = self.subscribers.iter().min_by_key(|(_, s)| s.last_record);
         let Some(id) = silent.map(|(id, _)| *id) else {
             return;
         };

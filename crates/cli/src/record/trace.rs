@@ -20,7 +20,7 @@ use openuvr_proto::wire::control::AudioReport;
 use serde::Serialize;
 use serde_json::json;
 
-use super::totals::MOST;
+use super::totals::MAX_SUBSCRIBERS;
 
 /// The maximum time before an event is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -239,7 +239,7 @@ impl Trace {
         if let Some(known) = self.sessions.get(&id) {
             return Ok(Some(known.process));
         }
-        if self.sessions.len() == MOST {
+        if self.sessions.len() == MAX_SUBSCRIBERS {
             return Ok(None);
         }
         let process = HOST + 1 + u32::try_from(self.sessions.len()).unwrap_or(0);
@@ -533,7 +533,7 @@ fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
     match rendition {
         None | Some(RenditionId(1)) => (HOST * TRACKS, String::new()),
         Some(further) => {
-            let clients = u32::try_from(MOST).unwrap_or(u32::MAX / TRACKS / 2);
+            let clients = u32::try_from(MAX_SUBSCRIBERS).unwrap_or(u32::MAX / TRACKS / 2);
             let block = (HOST + clients).saturating_add(further.0);
             (block.saturating_mul(TRACKS), format!(" of {further}"))
         }

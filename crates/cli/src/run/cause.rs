@@ -40,20 +40,20 @@ pub(super) fn without_hook(hook: &Path) -> Option<String> {
         let environment = of("environ").ok().filter(|all| !all.is_empty())?;
         let (name, maps) = (of("comm").ok()?, of("maps").ok()?);
         let has = |text: &[u8]| text.windows(hook.len()).any(|part| part == hook.as_bytes());
-        (!names(&environment, hook) && !has(&maps)).then(|| {
+        (!preloads(&environment, hook) && !has(&maps)).then(|| {
             let name = String::from_utf8_lossy(&name);
             format!("{} (process {})", name.trim(), pid.as_raw_nonzero())
         })
     };
     let found = descendants::running().iter().find_map(lacks)?;
     Some(format!(
-            "{found} was started without {PRELOAD}: its launcher has removed the variable from the environment, as env -i \
+        "{found} was started without {PRELOAD}: its launcher has removed the variable from the environment, as env -i \
              does; start that program itself with `openuvr run`"
     ))
 }
 
 /// Whether an environment (proc(5), `/proc/PID/environ`) loads `hook`.
-fn names(environment: &[u8], hook: &str) -> bool {
+fn preloads(environment: &[u8], hook: &str) -> bool {
     let mut variables = environment.split(|byte| *byte == 0);
     variables.any(|variable| {
         let variable = String::from_utf8_lossy(variable);
@@ -93,10 +93,7 @@ pub(super) fn end(status: ExitStatus) -> (String, bool) {
             (words, true)
         }
         (None, Some(0)) => ("it exited normally".to_owned(), false),
-        (None, _) => (
-            format!("it failed ({status}); see its messages"),
-            false,
-        ),
+        (None, _) => (format!("it failed ({status}); see its messages"), false),
     }
 }
 
@@ -118,11 +115,7 @@ mod tests {
                 "it was killed (signal: 15",
                 true,
             ),
-            (
-                of_shell(139),
-                "a child process crashed (signal: 11",
-                true,
-            ),
+            (of_shell(139), "a child process crashed (signal: 11", true),
             (of_shell(130), "it failed (exit status: 130)", false),
             (of_shell(1), "it failed (exit status: 1)", false),
             (of_shell(0), "it exited normally", false),
@@ -135,7 +128,7 @@ mod tests {
     #[test]
     fn an_environment_is_searched_for_the_hook() {
         let hook = "/opt/libopenuvr_hook.so";
-        let of = |text: &str| names(text.as_bytes(), hook);
+        let of = |text: &str| preloads(text.as_bytes(), hook);
         assert!(of("A=1\0LD_PRELOAD=/opt/libopenuvr_hook.so:/other.so\0"));
         assert!(of("LD_PRELOAD=/other.so /opt/libopenuvr_hook.so\0B=2\0"));
         assert!(!of("A=/opt/libopenuvr_hook.so\0LD_PRELOAD=/other.so\0"));

@@ -12,17 +12,17 @@ use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 /// The time after a signal at which a game that still runs is reported with the command that kills it (guess: the
 /// grace period of `openuvr host --virtual`).
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
 /// The caught signals.
 pub(super) struct Signals(SignalsInfo<WithRawSiginfo>);
 
 impl Signals {
     /// Catches the signals; from then on they do not end this program.
-    pub(super) fn take() -> Result<Signals> {
-        let wanted = [SIGINT, SIGTERM, SIGHUP];
+    pub(super) fn catch() -> Result<Signals> {
+        let signals = [SIGINT, SIGTERM, SIGHUP];
         Ok(Signals(
-            SignalsInfo::new(wanted).context("can't catch signals")?,
+            SignalsInfo::new(signals).context("can't catch signals")?,
         ))
     }
 
@@ -42,18 +42,18 @@ impl Signals {
 /// Detects a game that still runs after a signal. It is reported and not killed: a shell or a debugger handles Ctrl-C
 /// itself, and a game may ask whether to save.
 #[derive(Default)]
-pub(super) struct Patience {
-    asked: Option<Instant>,
-    over: bool,
+pub(super) struct GracePeriod {
+    signalled_at: Option<Instant>,
+    reported: bool,
 }
 
-impl Patience {
+impl GracePeriod {
     /// Records these signals. Returns true once when the grace period is over.
     pub(super) fn is_over(&mut self, signals: &[Sent], now: Instant) -> bool {
         if !signals.is_empty() {
-            self.asked.get_or_insert(now);
+            self.signalled_at.get_or_insert(now);
         }
-        let waited = |asked| now.since(asked) >= PATIENCE;
-        self.asked.is_some_and(waited) && !std::mem::replace(&mut self.over, true)
+        let waited = |signalled_at| now.since(signalled_at) >= GRACE_PERIOD;
+        self.signalled_at.is_some_and(waited) && !std::mem::replace(&mut self.reported, true)
     }
 }

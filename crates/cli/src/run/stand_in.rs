@@ -38,46 +38,46 @@ use crate::sys::die_with_parent;
 
 /// The maximum number of lines queued for `openuvr run`; further lines are dropped. It reads them each turn, and there
 /// are some hundred frames per second (guess: a few seconds of them).
-const LINES: usize = 1024;
+const MAX_QUEUED_LINES: usize = 1024;
 
 /// The subcommand.
 pub(crate) const COMMAND: &str = "stand-in";
 
 /// How long a window must be visible without an OpenGL or Vulkan picture before the stand-in starts (guess: a game
 /// opens its window before it loads its data).
-const PATIENCE: Duration = Duration::from_secs(3);
+const WINDOW_DELAY: Duration = Duration::from_secs(3);
 
 /// The maximum delay until the process notices its end, or a move of the window.
-const TURN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 per second).
-const SOON: Duration = Duration::from_millis(4);
+const RETRY_INTERVAL: Duration = Duration::from_millis(4);
 
 /// The maximum wait for the capture of the window, which was visible just now.
-const WAIT: Duration = Duration::from_secs(1);
+const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The stand-in from the view of `openuvr run`.
 pub(super) struct StandIn {
-    who: &'static str,
+    subcommand: &'static str,
     display: String,
     /// `None` without a display.
     server: Option<(RustConnection, Window)>,
     /// Since when a window is visible.
-    seen_since: Option<Instant>,
+    visible_since: Option<Instant>,
     process: Option<Child>,
 }
 
 impl StandIn {
-    pub(super) fn new(who: &'static str, display: &str) -> StandIn {
+    pub(super) fn new(subcommand: &'static str, display: &str) -> StandIn {
         let server = display::connect(display).ok().and_then(|(conn, screen)| {
             let root = conn.setup().roots.get(screen)?.root;
             Some((conn, root))
         });
         StandIn {
-            who,
+            subcommand,
             display: display.to_owned(),
             server,
-            seen_since: None,
+            visible_since: None,
             process: None,
         }
     }
@@ -104,13 +104,13 @@ impl StandIn {
             false => self.window(),
         };
         let Some(window) = window else {
-            self.seen_since = None;
+            self.visible_since = None;
             return;
         };
-        if now.since(*self.seen_since.get_or_insert(now)) < PATIENCE {
+        if now.since(*self.visible_since.get_or_insert(now)) < WINDOW_DELAY {
             return;
         }
-        self.seen_since = None;
+        self.visible_since = None;
         tracing::debug!("window {window:#x} of the launcher is shown");
         match start(&self.display, window, socket) {
             Ok(process) => {
@@ -119,8 +119,8 @@ impl StandIn {
                 self.process = Some(process);
             }
             Err(why) => {
-                let who = self.who;
-                eprintln!("openuvr {who}: can't stream the launcher's window: {why}");
+                let subcommand = self.subcommand;
+                eprintln!("openuvr {subcommand}: can't stream the launcher's window: {why}");
                 self.server = None;
             }
         }
@@ -149,7 +149,7 @@ impl Drop for StandIn {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // It notices that its socket is closed.
-            let until = clock::now() + WAIT;
+            let until = clock::now() + CAPTURE_TIMEOUT;
             while matches!(process.try_wait(), Ok(None)) && clock::now() < until {
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
             }
@@ -198,19 +198,19 @@ pub(crate) struct Args {
 /// An error in one line, which was also sent to `openuvr run`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
-    let shown = show(args, &launcher);
-    if let Err(why) = &shown {
+    let result = show(args, &launcher);
+    if let Err(why) = &result {
         launcher.say(&Line::Trouble(format!(
             "can't stream the launcher's window: {why}"
         )));
     }
-    shown.map_err(|e| anyhow!(e))
+    result.map_err(|e| anyhow!(e))
 }
 
 fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     // The stand-in may be over before its settings arrive.
     let order = loop {
-        if let Some(order) = launcher.order_within(TURN)? {
+        if let Some(order) = launcher.order_within(POLL_INTERVAL)? {
             break order;
         }
         if is_over(launcher) {
@@ -221,7 +221,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         display: Some(args.display.clone()),
         what: What::Window(WindowQuery {
             name: WindowName::Id(args.window),
-            wait: WAIT,
+            wait: CAPTURE_TIMEOUT,
         }),
     };
     let mut capture = open(&target).map_err(|e| e.to_string())?;
@@ -235,11 +235,11 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         launcher.say(&Line::InputGoesTo(display.clone()));
     }
     std::thread::scope(|scope| {
-        let (tell, told) = std::sync::mpsc::sync_channel(LINES);
+        let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_LINES);
         let size = capture.size();
-        let notice = move |notice| drop(tell.try_send(Line::from(notice)));
+        let notice = move |notice| drop(sender.try_send(Line::from(notice)));
         let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
-        scope.spawn(|| told.into_iter().for_each(|line| launcher.say(&line)));
+        scope.spawn(|| received.into_iter().for_each(|line| launcher.say(&line)));
         launcher.say(&Line::Streaming {
             size,
             place: guest.place().to_owned(),
@@ -271,7 +271,7 @@ fn serve(
     let pool = Pool::default();
     let mut placed: Option<((i32, i32, Size), Option<u32>)> = None;
     // Whether a picture has not been submitted yet.
-    let mut waits = false;
+    let mut pending = false;
     while !is_over(launcher) && !guest.is_over() {
         let place = (viewport.now(), viewport.window());
         if placed.replace(place) != Some(place) {
@@ -279,20 +279,24 @@ fn serve(
             guest.set_viewport(x, y, Some(size));
             guest.set_window(window);
         }
-        let turn = if waits { SOON } else { TURN };
+        let turn = if pending {
+            RETRY_INTERVAL
+        } else {
+            POLL_INTERVAL
+        };
         match capture.next(Some(turn)).map_err(|e| e.to_string())? {
-            CaptureEvent::Frame => waits = true,
+            CaptureEvent::Frame => pending = true,
             CaptureEvent::Hidden => guest.set_shown(false),
             CaptureEvent::Shown => guest.set_shown(true),
             CaptureEvent::Ended(_) => break,
             CaptureEvent::Resized(_) | CaptureEvent::TimedOut | CaptureEvent::Woken => {}
         }
-        if waits
+        if pending
             && guest.wants()
             && let Some(picture) = capture.picture()
         {
             let _ = guest.submit(Box::new(pool.copy_of(&picture)));
-            waits = false;
+            pending = false;
         }
     }
     Ok(())

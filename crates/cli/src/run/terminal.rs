@@ -18,7 +18,7 @@ use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetatt
 use openuvr_terminal::out::{self, Room};
 
 /// The maximum wait for the last output of a game that has left processes running.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A pseudo-terminal whose output is forwarded to this program's terminal.
 pub(crate) struct Terminal {
@@ -30,7 +30,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Attaches a pseudo-terminal to the game that `command` will start, if the game would write to our terminal.
     /// If the system provides none, the game writes to our terminal.
-    pub(crate) fn give(command: &mut Command) -> Option<Terminal> {
+    pub(crate) fn attach(command: &mut Command) -> Option<Terminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
         // Without a terminal there are no lines to interrupt.
         if !out_is && !error_is {
@@ -39,7 +39,7 @@ impl Terminal {
         let (master, game) = open().ok()?;
         let from = File::from(master.try_clone().ok()?);
         let thread = std::thread::Builder::new().name("ouvr-game-words".to_owned());
-        let reader = thread.spawn(|| pass_on(from)).ok()?;
+        let reader = thread.spawn(|| forward(from)).ok()?;
         if out_is {
             command.stdout(Stdio::from(game.try_clone().ok()?));
         }
@@ -54,12 +54,12 @@ impl Terminal {
             },
             reader,
         };
-        terminal.fit();
+        terminal.resize();
         Some(terminal)
     }
 
     /// Copies the size of our terminal.
-    pub(crate) fn fit(&mut self) {
+    pub(crate) fn resize(&mut self) {
         let room = out::room();
         if room != self.room {
             let side = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
@@ -77,7 +77,7 @@ impl Terminal {
 
     /// Waits for the last output; not for that of processes that the game has left running.
     pub(crate) fn finish(self) {
-        let until = clock::now() + LAST_WORDS;
+        let until = clock::now() + DRAIN_TIMEOUT;
         while !self.reader.is_finished() && clock::now() < until {
             openuvr_runtime::clock::sleep_until(clock::now() + Duration::from_millis(5));
         }
@@ -98,20 +98,20 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     Ok((master, game))
 }
 
-fn pass_on(mut from: File) {
+fn forward(mut from: File) {
     let mut bytes = vec![0; 4096];
     let mut rest = Vec::new();
     // An error is the end: the other side is closed.
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
-        let text = whole_characters(&mut rest);
+        let text = complete_characters(&mut rest);
         out::pass_on(text);
     }
     out::pass_on(String::from_utf8_lossy(&rest).into_owned());
 }
 
 /// Takes the complete characters; the rest of the last one may still arrive.
-fn whole_characters(bytes: &mut Vec<u8>) -> String {
+fn complete_characters(bytes: &mut Vec<u8>) -> String {
     // A character has at most four bytes (RFC 3629).
     let last = bytes.iter().rposition(|byte| *byte >= 0xc0);
     let cut = last.filter(|start| {
@@ -133,12 +133,15 @@ mod tests {
         let text = "aé日🙂b";
         for at in 0..text.len() {
             let mut bytes = text.as_bytes()[..at].to_vec();
-            let mut got = whole_characters(&mut bytes);
+            let mut got = complete_characters(&mut bytes);
             bytes.extend_from_slice(&text.as_bytes()[at..]);
-            got += &whole_characters(&mut bytes);
+            got += &complete_characters(&mut bytes);
             assert_eq!((got.as_str(), bytes.len()), (text, 0), "{at}");
         }
         let mut bytes = b"no text: \xff\xfe!".to_vec();
-        assert_eq!(whole_characters(&mut bytes), "no text: \u{fffd}\u{fffd}!");
+        assert_eq!(
+            complete_characters(&mut bytes),
+            "no text: \u{fffd}\u{fffd}!"
+        );
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::sys::{Direction, Event, PixelBuffer, Renderer};
-use sys::{Given, Library, Settings};
+use sys::{InputEvent, Library, Settings};
 
 /// Options of the scene's own stream.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -78,18 +78,18 @@ impl Stream {
     /// The player's input since the last call.
     pub(super) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        while let Some(given) = self.context.next_input() {
-            match given {
-                Given::Key { code, pressed } => {
+        while let Some(event) = self.context.next_input() {
+            match event {
+                InputEvent::Key { code, pressed } => {
                     events.extend(pressed.then_some(Event::Press));
                     events.extend(direction(code).map(|to| Event::Walk(to, pressed)));
                 }
-                Given::Button { pressed } => events.extend(pressed.then_some(Event::Press)),
-                Given::Pointer { x, y } => {
+                InputEvent::Button { pressed } => events.extend(pressed.then_some(Event::Press)),
+                InputEvent::Pointer { x, y } => {
                     let part = |place: i32| place as f32 / f32::from(u16::MAX);
                     events.push(Event::Look(part(x), part(y)));
                 }
-                Given::Other => {}
+                InputEvent::Other => {}
             }
         }
         self.context.begin_frame();
@@ -100,13 +100,13 @@ impl Stream {
     ///
     /// # Errors
     /// The stream has ended.
-    pub(super) fn give(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
+    pub(super) fn submit(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
         ensure!(
             size == self.buffer.size(),
             "the scene's window was resized: a pixel buffer has one size"
         );
         renderer.read_into(&self.buffer);
-        self.context.give(self.synchronous)
+        self.context.submit(self.synchronous)
     }
 }
 

@@ -11,12 +11,12 @@ use openuvr_runtime::sound_choice::SoundChoice;
 
 /// The interval of clicks. It is no whole number of frames at any usual rate, so that clicks occur at every phase of a
 /// frame.
-pub(crate) const EVERY: Duration = Duration::from_micros(306_250);
+pub(crate) const INTERVAL: Duration = Duration::from_micros(306_250);
 
 /// The click: 10 ms of 1 kHz, which codecs do not treat as noise, with an onset within a quarter of a millisecond.
 const CLICK: usize = RATE as usize / 100;
 const PITCH: f64 = 1000.0;
-const LEVEL: f64 = 0.5;
+const AMPLITUDE: f64 = 0.5;
 
 /// Plays a click at each interval.
 pub(super) struct Clicks {
@@ -35,10 +35,7 @@ impl Clicks {
     pub(super) fn start(device: &str) -> Result<Clicks> {
         let choice = SoundChoice::parse(device);
         let backend = choice.backend();
-        ensure!(
-            backend.is_some(),
-            "--clicks off: omit the option instead"
-        );
+        ensure!(backend.is_some(), "--clicks off: omit the option instead");
         let (name, device) = backend.unwrap_or_default();
         let settings = Settings {
             device: device.map(str::to_owned),
@@ -46,11 +43,11 @@ impl Clicks {
         };
         let playback = open_playback(name, &settings)?;
         let mut click = vec![0.0; CLICK * CHANNELS];
-        Sine::new(PITCH, LEVEL).fill(&mut click);
+        Sine::new(PITCH, AMPLITUDE).fill(&mut click);
         Ok(Clicks {
             playback,
             click,
-            due: clock::now() + EVERY,
+            due: clock::now() + INTERVAL,
             flashes: false,
         })
     }
@@ -60,10 +57,10 @@ impl Clicks {
         let now = clock::now();
         self.flashes = now >= self.due;
         if self.flashes {
-            self.due = self.due + EVERY;
+            self.due = self.due + INTERVAL;
             if now >= self.due {
                 // The scene was delayed: missed clicks are skipped.
-                self.due = now + EVERY;
+                self.due = now + INTERVAL;
             }
         }
         self.flashes

@@ -101,19 +101,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.fps,
         renderer.name()
     );
-    let mut way = Way {
+    let mut output = WindowOutput {
         bytes: args.read_back.then(Vec::new),
         stream: api::Stream::start(&args.api, &renderer, window.size())?,
         clicks: (args.clicks.as_deref()).map(Clicks::start).transpose()?,
     };
-    let spent = play(&mut window, &renderer, args, &stop, &mut way);
+    let frame_times = play(&mut window, &renderer, args, &stop, &mut output);
     // Its clients are disconnected while the window still exists.
-    drop(way.stream);
-    if let Some(line) = spent.summary() {
+    drop(output.stream);
+    if let Some(line) = frame_times.summary() {
         eprintln!("scene: {line}");
     }
     if let Some(path) = &args.times {
-        let written = std::fs::write(path, spent.table());
+        let written = std::fs::write(path, frame_times.table());
         written.with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
@@ -131,14 +131,14 @@ trait Show {
 }
 
 /// Output on the window, after an optional read-back, stream and click.
-struct Way {
+struct WindowOutput {
     /// The buffer for pictures that are read and discarded.
     bytes: Option<Vec<u8>>,
     stream: Option<api::Stream>,
     clicks: Option<Clicks>,
 }
 
-impl Show for Way {
+impl Show for WindowOutput {
     fn events(&mut self) -> Vec<Event> {
         let events = self.stream.as_mut().map(api::Stream::events);
         let mut events = events.unwrap_or_default();
@@ -153,8 +153,8 @@ impl Show for Way {
             bytes.resize(size.pixels() * 4, 0);
             renderer.read(size, bytes);
         }
-        let given = self.stream.as_mut().map(|s| s.give(renderer, size));
-        if let Some(Err(why)) = given {
+        let result = self.stream.as_mut().map(|s| s.submit(renderer, size));
+        if let Some(Err(why)) = result {
             eprintln!("scene: {why}; continuing without a stream");
             self.stream = None;
         }
@@ -175,14 +175,14 @@ fn open(args: &Args) -> Result<(Window, Renderer)> {
 
 /// The times of the frames, and the total.
 #[derive(Default)]
-struct Spent {
+struct FrameTimes {
     /// For each frame its start, since the first one, and the times to draw and to display it.
     frames: Vec<[Duration; 3]>,
     all: Duration,
 }
 
 /// The maximum number of frames with stored times: hours.
-const KEPT: usize = 1_000_000;
+const MAX_FRAMES: usize = 1_000_000;
 
 /// Draws and shows frames until the output ends.
 fn play(
@@ -190,20 +190,20 @@ fn play(
     renderer: &Renderer,
     args: &Args,
     stop: &Arc<AtomicBool>,
-    way: &mut dyn Show,
-) -> Spent {
+    output: &mut dyn Show,
+) -> FrameTimes {
     let period = Duration::from_secs_f64(1.0 / args.fps);
     let start = clock::now();
     let mut due = start;
     let mut camera = Camera::default();
     let mut stamp = Stamp::default();
     let (mut last, mut pressed_at) = (0.0, f32::NEG_INFINITY);
-    let mut spent = Spent::default();
+    let mut frame_times = FrameTimes::default();
     while !stop.load(Ordering::Relaxed) && args.frames.is_none_or(|frames| stamp.frame < frames) {
         clock::sleep_until(due);
         let begun = clock::now();
         let time = begun.since(start).as_secs_f32() * args.speed;
-        for event in window.events().into_iter().chain(way.events()) {
+        for event in window.events().into_iter().chain(output.events()) {
             match event {
                 Event::Press => {
                     stamp.inputs = stamp.inputs.wrapping_add(1);
@@ -213,8 +213,8 @@ fn play(
                 Event::Look(x, y) => camera.look(x, y),
                 Event::Resized(_) => {}
                 Event::Close => {
-                    spent.all = due.since(start);
-                    return spent;
+                    frame_times.all = due.since(start);
+                    return frame_times;
                 }
             }
         }
@@ -228,13 +228,13 @@ fn play(
         let drawn = clock::now();
         stamp.drawn_us = barcode::micros(drawn);
         renderer.draw_code(size, &barcode::cells(&stamp));
-        if !way.show(window, renderer) {
+        if !output.show(window, renderer) {
             break;
         }
-        if spent.frames.len() < KEPT {
+        if frame_times.frames.len() < MAX_FRAMES {
             let shown = clock::now().since(drawn);
             let frame = [begun.since(start), drawn.since(begun), shown];
-            spent.frames.push(frame);
+            frame_times.frames.push(frame);
         }
         due = due + period;
         if clock::now() > due + period {
@@ -242,11 +242,11 @@ fn play(
             due = clock::now();
         }
     }
-    spent.all = clock::now().since(start);
-    spent
+    frame_times.all = clock::now().since(start);
+    frame_times
 }
 
-impl Spent {
+impl FrameTimes {
     fn summary(&self) -> Option<String> {
         let middle = |mut values: Vec<Duration>| {
             values.sort_unstable();

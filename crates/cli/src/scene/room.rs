@@ -46,13 +46,13 @@ pub(super) struct Frame {
     /// Walls, floor and ceiling: each pixel of the background is covered by exactly one of them.
     pub(super) shell: Vec<Object>,
     /// The objects in the room.
-    pub(super) things: Vec<Object>,
+    pub(super) objects: Vec<Object>,
 }
 
 /// The duration of the flash after a press, in seconds.
 const FLASH: f32 = 0.25;
 
-/// The meshes, in the order of [`Part`].
+/// The meshes, in the order of [`MeshId`].
 pub(super) fn meshes() -> Vec<Mesh> {
     let [x, z] = HALF;
     let mesh = |(vertices, indices): Shape, texture: Material| Mesh {
@@ -132,7 +132,7 @@ pub(super) fn meshes() -> Vec<Mesh> {
 
 /// The meshes' indices in [`meshes`].
 #[derive(Clone, Copy)]
-enum Part {
+enum MeshId {
     /// The first of six: floor, ceiling, four walls.
     Shell = 0,
     Rug = 6,
@@ -172,29 +172,33 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
             colour: [1.0, 0.65, 0.3],
         },
     ];
-    let still = [0.0; 3];
-    let thing = |part: Part, model: Matrix, glow: [f32; 3]| Object {
-        mesh: part as usize,
+    let no_glow = [0.0; 3];
+    let object = |mesh_id: MeshId, model: Matrix, glow: [f32; 3]| Object {
+        mesh: mesh_id as usize,
         model,
         glow,
     };
     let at = |[x, y, z]: [f32; 3]| Matrix::shift(x, y, z);
-    let mut things = vec![
-        thing(
-            Part::Globe,
+    let mut objects = vec![
+        object(
+            MeshId::Globe,
             at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.5)),
             [0.12; 3],
         ),
-        thing(Part::Pedestal, at([0., 0.42, 0.]), still),
-        thing(Part::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
-        thing(Part::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
+        object(MeshId::Pedestal, at([0., 0.42, 0.]), no_glow),
+        object(MeshId::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
+        object(MeshId::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
     ];
     for index in 0..3_u8 {
         let phase = f32::from(index) / 3.0;
         let model = at(orbit(phase + 0.125, 1.2, 1.1))
             .times(&Matrix::turn_y(time * 0.5 + phase * TAU))
             .times(&Matrix::turn_x(time * 0.7 + phase * TAU));
-        things.push(thing(Part::Ring, model, accent.map(|value| value * 0.25)));
+        objects.push(object(
+            MeshId::Ring,
+            model,
+            accent.map(|value| value * 0.25),
+        ));
     }
     let crates = [
         (-4.1, 0.5, -3.1, 0.3),
@@ -206,18 +210,18 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         (-4.2, 0.5, 3.2, 0.7),
     ];
     for (x, y, z, angle) in crates {
-        things.push(thing(
-            Part::Crate,
+        objects.push(object(
+            MeshId::Crate,
             at([x, y, z]).times(&Matrix::turn_y(angle)),
-            still,
+            no_glow,
         ));
     }
     let tumbling = at([3.4, 1.5 + 0.3 * (time * 1.1).sin(), -2.2])
         .times(&Matrix::turn_y(time))
         .times(&Matrix::turn_x(time * 0.7))
         .times(&Matrix::scale(0.8));
-    things.push(thing(
-        Part::Crate,
+    objects.push(object(
+        MeshId::Crate,
         tumbling,
         accent.map(|value| value * 0.3),
     ));
@@ -228,43 +232,43 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
             HEIGHT / 2.0,
             pz - 0.24 * pz.signum(),
         ]);
-        things.push(thing(Part::Pillar, corner, still));
+        objects.push(object(MeshId::Pillar, corner, no_glow));
     }
     let pictures = [(-1.6, -z, 0.0), (1.6, -z, 0.0), (-1.6, z, PI), (1.6, z, PI)];
     for (px, pz, angle) in pictures {
         let place = at([px, 1.75, pz - 0.02 * pz.signum()]);
-        things.push(thing(
-            Part::Painting,
+        objects.push(object(
+            MeshId::Painting,
             place.times(&Matrix::turn_y(angle)),
             [0.12; 3],
         ));
     }
     for (px, angle) in [(-x, FRAC_PI_2), (x, -FRAC_PI_2)] {
         let place = at([px - 0.02 * px.signum(), 1.75, 0.0]);
-        things.push(thing(
-            Part::Painting,
+        objects.push(object(
+            MeshId::Painting,
             place.times(&Matrix::turn_y(angle)),
             [0.12; 3],
         ));
     }
-    things.push(thing(Part::Rug, Matrix::shift(0., 0., 0.), still));
+    objects.push(object(MeshId::Rug, Matrix::shift(0., 0., 0.), no_glow));
     let shell = (0..6).map(|index| Object {
-        mesh: Part::Shell as usize + index,
+        mesh: MeshId::Shell as usize + index,
         model: Matrix::shift(0., 0., 0.),
-        glow: still,
+        glow: no_glow,
     });
     Frame {
         camera,
         ambient: [0.30 + flash * 0.9, 0.31 + flash * 0.9, 0.36 + flash * 0.9],
         lights,
         shell: shell.collect(),
-        things,
+        objects,
     }
 }
 
-fn hue(part: f32) -> [f32; 3] {
+fn hue(turn: f32) -> [f32; 3] {
     [0.0, 1.0 / 3.0, 2.0 / 3.0].map(|offset| {
-        let away = ((part + offset).rem_euclid(1.0) - 0.5).abs() * 6.0;
+        let away = ((turn + offset).rem_euclid(1.0) - 0.5).abs() * 6.0;
         (away - 1.0).clamp(0.0, 1.0)
     })
 }

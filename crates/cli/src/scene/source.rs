@@ -32,14 +32,14 @@ pub(crate) enum Submit {
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Submits a picture, and then shows it on the window.
-struct Way {
+struct SubmitOutput {
     size: Size,
     submit: Submit,
     submitter: Submitter,
     pool: Pool,
 }
 
-impl Show for Way {
+impl Show for SubmitOutput {
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool {
         // If the window was resized, only the channel's size is read.
         let mut picture = self.pool.take(self.size);
@@ -87,13 +87,13 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
                 }
             };
             let _ = opened.send(Ok(()));
-            let mut way = Way {
+            let mut output = SubmitOutput {
                 size,
                 submit,
                 submitter,
                 pool: Pool::default(),
             };
-            play(&mut window, &renderer, &args, &never, &mut way);
+            play(&mut window, &renderer, &args, &never, &mut output);
         })
         .context("can't start the scene's thread")?;
     is_open

@@ -29,13 +29,13 @@ impl SessionFolder {
     ///
     /// # Errors
     /// The session is already running on this machine, or the folder can't be created.
-    pub(super) fn make(session: SessionUuid) -> Result<SessionFolder> {
+    pub(super) fn create(session: SessionUuid) -> Result<SessionFolder> {
         // Short, since it contains sockets (unix(7): 108 bytes).
         let name = session.to_string().replace('-', "");
         let path = std::env::temp_dir().join(format!("ouvr-{name}"));
         let made = DirBuilder::new().mode(0o700).create(&path);
         match made {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => own(&path)?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => check_owner(&path)?,
             made => made.with_context(|| format!("can't create {}", path.display()))?,
         }
         let lock = lock(&path)?;
@@ -65,11 +65,15 @@ impl SessionFolder {
     }
 
     /// Lets other accounts traverse the folder to their files in it; they cannot list it.
-    pub(super) fn let_through(&self) -> Result<()> {
+    pub(super) fn allow_traversal(&self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::Permissions::from_mode(0o711);
-        fs::set_permissions(&self.path, mode)
-            .with_context(|| format!("can't make {} accessible to other accounts", self.path.display()))
+        fs::set_permissions(&self.path, mode).with_context(|| {
+            format!(
+                "can't make {} accessible to other accounts",
+                self.path.display()
+            )
+        })
     }
 
     /// The folder of the host's key, which is accessible only to the host.
@@ -95,26 +99,23 @@ impl Drop for SessionFolder {
 }
 
 /// Checks that an existing folder belongs to this user alone: other users may create folders beside it.
-fn own(path: &Path) -> Result<()> {
+fn check_owner(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = fs::symlink_metadata(path)?;
     let mine = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
     match mine && about.mode() & 0o066 == 0 {
         true => Ok(()),
-        false => bail!(
-            "{} is not private to this user: remove it",
-            path.display()
-        ),
+        false => bail!("{} is not private to this user: remove it", path.display()),
     }
 }
 
 /// The home of the application.
-pub(super) struct Saves {
+pub(super) struct SaveFolder {
     home: PathBuf,
     _lock: Option<File>,
 }
 
-impl Saves {
+impl SaveFolder {
     /// The persistent home `wanted`, which is created if necessary; or one inside the session's folder. `shared`: it will
     /// belong to another account, which needs access to the parent folders created here.
     ///
@@ -124,11 +125,11 @@ impl Saves {
         wanted: Option<&Path>,
         folder: &SessionFolder,
         shared: bool,
-    ) -> Result<Saves> {
+    ) -> Result<SaveFolder> {
         let Some(wanted) = wanted else {
             let home = folder.path().join("home");
             DirBuilder::new().mode(0o700).create(&home)?;
-            return Ok(Saves { home, _lock: None });
+            return Ok(SaveFolder { home, _lock: None });
         };
         let shown = wanted.display();
         let above = match wanted.parent() {
@@ -140,7 +141,7 @@ impl Saves {
         made.with_context(|| format!("can't create the save folder {shown}"))?;
         let home = wanted.canonicalize()?;
         match lock(&home).with_context(|| format!("can't use the save folder {shown}"))? {
-            Some(lock) => Ok(Saves {
+            Some(lock) => Ok(SaveFolder {
                 home,
                 _lock: Some(lock),
             }),
@@ -176,18 +177,18 @@ mod tests {
     #[test]
     fn a_session_and_its_saves_have_one_owner() {
         let id = SessionUuid::generate().unwrap();
-        let folder = SessionFolder::make(id).unwrap();
-        let again = SessionFolder::make(id).err().unwrap().to_string();
+        let folder = SessionFolder::create(id).unwrap();
+        let again = SessionFolder::create(id).err().unwrap().to_string();
         assert!(again.contains("already running"), "{again}");
         let saves = folder.path().join("saves");
-        let held = Saves::open(Some(&saves), &folder, false).unwrap();
-        let other = Saves::open(Some(&saves), &folder, false)
+        let held = SaveFolder::open(Some(&saves), &folder, false).unwrap();
+        let other = SaveFolder::open(Some(&saves), &folder, false)
             .err()
             .unwrap()
             .to_string();
         assert!(other.contains("in use by another session"), "{other}");
         drop(held);
-        Saves::open(Some(&saves), &folder, false).unwrap();
+        SaveFolder::open(Some(&saves), &folder, false).unwrap();
         fs::write(folder.path().join("left"), "x").unwrap();
         let path = folder.path().to_owned();
         drop(folder);

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::descendants;
 
 /// The interval of memory checks …
-const MEMORY_EVERY: Duration = Duration::from_secs(1);
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// … and of disk checks.
-const DISK_EVERY: Duration = Duration::from_secs(2);
+const DISK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The maximum number of files in a check; a session may not have more.
-const MOST_FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 
 /// The limits of a session.
 pub(super) struct Limits {
@@ -41,31 +41,33 @@ impl Limits {
     /// The exceeded limit, as a message.
     pub(super) fn exceeded(&mut self) -> Option<String> {
         let now = Instant::now();
-        if let Some(most) = self.memory
+        if let Some(limit) = self.memory
             && now >= self.memory_at
         {
-            self.memory_at = now + MEMORY_EVERY;
-            if descendants::memory() > most {
-                let most = megabytes(most);
-                return Some(format!("memory limit exceeded ({most} MB)"));
+            self.memory_at = now + MEMORY_INTERVAL;
+            if descendants::memory() > limit {
+                let limit = megabytes(limit);
+                return Some(format!("memory limit exceeded ({limit} MB)"));
             }
         }
         if now >= self.disk_at {
-            self.disk_at = now + DISK_EVERY;
+            self.disk_at = now + DISK_INTERVAL;
             let [home, own] = &self.folders;
             // A temporary home lies in the session's own folder.
             let all = [own, home].into_iter();
             let apart = all.take(if home.starts_with(own) { 1 } else { 2 });
-            let mut files = MOST_FILES;
-            let taken = apart.map(|folder| taken(folder, &mut files)).sum::<u64>();
+            let mut files = MAX_FILES;
+            let taken = apart
+                .map(|folder| disk_usage(folder, &mut files))
+                .sum::<u64>();
             if taken > self.disk {
-                let (most, home) = (megabytes(self.disk), home.display());
+                let (limit, home) = (megabytes(self.disk), home.display());
                 return Some(format!(
-                    "disk limit exceeded ({most} MB): {home} and temporary files"
+                    "disk limit exceeded ({limit} MB): {home} and temporary files"
                 ));
             }
             if files == 0 {
-                return Some(format!("too many files (more than {MOST_FILES})"));
+                return Some(format!("too many files (more than {MAX_FILES})"));
             }
         }
         None
@@ -78,7 +80,7 @@ fn megabytes(bytes: u64) -> u64 {
 
 /// The disk space of the files below `folder` in bytes. Links are not followed, and files removed meanwhile are
 /// skipped.
-fn taken(folder: &Path, files: &mut usize) -> u64 {
+fn disk_usage(folder: &Path, files: &mut usize) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let mut folders = vec![folder.to_owned()];
     let mut sum = 0_u64;
@@ -110,9 +112,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("openuvr-limits-{}", std::process::id()));
         fs::create_dir_all(folder.join("in")).unwrap();
         std::os::unix::fs::symlink("/", folder.join("all")).unwrap();
-        let before = taken(&folder, &mut 1000);
+        let before = disk_usage(&folder, &mut 1000);
         fs::write(folder.join("in/file"), vec![1; 1 << 20]).unwrap();
-        let after = taken(&folder, &mut 1000);
+        let after = disk_usage(&folder, &mut 1000);
         assert!(after >= before + (1 << 20), "{before} {after}");
         let mut limits = Limits::new(None, 1 << 19, [&folder.join("in"), &folder]);
         let why = limits.exceeded().unwrap();

@@ -27,14 +27,14 @@ use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
 use crate::session_report::AUTHORITY;
 use crate::sys;
 
-pub(crate) use application::Shown;
+pub(crate) use application::RunningApplication;
 use placement::Placement;
 
 /// The time for Xvfb to end, with its socket and its lock file, before it is killed (guess).
-const END: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time for Xvfb to report its display number (guess: half a second on an idle machine).
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running virtual display. On drop it is ended, with everything on it.
 pub(crate) struct VirtualDisplay {
@@ -75,12 +75,10 @@ impl VirtualDisplay {
         };
         // It writes its number when it is ready, or closes the pipe when it ends.
         let line = output
-            .map(|output| line_within(output, START))
+            .map(|output| line_within(output, START_TIMEOUT))
             .transpose()?;
         let Some(line) = line.flatten() else {
-            bail!(
-                "Xvfb did not start within 10 s: run `Xvfb :99` to see why"
-            );
+            bail!("Xvfb did not start within 10 s: run `Xvfb :99` to see why");
         };
         let number = line.trim();
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -90,12 +88,11 @@ impl VirtualDisplay {
             );
         }
         display.name = format!(":{number}");
-        sys::name_authority(display.authority.file());
+        sys::set_xauthority(display.authority.file());
         let connected = display::connect(&display.name)
             .map_err(|why| anyhow!("no answer from the virtual display: {why}"))?;
-        let placement = place.then(|| Placement::begin(connected)).transpose();
-        display._placement =
-            placement.context("can't place windows on the virtual display")?;
+        let placement = place.then(|| Placement::start(connected)).transpose();
+        display._placement = placement.context("can't place windows on the virtual display")?;
         Ok(display)
     }
 
@@ -121,7 +118,7 @@ impl Drop for VirtualDisplay {
         if let Some(id) = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(id, Signal::TERM);
         }
-        let until = clock::now() + END;
+        let until = clock::now() + END_TIMEOUT;
         while matches!(self.server.try_wait(), Ok(None)) && clock::now() < until {
             clock::sleep_until(clock::now() + Duration::from_millis(5));
         }

@@ -15,10 +15,10 @@ use ureq::unversioned::transport::{ConnectProxyConnector, Connector as _, TcpCon
 use crate::config::portal::{CertificateHash, PortalAddress};
 use crate::config::visible;
 
-use super::tls::{Seen, Tls};
+use super::tls::{LastRejection, Tls};
 
 /// The timeout of a request: a portal answers a start after its engine has accepted it (guess).
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum size of a response in bytes: a list of thousands of sessions.
 const LONGEST: u64 = 4 << 20;
@@ -42,11 +42,11 @@ pub(super) struct Credentials {
 pub(super) struct Http {
     agent: Agent,
     address: PortalAddress,
-    seen: Seen,
+    rejection: LastRejection,
 }
 
 /// A response.
-pub(super) struct Answer {
+pub(super) struct Response {
     /// The HTTP status.
     pub(super) status: u16,
     /// The cookies that it sets, `NAME=VALUE`.
@@ -60,14 +60,14 @@ impl Http {
     /// # Errors
     /// Certificates cannot be verified on this system. The message has one line.
     pub(super) fn new(address: &PortalAddress, pinned: Option<CertificateHash>) -> Result<Http> {
-        let seen = Seen::default();
+        let rejection = LastRejection::default();
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             // The password is sent only to the portal.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("openuvr/", env!("CARGO_PKG_VERSION")))
-            .timeout_global(Some(PATIENCE));
+            .timeout_global(Some(TIMEOUT));
         if address.is_loopback() {
             config = config.proxy(None);
         }
@@ -75,7 +75,7 @@ impl Http {
         let connectors = connectors.chain(TcpConnector::default());
         let agent = match address.secure {
             true => {
-                let tls = Tls::new(pinned, &seen).map_err(|why| anyhow!(why))?;
+                let tls = Tls::new(pinned, &rejection).map_err(|why| anyhow!(why))?;
                 Agent::with_parts(
                     config.build(),
                     connectors.chain(tls),
@@ -87,7 +87,7 @@ impl Http {
         Ok(Http {
             agent,
             address: address.clone(),
-            seen,
+            rejection,
         })
     }
 
@@ -100,17 +100,17 @@ impl Http {
     ///
     /// # Errors
     /// There is no response, or an unreadable one. The message has one line.
-    pub(super) fn ask(
+    pub(super) fn request(
         &self,
         method: &str,
         path: &str,
-        who: Option<&Credentials>,
+        credentials: Option<&Credentials>,
         body: Option<&Value>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.address));
-        if let Some(Credentials { cookie, csrf }) = who {
+        if let Some(Credentials { cookie, csrf }) = credentials {
             request = request.header("cookie", cookie).header(CSRF, csrf);
         }
         let answered = match body {
@@ -126,7 +126,7 @@ impl Http {
         let cookies = set.take(MOST_COOKIES).map(str::to_owned).collect();
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
-        Ok(Answer {
+        Ok(Response {
             status,
             cookies,
             body: body.map_err(|why| self.failed(&why))?,
@@ -135,9 +135,9 @@ impl Http {
 
     fn failed(&self, why: &ureq::Error) -> anyhow::Error {
         let at = &self.address;
-        match self.seen.refused() {
+        match self.rejection.get() {
             Some(refused) => anyhow!(
-                    "the certificate of {at} is not trusted ({}): after comparing its fingerprint with that of \
+                "the certificate of {at} is not trusted ({}): after comparing its fingerprint with that of \
                      the portal's operator, give --portal-fingerprint {}",
                 visible(&refused.why),
                 refused.hash
@@ -147,30 +147,32 @@ impl Http {
     }
 }
 
-impl Answer {
+impl Response {
     /// The body, if the request succeeded.
     ///
     /// # Errors
     /// The portal's error message, or a response that is not a portal's. The message has one line.
-    pub(super) fn done<T: DeserializeOwned>(&self) -> Result<T> {
-        self.is_done()?;
-        serde_json::from_slice(&self.body).map_err(|_| {
-            anyhow!("the server is not an OpenUVR portal, or has another version")
-        })
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        self.check_success()?;
+        serde_json::from_slice(&self.body)
+            .map_err(|_| anyhow!("the server is not an OpenUVR portal, or has another version"))
     }
 
     /// Checks that the request succeeded, for responses without a body.
     ///
     /// # Errors
-    /// As [`done`](Answer::done).
-    pub(super) fn is_done(&self) -> Result<()> {
+    /// As [`json`](Answer::done).
+    pub(super) fn check_success(&self) -> Result<()> {
         if (200..300).contains(&self.status) {
             return Ok(());
         }
         let said: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         match said["error"].as_str() {
             Some(why) => bail!("the portal refused: {}", visible(why)),
-            None => bail!("unexpected HTTP status {} of the portal: check its address", self.status),
+            None => bail!(
+                "unexpected HTTP status {} of the portal: check its address",
+                self.status
+            ),
         }
     }
 }

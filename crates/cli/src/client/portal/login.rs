@@ -12,7 +12,7 @@ use crate::config::portal::{CertificateHash, PortalAddress};
 use crate::config::{ClientConfig, visible};
 
 use super::http::{Credentials, Http};
-use super::password::{ask_name, password};
+use super::password::{password, prompt_name};
 
 /// The file, in the folder for keys.
 const FILE: &str = "portals.json";
@@ -23,21 +23,21 @@ const LONGEST: usize = 512;
 /// A log-in at a portal.
 pub(super) struct LogIn {
     pub(super) http: Http,
-    pub(super) who: Credentials,
+    pub(super) credentials: Credentials,
     /// The account's name.
     pub(super) user: String,
 }
 
 /// The portal's response about the account.
 #[derive(Deserialize)]
-struct Me {
+struct AccountInfo {
     name: String,
     csrf: String,
 }
 
 /// The stored log-in of one portal.
 #[derive(Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredLogIn {
     user: String,
     cookie: String,
     /// A cookie that identifies this client at its next log-in: rate limits for guessed passwords of strangers do not
@@ -57,23 +57,25 @@ impl LogIn {
     pub(super) fn open(portal: &PortalAddress, config: &ClientConfig) -> Result<LogIn> {
         let file = config.config_dir.join(FILE);
         let mut all = read(&file)?;
-        let kept = all.get(&portal.to_string()).cloned();
-        let known = kept.as_ref().and_then(|kept| kept.fingerprint.as_deref());
+        let stored = all.get(&portal.to_string()).cloned();
+        let known = stored
+            .as_ref()
+            .and_then(|stored| stored.fingerprint.as_deref());
         let pinned = config
             .portal_fingerprint
             .or_else(|| known.and_then(|text| text.parse().ok()));
         let wanted = config.portal_user.as_deref();
-        let kept = kept.filter(|kept| wanted.is_none_or(|wanted| wanted == kept.user));
-        if let Some(kept) = &kept
-            && let Some(login) = again(Http::new(portal, pinned)?, kept)?
+        let stored = stored.filter(|stored| wanted.is_none_or(|wanted| wanted == stored.user));
+        if let Some(stored) = &stored
+            && let Some(login) = reuse(Http::new(portal, pinned)?, stored)?
         {
             return Ok(login);
         }
-        let device = kept.as_ref().and_then(|kept| kept.device.clone());
-        let user = match (wanted, kept) {
+        let device = stored.as_ref().and_then(|stored| stored.device.clone());
+        let user = match (wanted, stored) {
             (Some(user), _) => user.to_owned(),
-            (None, Some(kept)) => kept.user,
-            (None, None) => ask_name(portal)?,
+            (None, Some(stored)) => stored.user,
+            (None, None) => prompt_name(portal)?,
         };
         let password = password(config.portal_password_file.as_deref(), &user)?;
         let body = json!({ "name": user, "password": password });
@@ -82,15 +84,16 @@ impl LogIn {
             cookie,
             csrf: String::new(),
         });
-        let answer = http.ask("POST", "/api/login", known.as_ref(), Some(&body))?;
-        let me: Me = answer.done()?;
+        let answer = http.request("POST", "/api/login", known.as_ref(), Some(&body))?;
+        let me: AccountInfo = answer.json()?;
         let mut cookies = answer.cookies.into_iter().filter(|of| is_cookie(of));
         // The first cookie is the log-in's; a portal of an older version sets no other.
         let cookie = cookies.next();
-        let cookie = cookie.ok_or_else(|| anyhow!("{portal} accepted {user}, but set no cookie"))?;
+        let cookie =
+            cookie.ok_or_else(|| anyhow!("{portal} accepted {user}, but set no cookie"))?;
         all.insert(
             portal.to_string(),
-            Kept {
+            StoredLogIn {
                 user: me.name.clone(),
                 cookie: cookie.clone(),
                 device: cookies.next(),
@@ -104,7 +107,7 @@ impl LogIn {
         );
         Ok(LogIn {
             http,
-            who: Credentials {
+            credentials: Credentials {
                 cookie,
                 csrf: header(me.csrf)?,
             },
@@ -114,23 +117,23 @@ impl LogIn {
 }
 
 /// Uses the cookie of an earlier log-in; `None` if it has expired.
-fn again(http: Http, kept: &Kept) -> Result<Option<LogIn>> {
-    if !is_cookie(&kept.cookie) {
+fn reuse(http: Http, stored: &StoredLogIn) -> Result<Option<LogIn>> {
+    if !is_cookie(&stored.cookie) {
         return Ok(None);
     }
-    let mut who = Credentials {
-        cookie: kept.cookie.clone(),
+    let mut credentials = Credentials {
+        cookie: stored.cookie.clone(),
         csrf: String::new(),
     };
-    let answer = http.ask("GET", "/api/me", Some(&who), None)?;
+    let answer = http.request("GET", "/api/me", Some(&credentials), None)?;
     if answer.status == 401 {
         return Ok(None);
     }
-    let me: Me = answer.done()?;
-    who.csrf = header(me.csrf)?;
+    let me: AccountInfo = answer.json()?;
+    credentials.csrf = header(me.csrf)?;
     Ok(Some(LogIn {
         http,
-        who,
+        credentials,
         user: me.name,
     }))
 }
@@ -150,7 +153,7 @@ fn header(text: String) -> Result<String> {
     }
 }
 
-fn read(file: &Path) -> Result<BTreeMap<String, Kept>> {
+fn read(file: &Path) -> Result<BTreeMap<String, StoredLogIn>> {
     let Some(text) = store::read_text(file)? else {
         return Ok(BTreeMap::new());
     };
@@ -162,7 +165,7 @@ fn read(file: &Path) -> Result<BTreeMap<String, Kept>> {
     })
 }
 
-fn write(folder: &Path, file: &Path, all: &BTreeMap<String, Kept>) -> Result<()> {
+fn write(folder: &Path, file: &Path, all: &BTreeMap<String, StoredLogIn>) -> Result<()> {
     store::ensure_dir(folder)?;
     Ok(store::write_whole(file, &serde_json::to_vec_pretty(all)?)?)
 }

@@ -20,7 +20,7 @@ const LONGEST: u64 = 1024;
 ///
 /// # Errors
 /// There is no terminal. The message has one line.
-pub(super) fn ask_name(portal: &PortalAddress) -> Result<String> {
+pub(super) fn prompt_name(portal: &PortalAddress) -> Result<String> {
     if !io::stdin().is_terminal() {
         bail!("{portal} requires an account: give --portal-user NAME");
     }
@@ -64,22 +64,22 @@ fn from_file(file: &Path) -> Result<String> {
 }
 
 /// A terminal without echo until this is dropped.
-struct Silent {
+struct EchoOff {
     before: Termios,
 }
 
-impl Silent {
-    fn begin() -> io::Result<Silent> {
+impl EchoOff {
+    fn new() -> io::Result<EchoOff> {
         let before = tcgetattr(io::stdin())?;
         let mut now = before.clone();
         // Signal characters are read as input, too: no signal may end this program before the terminal is restored.
         now.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Flush, &now)?;
-        Ok(Silent { before })
+        Ok(EchoOff { before })
     }
 }
 
-impl Drop for Silent {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
@@ -87,9 +87,9 @@ impl Drop for Silent {
 
 fn typed(user: &str) -> Result<String> {
     out::ask(format_args!("Password of {user} (not shown): "));
-    let silent = Silent::begin().context("can't disable the terminal's echo")?;
+    let echo_off = EchoOff::new().context("can't disable the terminal's echo")?;
     let line = line_of(io::stdin().lock());
-    drop(silent);
+    drop(echo_off);
     // The return key was not echoed.
     out::ask(format_args!("\n"));
     match line? {

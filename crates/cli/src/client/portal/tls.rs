@@ -26,20 +26,20 @@ use crate::config::portal::CertificateHash;
 
 /// The result of the last verification.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Seen(Arc<Mutex<Option<Refused>>>);
+pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 
 /// A rejected certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(super) struct RejectedCertificate {
     /// Its hash.
     pub(super) hash: CertificateHash,
     /// Why, in the words of the verifying library.
     pub(super) why: String,
 }
 
-impl Seen {
+impl LastRejection {
     /// The certificate that was rejected last, if any.
-    pub(super) fn refused(&self) -> Option<Refused> {
+    pub(super) fn get(&self) -> Option<RejectedCertificate> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -57,7 +57,10 @@ impl Tls {
     ///
     /// # Errors
     /// The system has no trusted roots. The message has one line.
-    pub(super) fn new(pinned: Option<CertificateHash>, seen: &Seen) -> Result<Tls, String> {
+    pub(super) fn new(
+        pinned: Option<CertificateHash>,
+        rejection: &LastRejection,
+    ) -> Result<Tls, String> {
         let provider = Arc::new(default_provider());
         let roots = match pinned {
             Some(_) => None,
@@ -66,7 +69,7 @@ impl Tls {
         let verifier = Verifier {
             pinned,
             roots,
-            seen: seen.clone(),
+            rejection: rejection.clone(),
             provider: Arc::clone(&provider),
         };
         let config = ClientConfig::builder_with_provider(provider)
@@ -179,7 +182,7 @@ struct Verifier {
     pinned: Option<CertificateHash>,
     /// The verifier without a pinned hash.
     roots: Option<Arc<WebPkiServerVerifier>>,
-    seen: Seen,
+    rejection: LastRejection,
     provider: Arc<CryptoProvider>,
 }
 
@@ -196,16 +199,18 @@ impl ServerCertVerifier for Verifier {
         let verified = match (&self.pinned, &self.roots) {
             (Some(pinned), _) if *pinned == hash => Ok(ServerCertVerified::assertion()),
             (None, Some(roots)) => roots.verify_server_cert(certificate, between, name, ocsp, now),
-            _ => Err(rustls::Error::General(
-                "the fingerprint differs".to_owned(),
-            )),
+            _ => Err(rustls::Error::General("the fingerprint differs".to_owned())),
         };
         verified.inspect_err(|why| {
-            let refused = Refused {
+            let refused = RejectedCertificate {
                 hash,
                 why: why.to_string(),
             };
-            *self.seen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+            *self
+                .rejection
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(refused);
         })
     }
 

@@ -65,7 +65,7 @@ pub(super) struct Settings {
 }
 
 /// An input event of the player.
-pub(super) enum Given {
+pub(super) enum InputEvent {
     Key { code: u32, pressed: bool },
     Button { pressed: bool },
     Pointer { x: i32, y: i32 },
@@ -142,7 +142,7 @@ impl Library {
             library: self,
         };
         if done < 0 {
-            bail!("libopenuvr: {}", words(&why));
+            bail!("libopenuvr: {}", c_text(&why));
         }
         // SAFETY: the context is open.
         let done = unsafe { (context.library.functions.init_thread)(handle) };
@@ -160,25 +160,25 @@ pub(super) struct Context {
 
 impl Context {
     /// The next unread event of the player.
-    pub(super) fn next_input(&mut self) -> Option<Given> {
+    pub(super) fn next_input(&mut self) -> Option<InputEvent> {
         // SAFETY: the struct contains only numbers.
         let mut input: openuvr_input = unsafe { std::mem::zeroed() };
         input.size = u32::try_from(size_of::<openuvr_input>()).ok()?;
         // SAFETY: the context is open, and the event states its size.
         let got = unsafe { (self.library.functions.next_input)(self.handle, &raw mut input) };
         (got == 1).then_some(match input.kind {
-            kind::OPENUVR_INPUT_KEY => Given::Key {
+            kind::OPENUVR_INPUT_KEY => InputEvent::Key {
                 code: input.code,
                 pressed: input.value == 1,
             },
-            kind::OPENUVR_INPUT_BUTTON => Given::Button {
+            kind::OPENUVR_INPUT_BUTTON => InputEvent::Button {
                 pressed: input.value == 1,
             },
-            kind::OPENUVR_INPUT_POINTER => Given::Pointer {
+            kind::OPENUVR_INPUT_POINTER => InputEvent::Pointer {
                 x: input.x,
                 y: input.y,
             },
-            _ => Given::Other,
+            _ => InputEvent::Other,
         })
     }
 
@@ -192,17 +192,17 @@ impl Context {
     ///
     /// # Errors
     /// The library's reason.
-    pub(super) fn give(&mut self, and_wait: bool) -> Result<()> {
+    pub(super) fn submit(&mut self, and_wait: bool) -> Result<()> {
         let functions = &self.library.functions;
         // SAFETY: the context is open, and the OpenGL context of the window is current here.
-        let given = unsafe {
+        let event = unsafe {
             if and_wait {
                 (functions.send_frame)(self.handle)
             } else {
                 (functions.frame_ready)(self.handle)
             }
         };
-        self.done(given)
+        self.done(event)
     }
 
     fn done(&self, code: c_int) -> Result<()> {
@@ -214,7 +214,7 @@ impl Context {
         unsafe {
             (self.library.functions.message)(self.handle, why.as_mut_ptr(), why.len());
         }
-        bail!("libopenuvr: {}", words(&why))
+        bail!("libopenuvr: {}", c_text(&why))
     }
 }
 
@@ -226,7 +226,7 @@ impl Drop for Context {
 }
 
 /// The text in a C buffer.
-fn words(text: &[c_char]) -> String {
+fn c_text(text: &[c_char]) -> String {
     let bytes: Vec<u8> = (text.iter().take_while(|c| **c != 0))
         .map(|c| c.to_ne_bytes()[0])
         .collect();

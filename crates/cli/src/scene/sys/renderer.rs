@@ -110,13 +110,13 @@ impl Renderer {
             let flat: Vec<f32> = frame.lights.iter().flat_map(|l| l.colour).collect();
             gl.uniform_3_f32_slice(place("light_colour").as_ref(), &flat);
             let (model, glow_at) = (place("model"), place("glow"));
-            for (index, thing) in frame.shell.iter().chain(&frame.things).enumerate() {
+            for (index, object) in frame.shell.iter().chain(&frame.objects).enumerate() {
                 if index == frame.shell.len() {
                     gl.enable(glow::DEPTH_TEST);
                 }
-                let (array, count, texture) = self.meshes[thing.mesh];
-                gl.uniform_matrix_4_f32_slice(model.as_ref(), false, &thing.model.0);
-                let [r, g, b] = thing.glow;
+                let (array, count, texture) = self.meshes[object.mesh];
+                gl.uniform_matrix_4_f32_slice(model.as_ref(), false, &object.model.0);
+                let [r, g, b] = object.glow;
                 gl.uniform_3_f32(glow_at.as_ref(), r, g, b);
                 gl.bind_texture(glow::TEXTURE_2D, Some(self.textures[texture]));
                 gl.bind_vertex_array(Some(array));

@@ -71,7 +71,9 @@ impl Window {
             (x.XSetErrorHandler)(Some(ignore_error));
             let display = (x.XOpenDisplay)(name.as_ptr());
             if display.is_null() {
-                bail!("can't open the X display {named}: check that it is running and that you have access");
+                bail!(
+                    "can't open the X display {named}: check that it is running and that you have access"
+                );
             }
             let screen = (x.XDefaultScreen)(display);
             let root = (x.XRootWindow)(display, screen);

@@ -53,8 +53,8 @@ impl Claim {
             | EventMask::SUBSTRUCTURE_NOTIFY
             | EventMask::SUBSTRUCTURE_REDIRECT;
         let all = ChangeWindowAttributesAux::new().event_mask(all);
-        let asked = conn.change_window_attributes(root, &all)?.check();
-        asked.context("the display already has a window manager")?;
+        let requested = conn.change_window_attributes(root, &all)?.check();
+        requested.context("the display already has a window manager")?;
         let claim = Claim {
             root,
             window,

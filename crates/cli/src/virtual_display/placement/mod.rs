@@ -9,8 +9,8 @@
 //! ConfigureNotify); Extended Window Manager Hints 1.5.
 
 mod claim;
-mod desk;
-mod look;
+mod hints;
+mod placer;
 mod rectangle;
 
 use std::thread::JoinHandle;
@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result};
 use openuvr_media::waker::Waker;
 use x11rb::rust_connection::RustConnection;
 
-use desk::Desk;
+use placer::WindowPlacer;
 
 x11rb::atom_manager! {
     /// The atoms in use.
@@ -65,14 +65,14 @@ impl Placement {
     ///
     /// # Errors
     /// Another client already places windows there, or the server does not answer.
-    pub(super) fn begin((conn, screen): (RustConnection, usize)) -> Result<Placement> {
-        let mut desk = Desk::open(conn, screen)?;
+    pub(super) fn start((conn, screen): (RustConnection, usize)) -> Result<Placement> {
+        let mut placer = WindowPlacer::open(conn, screen)?;
         let stop = Waker::new()?;
-        let woken = stop.clone();
+        let waker = stop.clone();
         let thread = std::thread::Builder::new().name("ouvr-placement".to_owned());
         let thread = thread.spawn(move || {
             // Most likely its server has ended, which is reported elsewhere.
-            if let Err(why) = desk.serve(&woken) {
+            if let Err(why) = placer.serve(&waker) {
                 tracing::debug!("window placement ended: {why}");
             }
         });

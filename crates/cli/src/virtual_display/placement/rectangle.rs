@@ -4,7 +4,7 @@ use openuvr_proto::units::Size;
 use x11rb::properties::WmSizeHints;
 
 /// The maximum side of a window: X11 coordinates are signed 16-bit.
-const LONGEST: u32 = 32_767;
+const MAX_SIDE: u32 = 32_767;
 
 /// A position on the display and a size, in pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,14 +47,14 @@ impl Limits {
     pub(super) fn of(hints: Option<&WmSizeHints>) -> Limits {
         let side = |pixels: i32, otherwise: u32| {
             let pixels = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0);
-            pixels.map_or(otherwise, |pixels| pixels.min(LONGEST))
+            pixels.map_or(otherwise, |pixels| pixels.min(MAX_SIDE))
         };
-        let size = |asked: Option<(i32, i32)>, otherwise: u32| {
-            let (width, height) = asked.unwrap_or((0, 0));
+        let size = |requested: Option<(i32, i32)>, otherwise: u32| {
+            let (width, height) = requested.unwrap_or((0, 0));
             Size::new(side(width, otherwise), side(height, otherwise))
         };
         let least = size(hints.and_then(|hints| hints.min_size), 1);
-        let most = size(hints.and_then(|hints| hints.max_size), LONGEST);
+        let most = size(hints.and_then(|hints| hints.max_size), MAX_SIDE);
         // With contradicting limits the minimum applies.
         let most = Size::new(most.width.max(least.width), most.height.max(least.height));
         Limits { least, most }

@@ -9,26 +9,26 @@ use openuvr_runtime::sound_choice::SoundChoice;
 
 /// The devices, which exist as long as the application runs.
 #[derive(Default)]
-pub(crate) struct OwnSound {
-    heard: Option<NullSink>,
-    spoken: Option<VirtualMicrophone>,
+pub(crate) struct VirtualAudio {
+    sink: Option<NullSink>,
+    microphone: Option<VirtualMicrophone>,
     /// Why there is no sink, although one was configured.
     pub(crate) silent: Option<String>,
 }
 
-impl OwnSound {
+impl VirtualAudio {
     /// Creates the devices for a host's `--sound` and `--microphone`, and stores their names there: for `auto` a sink, for
     /// `on` a microphone. Without a sound server the sound is disabled.
     ///
     /// # Errors
     /// The configured microphone can't be created.
-    pub(crate) fn make(sound: &mut String, microphone: &mut String) -> Result<OwnSound> {
-        let mut own = OwnSound::microphone(microphone)?;
+    pub(crate) fn create(sound: &mut String, microphone: &mut String) -> Result<VirtualAudio> {
+        let mut own = VirtualAudio::microphone(microphone)?;
         if SoundChoice::parse(sound) == SoundChoice::Auto {
             match NullSink::create(None) {
                 Ok(sink) => {
                     *sound = format!("pulse:{}", sink.name());
-                    own.heard = Some(sink);
+                    own.sink = Some(sink);
                 }
                 Err(why) => {
                     "off".clone_into(sound);
@@ -43,28 +43,28 @@ impl OwnSound {
     ///
     /// # Errors
     /// The configured microphone can't be created.
-    pub(crate) fn microphone(words: &mut String) -> Result<OwnSound> {
-        let mut own = OwnSound::default();
+    pub(crate) fn microphone(words: &mut String) -> Result<VirtualAudio> {
+        let mut own = VirtualAudio::default();
         if words == "on" {
             let made = VirtualMicrophone::create(None);
             let made = made.map_err(|why| anyhow!("can't create the microphone: {why}"))?;
             *words = format!("pulse:{}", made.sink());
-            own.spoken = Some(made);
+            own.microphone = Some(made);
         }
         Ok(own)
     }
 
     /// The name of the microphone's source.
     pub(crate) fn source(&self) -> Option<&str> {
-        self.spoken.as_ref().map(VirtualMicrophone::source)
+        self.microphone.as_ref().map(VirtualMicrophone::source)
     }
 
     /// Sets the devices in the environment of an application.
-    pub(crate) fn surround(&self, command: &mut Command) {
-        if let Some(sink) = &self.heard {
+    pub(crate) fn set_environment(&self, command: &mut Command) {
+        if let Some(sink) = &self.sink {
             command.env("PULSE_SINK", sink.name());
         }
-        if let Some(microphone) = &self.spoken {
+        if let Some(microphone) = &self.microphone {
             command.env("PULSE_SOURCE", microphone.source());
         }
     }

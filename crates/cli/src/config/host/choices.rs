@@ -18,16 +18,16 @@ pub(crate) enum Rate {
 }
 
 impl Choice for Rate {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
 }
 
 impl Choice for ClipboardWays {
-    const WORDS: &'static [(&'static str, Self)] = &CLIPBOARD_WAYS;
+    const VALUES: &'static [(&'static str, Self)] = &CLIPBOARD_WAYS;
 }
 
 impl Choice for Recovery {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("skip-back", Recovery::SkipBack),
         ("key-frame", Recovery::KeyFrame),
         ("refresh", Recovery::Refresh),
@@ -47,7 +47,7 @@ pub(crate) enum Subpel {
 
 impl Subpel {
     /// The setting for the rendition; `None`: depends on the picture's size.
-    pub(crate) fn wanted(self) -> Option<bool> {
+    pub(crate) fn requested(self) -> Option<bool> {
         match self {
             Subpel::Auto => None,
             Subpel::On => Some(true),
@@ -57,7 +57,7 @@ impl Subpel {
 }
 
 impl Choice for Subpel {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", Subpel::Auto),
         ("on", Subpel::On),
         ("off", Subpel::Off),
@@ -74,7 +74,7 @@ pub(crate) enum RateMode {
 }
 
 impl Choice for RateMode {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("own", RateMode::Own), ("cbr", RateMode::Cbr)];
 }
 
@@ -92,7 +92,7 @@ pub enum SourceKind {
 }
 
 impl Choice for Pixels {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (Pixels::Nv12.name(), Pixels::Nv12),
         (Pixels::Rgb444.name(), Pixels::Rgb444),
         (Pixels::Yuv444.name(), Pixels::Yuv444),
@@ -100,7 +100,7 @@ impl Choice for Pixels {
 }
 
 impl Choice for SourceKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("x11", SourceKind::X11),
         ("pattern", SourceKind::Pattern),
         ("clip", SourceKind::Clip),
@@ -113,7 +113,7 @@ impl Choice for SourceKind {
 pub(crate) struct SoundFrame(pub(crate) u32);
 
 impl Choice for SoundFrame {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("2.5", SoundFrame(2_500)),
         ("5", SoundFrame(5_000)),
         ("10", SoundFrame(10_000)),
@@ -122,7 +122,7 @@ impl Choice for SoundFrame {
 }
 
 impl Choice for Submit {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
 }
 
@@ -131,7 +131,7 @@ impl Choice for Submit {
 pub(crate) struct EncoderName(pub(crate) &'static str);
 
 impl Choice for EncoderName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("x264", EncoderName("x264")),
         ("jpeg", EncoderName("jpeg")),
         ("openh264", EncoderName("openh264")),
@@ -155,7 +155,7 @@ pub(crate) enum InputKind {
 }
 
 impl Choice for InputKind {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("xtest", InputKind::Xtest), ("none", InputKind::None)];
 }
 
@@ -173,7 +173,7 @@ pub(crate) enum PadsKind {
 }
 
 impl Choice for PadsKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", PadsKind::Auto),
         ("0", PadsKind::Seats(0)),
         ("1", PadsKind::Seats(1)),

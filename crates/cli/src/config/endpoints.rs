@@ -18,7 +18,7 @@ pub(crate) enum PresentKind {
 }
 
 impl Choice for PresentKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("x11", PresentKind::X11),
         ("xr", PresentKind::Xr),
         ("headless", PresentKind::Headless),
@@ -41,9 +41,9 @@ pub(crate) enum InputKind {
 
 /// The head-pose source, as `openuvr_media::head::open` takes it; `None` without one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct HeadFrom(pub(crate) Option<String>);
+pub(crate) struct HeadSpec(pub(crate) Option<String>);
 
-pub(super) fn head() -> Kind<HeadFrom> {
+pub(super) fn head() -> Kind<HeadSpec> {
     const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT]";
     Kind {
         placeholder: "WORD",
@@ -51,12 +51,12 @@ pub(super) fn head() -> Kind<HeadFrom> {
         allowed: format!("one of {WORDS}"),
         form: Form::Text,
         parse: Box::new(|text| match (text, head::find(text)) {
-            ("none", _) => Some(HeadFrom(None)),
+            ("none", _) => Some(HeadSpec(None)),
             // A script needs a file; the mouse takes no argument.
             (_, Ok((backend, argument))) => match (backend.name, argument) {
                 ("script", "") => None,
                 ("mouse", argument) if !argument.is_empty() => None,
-                _ => Some(HeadFrom(Some(text.to_owned()))),
+                _ => Some(HeadSpec(Some(text.to_owned()))),
             },
             (_, Err(_)) => None,
         }),

@@ -78,7 +78,7 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
 }
 
 /// Whether a sibling program has this subcommand.
-pub(crate) fn has(name: &str) -> bool {
+pub(crate) fn is_command(name: &str) -> bool {
     COMMANDS.iter().any(|(command, ..)| *command == name)
 }
 

@@ -10,27 +10,27 @@ use openuvr_runtime::client::{ClientRuntime, OpenSurface};
 use openuvr_runtime::clock;
 use openuvr_vr::headset::{Headset, SAMPLE_WAIT, Sample};
 
-use super::phase::Told;
+use super::phase::DisplayReporter;
 
 /// An open headset.
-pub(super) struct Worn {
+pub(super) struct Hmd {
     pub(super) headset: Arc<Headset>,
     samples: Receiver<Sample>,
 }
 
-impl Worn {
+impl Hmd {
     /// Opens the active OpenXR runtime, and prints its name.
     ///
     /// # Errors
     /// There is no runtime, no headset, or no Vulkan.
-    pub(super) fn open() -> Result<Worn> {
+    pub(super) fn open() -> Result<Hmd> {
         let (headset, samples) = Headset::open(clock::now)?;
         let about = headset.about();
         eprintln!(
             "openuvr client: headset of the OpenXR runtime {}, recommended per-eye resolution {}",
             about.runtime, about.eye
         );
-        Ok(Worn {
+        Ok(Hmd {
             headset: Arc::new(headset),
             samples,
         })
@@ -48,7 +48,7 @@ impl Worn {
     }
 
     /// Runs `work` while head poses, controllers and refresh times are sent to the host of `client`.
-    pub(super) fn beside<T>(
+    pub(super) fn report_during<T>(
         self,
         client: &ClientRuntime,
         eyes: Option<Eyes>,
@@ -56,7 +56,7 @@ impl Worn {
     ) -> T {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| send(self.samples, client, Told::new(eyes), &over));
+            scope.spawn(|| send(self.samples, client, DisplayReporter::new(eyes), &over));
             let done = work();
             over.store(true, Ordering::Relaxed);
             done
@@ -64,7 +64,12 @@ impl Worn {
     }
 }
 
-fn send(samples: Receiver<Sample>, client: &ClientRuntime, mut display: Told, over: &AtomicBool) {
+fn send(
+    samples: Receiver<Sample>,
+    client: &ClientRuntime,
+    mut display: DisplayReporter,
+    over: &AtomicBool,
+) {
     while !over.load(Ordering::Relaxed) {
         let sample = match samples.recv_timeout(SAMPLE_WAIT) {
             Ok(sample) => sample,

@@ -3,7 +3,7 @@
 use super::{HostConfig, Setting, Settings as _};
 
 /// Settings for a host with its own process only: its source, and output outside the application.
-const OUTSIDE: [&str; 12] = [
+const OWN_PROCESS_ONLY: [&str; 12] = [
     "source",
     "display",
     "virtual",
@@ -19,12 +19,12 @@ const OUTSIDE: [&str; 12] = [
 ];
 
 impl HostConfig {
-    /// The settings of a host inside an application's process. Those in [`OUTSIDE`] and `also` are fixed to their
+    /// The settings of a host inside an application's process. Those in [`OWN_PROCESS_ONLY`] and `also` are fixed to their
     /// defaults.
-    pub(in crate::config) fn table_inside(also: &[&str]) -> impl Iterator<Item = Setting> {
+    pub(in crate::config) fn table_in_process(also: &[&str]) -> impl Iterator<Item = Setting> {
         let settings = HostConfig::table().into_iter();
         settings.map(|setting| match setting.key {
-            key if OUTSIDE.contains(&key) || also.contains(&key) => setting.fixed(),
+            key if OWN_PROCESS_ONLY.contains(&key) || also.contains(&key) => setting.fixed(),
             _ => setting,
         })
     }

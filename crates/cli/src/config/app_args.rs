@@ -31,7 +31,7 @@ pub(super) fn required(name: &'static str) -> Arg {
 /// # Errors
 /// The first word is an unknown option, which the parser takes for a word. The message has one line.
 pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
-    let words = given(matches);
+    let words = command_line(matches);
     if let Some(option) = words.first()
         && option.as_encoded_bytes().starts_with(b"-")
     {
@@ -44,7 +44,7 @@ pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
 }
 
 /// The value of the argument; empty without one.
-pub(super) fn given(matches: &ArgMatches) -> Vec<OsString> {
+pub(super) fn command_line(matches: &ArgMatches) -> Vec<OsString> {
     let words = matches.get_many(WORDS).unwrap_or_default();
     words.cloned().collect()
 }

@@ -22,12 +22,12 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 use super::claim::Claim;
-use super::look::{Kind, Look};
+use super::hints::{Kind, WindowHints};
 use super::rectangle::{Rectangle, within};
 
 /// The maximum number of placed windows; further ones stay where their applications put them (guess: far more than any
 /// user needs).
-const MOST: usize = 256;
+const MAX_WINDOWS: usize = 256;
 
 /// WM_STATE of a mapped and of an unmapped window (ICCCM 2.0, section 4.1.3.1).
 const NORMAL: u32 = 1;
@@ -38,56 +38,56 @@ const REMOVE: u32 = 0;
 const ADD: u32 = 1;
 
 /// A mapped window that is placed here.
-struct Placed {
+struct PlacedWindow {
     window: Window,
-    look: Look,
+    hints: WindowHints,
     /// Where the user has dragged it.
     dragged: Option<(i32, i32)>,
     /// Its last position and size.
-    lies: Option<Rectangle>,
+    geometry: Option<Rectangle>,
     /// The activation order; the highest is the newest.
-    turn: u64,
+    activation: u64,
     /// Whether its clicks are intercepted.
-    tells_clicks: bool,
+    intercepts_clicks: bool,
 }
 
 /// The windows of a display; owned by one thread.
-pub(super) struct Desk {
+pub(super) struct WindowPlacer {
     conn: RustConnection,
     atoms: Atoms,
     claim: Claim,
     /// The display's size.
     all: Size,
     /// In the order in which they were mapped.
-    placed: Vec<Placed>,
+    placed: Vec<PlacedWindow>,
     /// The main window that fills the display, below the others: the first one mapped.
     filler: Option<Window>,
-    turns: u64,
+    activations: u64,
     /// The window with the keyboard focus, as far as it is assigned here.
     active: Option<Window>,
     /// The window that receives the focus when the server's time is known.
-    awaits: Option<Window>,
+    focus_pending: Option<Window>,
 }
 
-impl Desk {
+impl WindowPlacer {
     /// Takes over the display of this connection and screen.
     ///
     /// # Errors
     /// Another client owns it, or the server does not answer.
-    pub(super) fn open(conn: RustConnection, screen: usize) -> Result<Desk> {
+    pub(super) fn open(conn: RustConnection, screen: usize) -> Result<WindowPlacer> {
         let atoms = Atoms::new(&conn)?.reply()?;
         let claim = Claim::take(&conn, screen, &atoms)?;
         let all = conn.get_geometry(claim.root)?.reply()?;
-        Ok(Desk {
+        Ok(WindowPlacer {
             conn,
             atoms,
             claim,
             all: Size::new(all.width.into(), all.height.into()),
             placed: Vec::new(),
             filler: None,
-            turns: 0,
+            activations: 0,
             active: None,
-            awaits: None,
+            focus_pending: None,
         })
     }
 
@@ -100,7 +100,7 @@ impl Desk {
             self.conn.flush()?;
             match self.conn.poll_for_event()? {
                 Some(Event::SelectionClear(e)) if e.selection == self.claim.selection => {
-                    return self.let_go();
+                    return self.release_windows();
                 }
                 Some(event) => match self.handle(&event) {
                     // The window has been destroyed meanwhile.
@@ -108,7 +108,7 @@ impl Desk {
                     handled => handled?,
                 },
                 None => {
-                    if self.is_told_to_stop(stop)? {
+                    if self.wait_or_stop(stop)? {
                         return Ok(());
                     }
                 }
@@ -117,7 +117,7 @@ impl Desk {
     }
 
     /// Waits for events of the server or for `stop`; whether it was `stop`.
-    fn is_told_to_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
+    fn wait_or_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
         let mut fds = [
             PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(stop.0.as_fd(), PollFlags::IN),
@@ -130,9 +130,9 @@ impl Desk {
     }
 
     /// Leaves the windows in place for the window manager that takes over.
-    fn let_go(&self) -> Result<(), ReplyError> {
+    fn release_windows(&self) -> Result<(), ReplyError> {
         for placed in &self.placed {
-            if placed.tells_clicks {
+            if placed.intercepts_clicks {
                 let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
                 self.conn.ungrab_button(button, placed.window, modifiers)?;
             }
@@ -143,8 +143,8 @@ impl Desk {
     fn handle(&mut self, event: &Event) -> Result<(), ReplyError> {
         match event {
             Event::MapRequest(e) => self.show(e.window)?,
-            Event::ConfigureRequest(e) => self.asked_for_place(e)?,
-            Event::UnmapNotify(e) => self.withdrawn(e.window)?,
+            Event::ConfigureRequest(e) => self.on_configure_request(e)?,
+            Event::UnmapNotify(e) => self.unmapped(e.window)?,
             Event::DestroyNotify(e) => self.forget(e.window)?,
             // It was moved into another window.
             Event::ReparentNotify(e) if e.parent != self.claim.root => self.forget(e.window)?,
@@ -152,19 +152,21 @@ impl Desk {
                 self.all = Size::new(e.width.into(), e.height.into());
                 self.arrange()?;
             }
-            Event::PropertyNotify(e) if e.window == self.claim.window => self.told_time(e.time)?,
-            Event::PropertyNotify(e) => self.looks_different(e)?,
+            Event::PropertyNotify(e) if e.window == self.claim.window => {
+                self.on_server_time(e.time)?
+            }
+            Event::PropertyNotify(e) => self.on_hints_changed(e)?,
             Event::ClientMessage(e) if e.format == 32 => {
                 let data = e.data.as_data32();
                 if e.type_ == self.atoms._NET_WM_STATE {
-                    self.asked_for_state(e.window, data)?;
+                    self.on_state_request(e.window, data)?;
                 } else if e.type_ == self.atoms._NET_ACTIVE_WINDOW && self.find(e.window).is_some()
                 {
                     self.raise(e.window)?;
                     self.activate(e.window)?;
                 }
             }
-            Event::ButtonPress(e) => self.clicked(e)?,
+            Event::ButtonPress(e) => self.on_click(e)?,
             // Errors belong to destroyed windows.
             _ => {}
         }
@@ -182,8 +184,8 @@ impl Desk {
         // First, so that no later change is missed.
         let watched = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         self.conn.change_window_attributes(window, &watched)?;
-        let look = Look::at(&self.conn, &self.atoms, self.claim.root, window)?;
-        let is_placed = look.kind != Kind::Apart && self.placed.len() < MOST;
+        let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, window)?;
+        let is_placed = hints.kind != Kind::Unmanaged && self.placed.len() < MAX_WINDOWS;
         if is_placed && self.find(window).is_none() {
             let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
             let normal = [NORMAL, x11rb::NONE];
@@ -192,13 +194,13 @@ impl Desk {
             let frame = self.atoms._NET_FRAME_EXTENTS;
             self.conn
                 .change_property32(mode, window, frame, AtomEnum::CARDINAL, &[0; 4])?;
-            self.placed.push(Placed {
+            self.placed.push(PlacedWindow {
                 window,
-                look,
+                hints,
                 dragged: None,
-                lies: None,
-                turn: 0,
-                tells_clicks: false,
+                geometry: None,
+                activation: 0,
+                intercepts_clicks: false,
             });
             self.arrange()?;
             if self.filler != Some(window) {
@@ -211,14 +213,14 @@ impl Desk {
     }
 
     /// An application unmaps a window.
-    fn withdrawn(&mut self, window: Window) -> Result<(), ReplyError> {
+    fn unmapped(&mut self, window: Window) -> Result<(), ReplyError> {
         if self.find(window).is_none() {
             return Ok(());
         }
         let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
-        let withdrawn = [WITHDRAWN, x11rb::NONE];
+        let unmapped = [WITHDRAWN, x11rb::NONE];
         self.conn
-            .change_property32(mode, window, state, state, &withdrawn)?;
+            .change_property32(mode, window, state, state, &unmapped)?;
         self.conn
             .delete_property(window, self.atoms._NET_WM_STATE)?;
         let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
@@ -235,13 +237,13 @@ impl Desk {
         self.placed.remove(at);
         self.arrange()?;
         if self.active == Some(window) {
-            self.pass_keyboard()?;
+            self.assign_focus()?;
         }
         Ok(())
     }
 
     /// An application requests another position or size.
-    fn asked_for_place(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
+    fn on_configure_request(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
         let Some(at) = self.find(e.window) else {
             // It is not mapped yet, or not placed.
             let granted = ConfigureWindowAux::from_configure_request(e);
@@ -252,22 +254,25 @@ impl Desk {
         let is_dragged = asks(ConfigWindow::X | ConfigWindow::Y) && self.is_dragging()?;
         let placed = &mut self.placed[at];
         if asks(ConfigWindow::WIDTH) {
-            placed.look.size.width = e.width.into();
+            placed.hints.size.width = e.width.into();
         }
         if asks(ConfigWindow::HEIGHT) {
-            placed.look.size.height = e.height.into();
+            placed.hints.size.height = e.height.into();
         }
         if is_dragged {
             placed.dragged = Some((e.x.into(), e.y.into()));
         }
-        let before = placed.lies;
+        let before = placed.geometry;
         self.arrange()?;
         if asks(ConfigWindow::STACK_MODE) && e.stack_mode == StackMode::ABOVE {
             self.raise(e.window)?;
         }
         // Otherwise the server has notified it.
-        if let Some(lies) = self.placed[at].lies.filter(|lies| Some(*lies) == before) {
-            self.tell_place(e.window, lies)?;
+        if let Some(geometry) = self.placed[at]
+            .geometry
+            .filter(|geometry| Some(*geometry) == before)
+        {
+            self.notify_position(e.window, geometry)?;
         }
         Ok(())
     }
@@ -280,7 +285,7 @@ impl Desk {
     }
 
     /// Notifies a window of its position after a request without effect (ICCCM 2.0, section 4.1.5).
-    fn tell_place(&self, window: Window, lies: Rectangle) -> Result<(), ConnectionError> {
+    fn notify_position(&self, window: Window, geometry: Rectangle) -> Result<(), ConnectionError> {
         let place = |pixels: i32| i16::try_from(pixels).unwrap_or(0);
         let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
         let notify = ConfigureNotifyEvent {
@@ -289,10 +294,10 @@ impl Desk {
             event: window,
             window,
             above_sibling: x11rb::NONE,
-            x: place(lies.at.0),
-            y: place(lies.at.1),
-            width: side(lies.size.width),
-            height: side(lies.size.height),
+            x: place(geometry.at.0),
+            y: place(geometry.at.1),
+            width: side(geometry.size.width),
+            height: side(geometry.size.height),
             border_width: 0,
             override_redirect: false,
         };
@@ -302,36 +307,36 @@ impl Desk {
     }
 
     /// A window changes its hints after it was mapped.
-    fn looks_different(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
-        let hints: [Atom; 5] = [
+    fn on_hints_changed(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
+        let hint_atoms: [Atom; 5] = [
             AtomEnum::WM_NORMAL_HINTS.into(),
             AtomEnum::WM_HINTS.into(),
             AtomEnum::WM_TRANSIENT_FOR.into(),
             self.atoms.WM_PROTOCOLS,
             self.atoms._NET_WM_WINDOW_TYPE,
         ];
-        let Some(at) = self.find(e.window).filter(|_| hints.contains(&e.atom)) else {
+        let Some(at) = self.find(e.window).filter(|_| hint_atoms.contains(&e.atom)) else {
             return Ok(());
         };
-        let look = Look::at(&self.conn, &self.atoms, self.claim.root, e.window)?;
+        let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, e.window)?;
         let placed = &mut self.placed[at];
-        placed.look = Look {
+        placed.hints = WindowHints {
             // It stays placed while mapped.
-            kind: match look.kind {
-                Kind::Apart => placed.look.kind,
+            kind: match hints.kind {
+                Kind::Unmanaged => placed.hints.kind,
                 kind => kind,
             },
             // Its size was assigned here.
-            size: placed.look.size,
-            full_screen: placed.look.full_screen,
-            ..look
+            size: placed.hints.size,
+            full_screen: placed.hints.full_screen,
+            ..hints
         };
         self.arrange()?;
         Ok(())
     }
 
     /// An application requests the full-screen state, or its end.
-    fn asked_for_state(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
+    fn on_state_request(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
         let [action, first, second, ..] = data;
         let full_screen = self.atoms._NET_WM_STATE_FULLSCREEN;
         let Some(at) = self.find(window) else {
@@ -341,23 +346,23 @@ impl Desk {
             return Ok(());
         }
         let placed = &mut self.placed[at];
-        placed.look.full_screen = match action {
+        placed.hints.full_screen = match action {
             REMOVE => false,
             ADD => true,
-            _ => !placed.look.full_screen,
+            _ => !placed.hints.full_screen,
         };
-        let is_full_screen = placed.look.full_screen;
+        let is_full_screen = placed.hints.full_screen;
         // The other states are the application's.
         let (mode, states) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
-        let said = self
+        let states_now = self
             .conn
             .get_property(false, window, states, AtomEnum::ATOM, 0, 32)?
             .reply()?;
-        let mut said: Vec<u32> = said.value32().into_iter().flatten().collect();
-        said.retain(|state| *state != full_screen);
-        said.extend(is_full_screen.then_some(full_screen));
+        let mut states_now: Vec<u32> = states_now.value32().into_iter().flatten().collect();
+        states_now.retain(|state| *state != full_screen);
+        states_now.extend(is_full_screen.then_some(full_screen));
         self.conn
-            .change_property32(mode, window, states, AtomEnum::ATOM, &said)?;
+            .change_property32(mode, window, states, AtomEnum::ATOM, &states_now)?;
         self.arrange()?;
         if is_full_screen {
             self.raise(window)?;
@@ -367,7 +372,7 @@ impl Desk {
 
     /// The user clicks into a window without the focus: it receives the focus, and then the click. The window that fills the
     /// display stays below the others, which it would hide.
-    fn clicked(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
+    fn on_click(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
         if self.filler != Some(e.event) {
             self.raise(e.event)?;
         }
@@ -378,22 +383,22 @@ impl Desk {
 
     /// Computes the position of each window, and sends the changes to the server.
     fn arrange(&mut self) -> Result<(), ConnectionError> {
-        let mut mains = (self.placed.iter()).filter(|placed| placed.look.kind == Kind::Main);
+        let mut mains = (self.placed.iter()).filter(|placed| placed.hints.kind == Kind::Main);
         let filler = mains.next().map(|placed| placed.window);
         for at in 0..self.placed.len() {
             let placed = &self.placed[at];
-            let lies = self.place_of(placed, filler == Some(placed.window));
-            if placed.lies == Some(lies) {
+            let geometry = self.place_of(placed, filler == Some(placed.window));
+            if placed.geometry == Some(geometry) {
                 continue;
             }
             let to = ConfigureWindowAux::new()
-                .x(lies.at.0)
-                .y(lies.at.1)
-                .width(lies.size.width)
-                .height(lies.size.height)
+                .x(geometry.at.0)
+                .y(geometry.at.1)
+                .width(geometry.size.width)
+                .height(geometry.size.height)
                 .border_width(0);
             self.conn.configure_window(placed.window, &to)?;
-            self.placed[at].lies = Some(lies);
+            self.placed[at].geometry = Some(geometry);
         }
         if filler != self.filler {
             self.filler = filler;
@@ -406,26 +411,26 @@ impl Desk {
         Ok(())
     }
 
-    fn place_of(&self, placed: &Placed, fills: bool) -> Rectangle {
+    fn place_of(&self, placed: &PlacedWindow, fills: bool) -> Rectangle {
         let whole = Rectangle::whole(self.all);
-        let look = &placed.look;
-        if look.full_screen {
+        let hints = &placed.hints;
+        if hints.full_screen {
             return whole;
         }
         if fills {
-            return whole.centred(look.limits.nearest(self.all), self.all);
+            return whole.centred(hints.limits.nearest(self.all), self.all);
         }
-        let size = look.limits.nearest(within(look.size, self.all));
+        let size = hints.limits.nearest(within(hints.size, self.all));
         let over = match placed.dragged {
             Some(at) => Some(Rectangle { at, size }),
-            None => self.parent_of(placed).and_then(|parent| parent.lies),
+            None => self.parent_of(placed).and_then(|parent| parent.geometry),
         };
         over.unwrap_or(whole).centred(size, self.all)
     }
 
     /// The window to which this one belongs, if that is mapped.
-    fn parent_of(&self, placed: &Placed) -> Option<&Placed> {
-        let Kind::Dialog { of: Some(of) } = placed.look.kind else {
+    fn parent_of(&self, placed: &PlacedWindow) -> Option<&PlacedWindow> {
+        let Kind::Dialog { of: Some(of) } = placed.hints.kind else {
             return None;
         };
         self.placed.iter().find(|parent| parent.window == of)
@@ -436,11 +441,11 @@ impl Desk {
     fn raise(&self, window: Window) -> Result<(), ConnectionError> {
         let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
         self.conn.configure_window(window, &above)?;
-        let kind_of = |window| self.find(window).map(|at| self.placed[at].look.kind);
+        let kind_of = |window| self.find(window).map(|at| self.placed[at].hints.kind);
         let is_main = kind_of(window) == Some(Kind::Main);
         let mut raised = vec![window];
         for placed in &self.placed {
-            let accompanies = match (placed.look.kind, self.parent_of(placed)) {
+            let accompanies = match (placed.hints.kind, self.parent_of(placed)) {
                 (Kind::Dialog { .. }, Some(parent)) => raised.contains(&parent.window),
                 (Kind::Dialog { .. }, None) => is_main,
                 _ => false,
@@ -458,20 +463,20 @@ impl Desk {
         let Some(at) = self.find(window) else {
             return Ok(());
         };
-        self.turns += 1;
-        self.placed[at].turn = self.turns;
-        self.pass_keyboard()
+        self.activations += 1;
+        self.placed[at].activation = self.activations;
+        self.assign_focus()
     }
 
     /// Gives the newest window the focus, and intercepts clicks into the others, so that they can receive it.
-    fn pass_keyboard(&mut self) -> Result<(), ConnectionError> {
-        let typed_in = (self.placed.iter()).filter(|placed| placed.look.keyboard.is_wanted());
-        let newest = typed_in.max_by_key(|placed| placed.turn);
+    fn assign_focus(&mut self) -> Result<(), ConnectionError> {
+        let focusable = (self.placed.iter()).filter(|placed| placed.hints.focus.accepts_focus());
+        let newest = focusable.max_by_key(|placed| placed.activation);
         let newest = newest.map(|placed| placed.window);
         let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
         for placed in &mut self.placed {
-            let tells = placed.look.keyboard.is_wanted() && newest != Some(placed.window);
-            if tells && !placed.tells_clicks {
+            let intercepts = placed.hints.focus.accepts_focus() && newest != Some(placed.window);
+            if intercepts && !placed.intercepts_clicks {
                 // The server freezes the pointer until the click is released.
                 self.conn.grab_button(
                     false,
@@ -484,12 +489,12 @@ impl Desk {
                     button,
                     modifiers,
                 )?;
-            } else if !tells && placed.tells_clicks {
+            } else if !intercepts && placed.intercepts_clicks {
                 self.conn.ungrab_button(button, placed.window, modifiers)?;
             }
-            placed.tells_clicks = tells;
+            placed.intercepts_clicks = intercepts;
         }
-        (self.active, self.awaits) = (newest, newest);
+        (self.active, self.focus_pending) = (newest, newest);
         let (mode, named) = (PropMode::REPLACE, self.atoms._NET_ACTIVE_WINDOW);
         let is = newest.unwrap_or(x11rb::NONE);
         self.conn
@@ -503,17 +508,21 @@ impl Desk {
     }
 
     /// The server's time is known.
-    fn told_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
-        let Some(at) = self.awaits.take().and_then(|window| self.find(window)) else {
+    fn on_server_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
+        let Some(at) = self
+            .focus_pending
+            .take()
+            .and_then(|window| self.find(window))
+        else {
             return Ok(());
         };
-        let Placed { window, look, .. } = &self.placed[at];
-        if look.keyboard.is_set {
+        let PlacedWindow { window, hints, .. } = &self.placed[at];
+        if hints.focus.is_set {
             // When the window is destroyed, keys go to the window under the pointer until the next one has the focus.
             self.conn
                 .set_input_focus(InputFocus::POINTER_ROOT, *window, time)?;
         }
-        if look.keyboard.is_told {
+        if hints.focus.is_notified {
             let data = [self.atoms.WM_TAKE_FOCUS, time, 0, 0, 0];
             let message = ClientMessageEvent::new(32, *window, self.atoms.WM_PROTOCOLS, data);
             self.conn

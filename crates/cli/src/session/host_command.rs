@@ -4,8 +4,8 @@ use std::process::Command;
 
 use openuvr_proto::units::Size;
 
-use super::folder::{Saves, SessionFolder};
-use super::{Args, Door};
+use super::folder::{SaveFolder, SessionFolder};
+use super::{Args, CaptureMethod};
 use crate::session_report as report;
 
 /// Variables that would lead an application to folders outside its home.
@@ -17,11 +17,11 @@ const FOLDERS: [(&str, &str); 4] = [
 ];
 
 /// Adds the host's arguments, without the application.
-pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) {
+pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut Command) {
     let (role, display) = match args.door {
-        Door::Screen => ("host", Some(args.size)),
-        Door::Run | Door::Api => ("run", None),
-        Door::Xr => ("xr", None),
+        CaptureMethod::Screen => ("host", Some(args.size)),
+        CaptureMethod::Run | CaptureMethod::Api => ("run", None),
+        CaptureMethod::Xr => ("xr", None),
     };
     // A free port for each, or consecutive ports: the page's port is reported in any case.
     let mut page = args.listen;
@@ -49,10 +49,10 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
         })
         .arg("--config-dir")
         .arg(folder.keys());
-    if let Some(address) = args.told_address() {
+    if let Some(address) = args.announced_address() {
         command.arg(format!("--web-address={address}"));
     }
-    if args.door == Door::Api {
+    if args.door == CaptureMethod::Api {
         command.arg("--api");
     }
     if let Some(Size { width, height }) = display {
@@ -65,10 +65,10 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
 }
 
 /// Sets the environment of the host, which the application inherits.
-pub(super) fn surround(
+pub(super) fn set_environment(
     args: &Args,
     folder: &SessionFolder,
-    saves: &Saves,
+    saves: &SaveFolder,
     display: Option<&str>,
     command: &mut Command,
 ) {
