@@ -172,7 +172,7 @@ fn open_discovered(config: &ClientConfig, host: nearby::SelectedHost) -> Result<
     if let Some(known_as) = host.known_as {
         opened.host = known_as;
     }
-    if !opened.only.is_some_and(|rung| rung.is_ethernet()) {
+    if !opened.only.is_some_and(|transport| transport.is_ethernet()) {
         opened.paths = host.paths;
     }
     Ok(opened)
@@ -197,7 +197,7 @@ struct ClientIo {
     eyes: Eyes,
     /// The headset, if it is the output.
     hmd: Option<Hmd>,
-    /// The X display whose refresh times are sent to the host.
+    /// The X display for refresh times that are sent to the host.
     refreshes: Option<String>,
     /// The refresh rate of the display, rounded up, if known.
     fps: Option<NonZeroU16>,
@@ -494,9 +494,9 @@ impl Session {
                 self.role = role;
                 self.host = host;
             }
-            Notice::Link(rung) => {
-                eprintln!("openuvr client: {COMES_BY}{}", rung.name());
-                self.recorder.link(SessionId(self.count).into(), rung);
+            Notice::Link(transport) => {
+                eprintln!("openuvr client: {COMES_BY}{}", transport.name());
+                self.recorder.link(SessionId(self.count).into(), transport);
             }
             Notice::Keys(keys) => eprintln!("openuvr client: key mapping: {}", keys.name()),
             Notice::Eyes(view) => eprintln!("openuvr client: displayed eyes: {}", view.name()),

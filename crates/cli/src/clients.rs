@@ -20,7 +20,7 @@ use openuvr_terminal::out;
 /// The interval of table and file updates.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
-/// The maximum number of clients whose names are kept: more than a host serves at a time.
+/// The maximum number of stored client names: more than a host serves at a time.
 const MAX_KNOWN: usize = 256;
 
 /// The current and former clients.
@@ -102,13 +102,13 @@ impl Clients {
                     eprintln!("openuvr {subcommand}: {name} left: {}", ending_text(ending));
                 }
             }
-            Line::Link(session, rung) => {
+            Line::Link(session, transport) => {
                 let subscriber = session.into();
-                self.recorder.link(subscriber, rung);
+                self.recorder.link(subscriber, transport);
                 if let Some((_, name)) = self.known.get(&subscriber) {
                     eprintln!(
                         "openuvr {subcommand}: {name} uses transport {}",
-                        rung.name()
+                        transport.name()
                     );
                 }
             }
@@ -250,7 +250,7 @@ mod tests {
     use crate::config::kind::TableMode;
     use crate::record::{IdleText, Options};
 
-    /// Clients whose events are recorded only in the trace.
+    /// Clients with records only in the trace.
     fn clients(trace: Option<PathBuf>) -> Clients {
         let options = Options {
             csv: None,
@@ -292,8 +292,8 @@ mod tests {
             "the rate stays: frames came 63 ms late, all at once, after a pause",
             "rate back to 8.0 Mb/s: the link carries more than it seemed to",
         ] {
-            let told = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
-            assert_eq!(log.matches(&told).count(), 1, "{log}");
+            let expected = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
+            assert_eq!(log.matches(&expected).count(), 1, "{log}");
             assert_eq!(file.matches(words).count(), 1, "{file}");
         }
     }

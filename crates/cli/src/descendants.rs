@@ -33,7 +33,7 @@ pub(crate) fn end_all() {
     end_all_but(&[]);
 }
 
-/// Ends all descendants, whose exit status remains for their parents to collect.
+/// Ends all descendants. Their exit status remains for their parents to collect.
 pub(crate) fn end_started() {
     // No process has this number.
     end_all_but(&[0]);

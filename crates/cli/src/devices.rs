@@ -176,8 +176,8 @@ mod tests {
         let standing = store.standing(&ClientId::of(&attic));
         assert_eq!(standing, DeviceStatus::Allowed(attic));
         assert_eq!(store.devices().len(), 1);
-        let why = call(&dir, &["forget", "nobody"]).unwrap_err().to_string();
-        assert!(why.contains("no device is called 'nobody'"), "{why}");
+        let why = call(&dir, &["forget", "unknown"]).unwrap_err().to_string();
+        assert!(why.contains("no device is called 'unknown'"), "{why}");
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -143,13 +143,13 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         host.source_ended();
     }
     gateways.finish(&config);
-    let told = match Arc::into_inner(host) {
+    let notices = match Arc::into_inner(host) {
         Some(host) => host.stop(),
         None => Vec::new(),
     };
     // Only now have the keys and buttons been released.
     drop(release);
-    for notice in told {
+    for notice in notices {
         // The host is ending anyway.
         let _ = clients.handle(Line::from(notice));
     }
@@ -570,9 +570,9 @@ fn window_wait(config: &HostConfig) -> Duration {
 fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
     let fps = config.fps.unwrap_or(USUAL_FPS);
     let display = config.display.clone();
-    let mut told = false;
+    let mut reported = false;
     let mut keep_waiting = || {
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut reported, true) {
             eprintln!(
                 "openuvr host: no such window yet; waiting up to {} s",
                 window_wait(config).as_secs_f64()
@@ -586,8 +586,8 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
             .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
     {
         eprintln!(
-            "openuvr host: display {name} is the Xwayland of a Wayland session, whose desktop X11 clients \
-             cannot capture: the picture stays black; stream one X11 window (--window TITLE), an \
+            "openuvr host: display {name} is the Xwayland of a Wayland session: X11 clients cannot \
+             capture its desktop, and the picture stays black; stream one X11 window (--window TITLE), an \
              application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use an \
              X11 session"
         );

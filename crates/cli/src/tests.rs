@@ -34,8 +34,8 @@ fn usage_errors_have_one_line() {
             "unrecognized subcommand 'lits'; is list meant? `openuvr devices --help` names all",
         ),
     ];
-    for (words, said) in cases {
-        assert_eq!(wrong(words), said);
+    for (words, message) in cases {
+        assert_eq!(wrong(words), message);
     }
 }
 

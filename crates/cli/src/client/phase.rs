@@ -1,4 +1,4 @@
-//! Refresh times of the display, for the host, whose application renders for them.
+//! Refresh times of the display, for the host: its application renders for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -108,7 +108,7 @@ Examples:
             /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
                 Default::Unset("the last one, else prompt");
-            /// File whose first line is the account's password.
+            /// File with the account's password in its first line.
             /// For scripts; by default the client prompts for it. The variable OPENUVR_PORTAL_PASSWORD_FILE can name
             /// the file, too.
             portal_password_file: Option<PathBuf> = "portal-password-file", optional(path("FILE")),
@@ -121,8 +121,8 @@ Examples:
         }
         "Picture" {
             /// Picture output.
-            /// `x11`: a window. `xr`: the headset of the active OpenXR runtime, whose head and controllers are used
-            /// by the host. `headless`: PNG files, see `--output`. `null`: pictures are decoded and discarded.
+            /// `x11`: a window. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and
+            /// controllers. `headless`: PNG files, see `--output`. `null`: pictures are decoded and discarded.
             present: PresentKind = "present", choice(), Default::Is("x11");
             /// H.264 decoder.
             /// `avcodec`: the CPU, which decodes while a picture arrives. The others are hardware decoders through
@@ -235,7 +235,7 @@ Examples:
             pad_db: Option<PathBuf> = "pad-db", optional(path("FILE")), Default::Unset("the kernel's rules");
             /// Key mapping at the host.
             /// `symbol`: a key types the same symbol as here, whatever the host's layout; for text. `position`: a
-            /// key keeps its physical position; for games, whose WASD is ZQSD on a French keyboard.
+            /// key keeps its physical position; for games: WASD is ZQSD on a French keyboard.
             /// Ctrl+Alt+Shift+K toggles it.
             keys: Option<Keys> = "keys", optional(choice()),
                 Default::Unset("position with --grab and for games of openuvr run, else symbol");

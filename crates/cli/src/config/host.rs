@@ -232,7 +232,7 @@ Examples:
             pads: PadsKind = "pads", choice(), Default::Is("auto");
             /// Key mapping, unless the client selects one.
             /// `symbol`: a key types the same symbol as at the client, whatever the layouts; for text.
-            /// `position`: a key keeps its physical position; for games, whose WASD is then ZQSD on a French
+            /// `position`: a key keeps its physical position; for games: WASD is then ZQSD on a French
             /// keyboard.
             keys: Keys = "keys", choice(), Default::Is("symbol");
             /// Name of this host, as shown at clients.

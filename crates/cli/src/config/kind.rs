@@ -92,7 +92,7 @@ pub(super) fn number(range: RangeInclusive<f64>, unit: &'static str) -> Kind<f64
     numeric("a number", range, unit)
 }
 
-fn numeric<T>(what: &str, range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
+fn numeric<T>(noun: &str, range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
 where
     T: FromStr + PartialOrd + Display + 'static,
 {
@@ -105,7 +105,7 @@ where
     Kind {
         placeholder: "NUMBER",
         range: format!("{low}–{high}{space}{unit}"),
-        allowed: format!("{what}{of}{unit} from {low} to {high}"),
+        allowed: format!("{noun}{of}{unit} from {low} to {high}"),
         form: Form::Number,
         parse: Box::new(move |text| text.parse().ok().filter(|n| range.contains(n))),
         absent: None,

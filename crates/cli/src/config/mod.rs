@@ -166,9 +166,9 @@ pub(crate) trait Settings: Sized {
             let value = value.or_else(|| setting.default.value(environment));
             match (value, setting.default) {
                 (Some(value), _) => _ = values.0.insert(setting.key, value),
-                (None, Default::From(what, _)) if !setting.optional => {
+                (None, Default::From(source, _)) if !setting.optional => {
                     bail!(WrongUsage::new(format!(
-                        "--{} is missing: there is no {what}; give --{0} {}",
+                        "--{} is missing: there is no {source}; give --{0} {}",
                         setting.key, setting.placeholder
                     )))
                 }
@@ -426,7 +426,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
-            Origin::Environment(what) => write!(f, "default: {what}"),
+            Origin::Environment(source) => write!(f, "default: {source}"),
             Origin::File { path, line } => write!(f, "file: {}:{line}", path.display()),
             Origin::Flag => f.write_str("flag"),
         }
@@ -552,7 +552,7 @@ enum FileIdentity {
 }
 
 impl FileIdentity {
-    /// `None` for what may be written to by several, such as /dev/null.
+    /// `None` for files that several settings may share, such as /dev/null.
     fn of(path: &Path) -> Option<FileIdentity> {
         if let Ok(there) = std::fs::metadata(path) {
             return (there.is_file()).then(|| FileIdentity::Existing(there.dev(), there.ino()));
@@ -567,7 +567,7 @@ impl FileIdentity {
 }
 
 /// Declares a role's configuration: for each setting its field and type, its key, its kind, its
-/// default, and as documentation its help (the first line) and what else there is to say.
+/// default, and its help as documentation: the short help in the first line, further help below.
 macro_rules! settings {
     ($(#[$outer:meta])* $config:ident is $role:literal {
         about: $about:expr;

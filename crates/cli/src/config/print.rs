@@ -62,9 +62,9 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
     out
 }
 
-fn push(out: &mut String, what: std::fmt::Arguments<'_>) {
+fn push(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing into a string does not fail.
-    let _ = out.write_fmt(what);
+    let _ = out.write_fmt(arguments);
 }
 
 /// The value as a TOML literal.

@@ -178,8 +178,8 @@ fn every_encoder_of_the_table_can_be_asked_for() {
     }
     for backend in openuvr_media::decode::BACKENDS {
         let h264 = backend.codec == openuvr_media::codec::Codec::H264;
-        let asked = client(&["desk", "--decoder", backend.name]);
-        assert_eq!(asked.is_ok(), h264, "{}", backend.name);
+        let result = client(&["desk", "--decoder", backend.name]);
+        assert_eq!(result.is_ok(), h264, "{}", backend.name);
     }
     let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
     assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
@@ -253,14 +253,14 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(time("2m"), Some(Duration::from_secs(120)));
     assert_eq!(time("1h"), Some(Duration::from_secs(3600)));
 
-    let told = host(&["--pin", "0042", "--link", "udp", "--top-up=false", "--pair"]).unwrap();
-    assert_eq!(told.pin.as_ref().unwrap().digits(), "0042");
+    let parsed = host(&["--pin", "0042", "--link", "udp", "--top-up=false", "--pair"]).unwrap();
+    assert_eq!(parsed.pin.as_ref().unwrap().digits(), "0042");
     assert!(
-        !format!("{told:?}").contains("0042"),
+        !format!("{parsed:?}").contains("0042"),
         "a PIN stays out of logs"
     );
     assert_eq!(
-        (told.link, told.top_up, told.pair),
+        (parsed.link, parsed.top_up, parsed.pair),
         (Some(LinkName(Rung::Udp)), false, true)
     );
 
@@ -400,7 +400,7 @@ fn a_named_target_resolves_to_addresses() {
 }
 
 #[test]
-fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
+fn a_bad_value_is_refused_with_name_and_allowed_range() {
     let cases = [
         ("source", "wayland", "one of x11, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
@@ -524,7 +524,7 @@ fn a_refused_value_is_shown_in_one_short_line() {
 }
 
 #[test]
-fn an_empty_text_unsets_what_was_saved() {
+fn an_empty_text_unsets_a_saved_value() {
     let file = "window = \"doom\"\npin = \"1234\"\ndisplay = \":3\"\ncsv = \"a.csv\"\n";
     let words = ["--window", "", "--pin=", "--display", ""];
     let config = host_file("unset", file, &words).unwrap();
@@ -943,8 +943,8 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         let matches = <ClientConfig as Settings>::command().get_matches_from(words);
         ClientConfig::from_matches_in(&matches, &environment).map(|effective| effective.config)
     };
-    let wishes = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
-    let config = wishes.runtime_config(wishes.host.clone().unwrap());
+    let player = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
+    let config = player.runtime_config(player.host.clone().unwrap());
     let expected = Wishes {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),
@@ -1014,8 +1014,8 @@ fn help_names_every_setting_and_fits() {
     ] {
         for shortcut in SHORTCUTS {
             let mut lines = text.1.lines();
-            let told = |line: &str| line.contains(shortcut.keys) && line.contains(shortcut.does);
-            assert!(lines.any(told), "{} lacks {shortcut:?}", text.0);
+            let parsed = |line: &str| line.contains(shortcut.keys) && line.contains(shortcut.does);
+            assert!(lines.any(parsed), "{} lacks {shortcut:?}", text.0);
         }
         assert!(text.1.contains(grab), "the way out of the grab");
     }

@@ -101,9 +101,9 @@ fn split(why: &str) -> (String, String) {
     match parts
         .into_iter()
         .flatten()
-        .max_by_key(|(what, _)| what.len())
+        .max_by_key(|(summary, _)| summary.len())
     {
-        Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
+        Some((summary, remedy)) => (summary.to_owned(), remedy.to_owned()),
         None => (why.to_owned(), "use another backend".to_owned()),
     }
 }
@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn a_message_is_split_into_problem_and_remedy() {
-        let (what, remedy) = split("no libx264 (found none): apt install libx264-164");
-        assert_eq!(what, "no libx264 (found none)");
+        let (summary, remedy) = split("no libx264 (found none): apt install libx264-164");
+        assert_eq!(summary, "no libx264 (found none)");
         assert_eq!(remedy, "apt install libx264-164");
-        let (what, remedy) = split("can't: its device is missing; choose another");
-        assert_eq!(what, "can't: its device is missing");
+        let (summary, remedy) = split("can't: its device is missing; choose another");
+        assert_eq!(summary, "can't: its device is missing");
         assert_eq!(remedy, "choose another");
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
         findings.push(match display::is_rootless_xwayland(&conn, number) {
             true => Finding::better(
                 "capture",
-                "this is the Xwayland of a Wayland session, whose desktop X11 clients cannot capture",
+                "this is the Xwayland of a Wayland session: X11 clients cannot capture its desktop",
                 "stream one X11 window (--window TITLE) or an application (openuvr run, openuvr host \
                  --virtual 1280x720 -- COMMAND), or use an X11 session",
             ),

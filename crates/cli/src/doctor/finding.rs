@@ -48,53 +48,54 @@ pub(super) struct Finding {
     pub(super) name: String,
     pub(super) level: Level,
     /// The result, in one line.
-    pub(super) what: String,
+    #[serde(rename = "what")]
+    pub(super) summary: String,
     /// The remedy, in one line, with the command.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
 impl Finding {
-    pub(super) fn ok(name: &str, what: impl Into<String>) -> Finding {
+    pub(super) fn ok(name: &str, summary: impl Into<String>) -> Finding {
         Finding {
             name: name.to_owned(),
             level: Level::Ok,
-            what: what.into(),
+            summary: summary.into(),
             remedy: None,
         }
     }
 
     pub(super) fn better(
         name: &str,
-        what: impl Into<String>,
+        summary: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
         Finding {
             level: Level::Better,
             remedy: Some(remedy.into()),
-            ..Finding::ok(name, what)
+            ..Finding::ok(name, summary)
         }
     }
 
     pub(super) fn absent(
         name: &str,
-        what: impl Into<String>,
+        summary: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
         Finding {
             level: Level::Absent,
-            ..Finding::better(name, what, remedy)
+            ..Finding::better(name, summary, remedy)
         }
     }
 
     pub(super) fn missing(
         name: &str,
-        what: impl Into<String>,
+        summary: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
         Finding {
             level: Level::Missing,
-            ..Finding::better(name, what, remedy)
+            ..Finding::better(name, summary, remedy)
         }
     }
 }
@@ -184,7 +185,7 @@ fn add(text: &mut String, finding: &Finding, colours: bool) {
         true => format!("\x1b[{}m{padded}\x1b[0m", level.colour()),
         false => padded,
     };
-    let lines = wrapped(&finding.what, WIDTH - INDENT);
+    let lines = wrapped(&finding.summary, WIDTH - INDENT);
     let mut lines = lines.iter();
     let first = lines.next().map_or("", String::as_str);
     let _ = writeln!(text, "  {word}  {name:20} {first}");

@@ -172,12 +172,12 @@ fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
         (Some(-1), _) => Finding::ok(name, "off: real-time threads are never throttled"),
         (Some(runtime), Some(period)) if period > 0 => {
             let percent = runtime.saturating_mul(100) / period;
-            let what = format!("real-time threads may use {percent} % of each core");
+            let summary = format!("real-time threads may use {percent} % of each core");
             match percent {
-                75.. => Finding::ok(name, format!("{what}: more than OpenUVR uses")),
+                75.. => Finding::ok(name, format!("{summary}: more than OpenUVR uses")),
                 _ => Finding::better(
                     name,
-                    format!("{what} and are suspended beyond that"),
+                    format!("{summary} and are suspended beyond that"),
                     format!(
                         "sudo sysctl -w kernel.sched_rt_runtime_us={}",
                         period / 100 * 95

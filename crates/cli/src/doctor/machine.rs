@@ -89,12 +89,12 @@ fn resolution() -> Finding {
         std::hint::black_box(clock::now());
     }
     let cost = clock::now().since(begun).as_nanos() / u128::from(READINGS);
-    let what = format!("steps of {step} ns; a reading takes {cost} ns");
+    let summary = format!("steps of {step} ns; a reading takes {cost} ns");
     match step {
-        ..=1000 => Finding::ok("resolution", what),
+        ..=1000 => Finding::ok("resolution", summary),
         _ => Finding::better(
             "resolution",
-            what,
+            summary,
             "remove nohz=off and highres=off from the kernel's command line",
         ),
     }

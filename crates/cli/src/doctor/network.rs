@@ -79,16 +79,16 @@ fn judge(
     let limit = limit.map_or_else(String::new, |limit| {
         format!(" (the limit {key} is {limit})")
     });
-    let what = format!(
+    let summary = format!(
         "{} KiB of the requested {} KiB{limit}",
         got >> 10,
         wanted >> 10
     );
     match got >= wanted.into() {
-        true => Finding::ok(name, what),
+        true => Finding::ok(name, summary),
         false => Finding::better(
             name,
-            format!("{what}: datagrams of key frames may be lost"),
+            format!("{summary}: datagrams of key frames may be lost"),
             format!(
                 "echo {key}={wanted} | sudo tee /etc/sysctl.d/50-openuvr-{}.conf && sudo sysctl \
                  --system",
@@ -206,7 +206,7 @@ mod tests {
         let (id, _) = listener(port).expect("it is ours");
         assert_eq!(id, std::process::id());
         // A test program's name begins with the crate's name.
-        assert!(host_port(port).what.contains("in use by"));
+        assert!(host_port(port).summary.contains("in use by"));
         drop(taken);
         assert_eq!(host_port(port).level, Level::Ok);
     }

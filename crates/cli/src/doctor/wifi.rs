@@ -78,18 +78,22 @@ fn judge_link(name: &str, text: &str) -> Finding {
     let slowest = rates.into_iter().flatten().reduce(f64::min);
     let rate = slowest.map_or_else(|| "rate unknown".into(), |mbps| format!("{mbps} Mb/s"));
     let signal = value("signal:").map_or_else(String::new, |dbm| format!(", {dbm} dBm"));
-    let what = format!("{band}, {rate}{signal}");
+    let summary = format!("{band}, {rate}{signal}");
     if band == "2.4 GHz" {
-        let what = format!("{what}: a crowded band; expect latency peaks of 20 ms and more");
-        return Finding::better(name, what, "use the access point's network at 5 or 6 GHz");
+        let summary = format!("{summary}: a crowded band; expect latency peaks of 20 ms and more");
+        return Finding::better(
+            name,
+            summary,
+            "use the access point's network at 5 or 6 GHz",
+        );
     }
     match slowest {
         Some(mbps) if mbps < SLOW => Finding::better(
             name,
-            format!("{what}: too slow for a stable stream"),
+            format!("{summary}: too slow for a stable stream"),
             "move closer to the access point, or select a wider channel",
         ),
-        _ => Finding::ok(name, what),
+        _ => Finding::ok(name, summary),
     }
 }
 
@@ -106,7 +110,7 @@ mod tests {
     fn band_and_rate_are_read_and_judged() {
         let good = judge_link("wlan0", FIVE);
         assert_eq!(good.level, Level::Ok);
-        assert_eq!(good.what, "5 GHz, 585.1 Mb/s, -48 dBm");
+        assert_eq!(good.summary, "5 GHz, 585.1 Mb/s, -48 dBm");
         let crowded = judge_link("wlan0", &FIVE.replace("5180", "2437.0"));
         assert_eq!(crowded.level, Level::Better);
         let slow = judge_link(
@@ -114,8 +118,12 @@ mod tests {
             &FIVE.replace("866.7", "6.5").replace("5180", "6115"),
         );
         assert_eq!(slow.level, Level::Better);
-        assert!(slow.what.starts_with("6 GHz, 6.5 Mb/s"), "{}", slow.what);
+        assert!(
+            slow.summary.starts_with("6 GHz, 6.5 Mb/s"),
+            "{}",
+            slow.summary
+        );
         let idle = judge_link("wlan0", "Not connected.\n");
-        assert!(idle.what.contains("not connected"), "{}", idle.what);
+        assert!(idle.summary.contains("not connected"), "{}", idle.summary);
     }
 }

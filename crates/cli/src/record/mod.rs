@@ -159,9 +159,9 @@ impl Recorder {
     }
 
     /// The transport of a subscriber's video has changed.
-    pub(crate) fn link(&mut self, subscriber: SubscriberId, rung: Rung) {
+    pub(crate) fn link(&mut self, subscriber: SubscriberId, transport: Rung) {
         if let Some(table) = &mut self.table {
-            table.link(subscriber, rung);
+            table.link(subscriber, transport);
         }
     }
 
@@ -203,12 +203,12 @@ impl Recorder {
         (self.totals.into_summary(), self.failed)
     }
 
-    fn csv(&mut self, what: impl FnOnce(&mut Csv) -> std::io::Result<()>) {
-        self.failed.extend(File::write(&mut self.csv, what));
+    fn csv(&mut self, write: impl FnOnce(&mut Csv) -> std::io::Result<()>) {
+        self.failed.extend(File::write(&mut self.csv, write));
     }
 
-    fn trace(&mut self, what: impl FnOnce(&mut Trace) -> std::io::Result<()>) {
-        self.failed.extend(File::write(&mut self.trace, what));
+    fn trace(&mut self, write: impl FnOnce(&mut Trace) -> std::io::Result<()>) {
+        self.failed.extend(File::write(&mut self.trace, write));
     }
 }
 
@@ -235,10 +235,10 @@ impl<T> File<T> {
     /// A full disk ends the file, with one warning, but not the stream. Returns the error when the file ends.
     fn write(
         file: &mut Option<File<T>>,
-        what: impl FnOnce(&mut T) -> std::io::Result<()>,
+        write: impl FnOnce(&mut T) -> std::io::Result<()>,
     ) -> Option<String> {
         let open = file.as_mut()?;
-        let error = what(&mut open.content).err()?;
+        let error = write(&mut open.content).err()?;
         let why = format!("can't write to {}: {error}", open.path.display());
         tracing::warn!("{why}; the file is incomplete, the stream continues");
         *file = None;

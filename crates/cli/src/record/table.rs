@@ -258,11 +258,11 @@ impl Table {
         self.decision = Some((of, *decision));
     }
 
-    pub(super) fn link(&mut self, id: SubscriberId, rung: Rung) {
+    pub(super) fn link(&mut self, id: SubscriberId, transport: Rung) {
         if self.links.len() >= MAX_SUBSCRIBERS {
             self.links.retain(|id, _| self.journeys.contains_key(id));
         }
-        self.links.insert(id, rung);
+        self.links.insert(id, transport);
     }
 
     /// A client has reported its sound playback.
@@ -392,7 +392,7 @@ impl Table {
         let link = self.links.get(&id);
         let unit = link.map_or_else(
             || "ms".to_owned(),
-            |rung| format!("over {}, in ms", rung.name()),
+            |transport| format!("over {}, in ms", transport.name()),
         );
         push(
             text,
@@ -462,8 +462,8 @@ impl Table {
                 push(&mut text, format_args!(" ({rendition})"));
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
-            if let Some(rung) = self.links.get(&id) {
-                push(&mut text, format_args!("  {}", rung.name()));
+            if let Some(transport) = self.links.get(&id) {
+                push(&mut text, format_args!("  {}", transport.name()));
             }
             if let Some(total) = total {
                 let (from, to) = TOTAL;
@@ -589,7 +589,7 @@ fn number(span: Duration) -> String {
     }
 }
 
-fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing into a string does not fail.
-    let _ = text.write_fmt(what);
+    let _ = text.write_fmt(arguments);
 }

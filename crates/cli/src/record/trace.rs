@@ -73,7 +73,7 @@ pub(super) struct Trace {
     flushed: Option<Instant>,
     /// The time at which each lane is free again, by track.
     lanes: HashMap<u32, Instant>,
-    /// Frames whose shared slices are drawn already.
+    /// Frames with shared slices that are drawn already.
     drawn: VecDeque<(Option<RenditionId>, FrameId)>,
     sessions: HashMap<SubscriberId, Session>,
 }
@@ -360,7 +360,7 @@ impl Trace {
         record: &FrameRecord,
         client: u32,
         stage: Stage,
-        what: &str,
+        label: &str,
         name: &str,
     ) -> std::io::Result<()> {
         let stamps = Stage::ALL.iter().filter_map(|stage| record.host.at(*stage));
@@ -377,7 +377,7 @@ impl Trace {
                 true,
             )?;
         }
-        let mut instant = event(what, "i", at, HOST, track);
+        let mut instant = event(label, "i", at, HOST, track);
         instant.cat = Some("dropped");
         instant.s = Some("t");
         instant.args = Some(json!({
@@ -496,13 +496,13 @@ impl Trace {
     /// Names a process or a track (`thread`).
     fn name(
         &mut self,
-        what: &str,
+        label: &str,
         process: u32,
         track: u32,
         name: &str,
         behind: bool,
     ) -> std::io::Result<()> {
-        let mut named = event(what, "M", Instant(0), process, track);
+        let mut named = event(label, "M", Instant(0), process, track);
         named.args = Some(json!({ "name": name }));
         self.push_after(&named, behind)
     }

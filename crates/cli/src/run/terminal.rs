@@ -20,7 +20,7 @@ use openuvr_terminal::out::{self, Room};
 /// The maximum wait for the last output of a game that has left processes running.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A pseudo-terminal whose output is forwarded to this program's terminal.
+/// A pseudo-terminal with output forwarded to this program's terminal.
 pub(crate) struct Terminal {
     master: OwnedFd,
     room: Room,

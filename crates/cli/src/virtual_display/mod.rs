@@ -157,7 +157,7 @@ pub(crate) fn shows_a_window(display: &str) -> bool {
     children.is_none_or(|tree| {
         tree.children.iter().any(|window| {
             let about = conn.get_window_attributes(*window).ok();
-            let about = about.and_then(|asked| asked.reply().ok());
+            let about = about.and_then(|cookie| cookie.reply().ok());
             about.is_some_and(|about| about.map_state == MapState::VIEWABLE)
         })
     })

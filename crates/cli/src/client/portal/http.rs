@@ -161,13 +161,13 @@ impl Response {
     /// Checks that the request succeeded, for responses without a body.
     ///
     /// # Errors
-    /// As [`json`](Answer::done).
+    /// As [`json`](Response::json).
     pub(super) fn check_success(&self) -> Result<()> {
         if (200..300).contains(&self.status) {
             return Ok(());
         }
-        let said: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        match said["error"].as_str() {
+        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        match body["error"].as_str() {
             Some(why) => bail!("the portal refused: {}", visible(why)),
             None => bail!(
                 "unexpected HTTP status {} of the portal: check its address",

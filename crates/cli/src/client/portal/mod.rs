@@ -264,11 +264,11 @@ impl PortalClient {
         let body = json!({ "application": self.wanted });
         let mut attempts = 1;
         let answer = loop {
-            let asked =
+            let response =
                 (self.login.http).request("PUT", &path, Some(&self.login.credentials), Some(&body));
-            match asked {
+            match response {
                 Err(_) if attempts < MAX_ATTEMPTS => attempts += 1,
-                asked => break asked?,
+                response => break response?,
             }
         };
         answer
@@ -374,12 +374,12 @@ impl PortalSession {
         if !self.stop_session || !self.own {
             return false;
         }
-        let asked =
+        let response =
             self.login
                 .http
                 .request("DELETE", &self.path(), Some(&self.login.credentials), None);
         // A session that has ended by itself no longer exists.
-        let stopped = asked.and_then(|answer| match answer.status {
+        let stopped = response.and_then(|answer| match answer.status {
             404 => Ok(()),
             _ => answer.check_success(),
         });

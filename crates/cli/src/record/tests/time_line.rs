@@ -3,7 +3,7 @@ use super::*;
 /// Reads a trace and checks it against the rules of the format, and those of Perfetto:
 ///
 /// From the document *Trace Event Format* (Google):
-/// 1. "JSON Array Format": an array of event objects, whose closing bracket may be missing.
+/// 1. "JSON Array Format": an array of event objects; the closing bracket is optional.
 /// 2. "Event Descriptions": each has name, ph, ts (microseconds), pid and tid; `args` is an
 ///    object; an event may be of a category `cat`.
 /// 3. "Complete Events" (X): `dur` in microseconds, not negative.

@@ -76,7 +76,7 @@ impl Library {
     /// # Errors
     /// The library is missing, or lacks a function.
     pub(super) fn open(path: &Path) -> Result<Library> {
-        // SAFETY: the caller names libopenuvr, whose initialisation has no effects.
+        // SAFETY: the caller names libopenuvr; its initialisation has no effects.
         let library = unsafe { libloading::Library::new(path) }
             .with_context(|| format!("can't open {}", path.display()))?;
         // SAFETY: the types match its header.

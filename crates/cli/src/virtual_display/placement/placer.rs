@@ -250,7 +250,7 @@ impl WindowPlacer {
             self.conn.configure_window(e.window, &granted)?;
             return Ok(());
         };
-        let asks = |what: ConfigWindow| e.value_mask.intersects(what);
+        let asks = |field: ConfigWindow| e.value_mask.intersects(field);
         let is_dragged = asks(ConfigWindow::X | ConfigWindow::Y) && self.is_dragging()?;
         let placed = &mut self.placed[at];
         if asks(ConfigWindow::WIDTH) {
