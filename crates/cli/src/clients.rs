@@ -132,12 +132,12 @@ impl Clients {
                 encoder,
                 size,
             } => {
-                eprintln!("openuvr {subcommand}: {rendition}: encoder {encoder} opened for {size}")
+                eprintln!("openuvr {subcommand}: {rendition}: {encoder} is open for {size}")
             }
             Line::EncoderClosed(rendition) => {
-                eprintln!("openuvr {subcommand}: {rendition}: encoder closed");
+                eprintln!("openuvr {subcommand}: {rendition}: its encoder is closed");
             }
-            Line::Resized(size) => eprintln!("openuvr {subcommand}: picture size {size}"),
+            Line::Resized(size) => eprintln!("openuvr {subcommand}: the picture is {size}"),
             Line::Shown(false) => eprintln!("openuvr {subcommand}: the window is hidden; waiting"),
             Line::Shown(true) => eprintln!("openuvr {subcommand}: the window is visible again"),
             // For the launcher of the game, and for the size of the display.

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 pub(crate) const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The total time limit: a process that the kernel can't end must not block this one.
-const GIVE_UP: Duration = Duration::from_secs(5);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -51,7 +51,7 @@ pub(crate) fn end_all_but(spared: &[u32]) -> bool {
         let (all, ended) = all_below(spared);
         // Parents of spared processes reap them themselves.
         let over = all.is_empty() && (ended == 0 || !spared.is_empty());
-        if over || began.elapsed() >= GIVE_UP {
+        if over || began.elapsed() >= TOTAL_TIMEOUT {
             return killed;
         }
         for pid in all {

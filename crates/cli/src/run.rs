@@ -358,7 +358,7 @@ fn print_end(
 ) {
     let (end, explains) = status.map_or((String::new(), false), cause::end);
     match (shown, explains) {
-        (true, true) => eprintln!("openuvr {subcommand}: the {noun} is over: {end}"),
+        (true, true) => eprintln!("openuvr {subcommand}: the {noun} ended: {end}"),
         (true, false) => {}
         (false, true) => {
             eprintln!("openuvr {subcommand}: the {noun} has ended without a picture: {end}")

@@ -52,7 +52,7 @@ const COMMANDS: [(&str, &str, &Program); 4] = [
     ),
     (
         "portal",
-        "Serve a page where users log in and start application sessions",
+        "Serve a web portal: users log in, pick an application and play a session of it",
         &PORTAL,
     ),
 ];

@@ -71,7 +71,7 @@ Examples:
             /// For a host that was reinstalled or has removed this client. The host's key is replaced, and the
             /// fingerprints of both keys are shown.
             pair_again: bool = "pair-again", flag(), Default::OnlyFlag(&Default::Is("false"));
-            /// Watch without input.
+            /// Only watch, without input.
             observe: bool = "observe", flag(), Default::Is("false");
             /// Take over the player's role, if the host allows it.
             take_over: bool = "take-over", flag(), Default::Is("false");

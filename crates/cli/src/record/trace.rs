@@ -41,7 +41,7 @@ const RATE_EVERY: Duration = Duration::from_millis(500);
 /// The host's process number. Clients follow; zero would be the idle process.
 const HOST: u32 = 1;
 
-/// Track numbers per process, since Perfetto requires them to be unique across processes: ten for each kind of slice.
+/// The range of track numbers of a process: Perfetto requires unique numbers across processes. Ten for each kind of slice.
 /// The host's tracks for a client are in the client's block.
 const TRACKS: u32 = 100;
 
