@@ -38,7 +38,7 @@ pub(crate) enum HostState {
     Running,
     /// It has ended normally.
     Ended,
-    /// It has failed, and why.
+    /// It has failed, with the reason.
     Failed(String),
 }
 

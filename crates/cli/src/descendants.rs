@@ -35,7 +35,7 @@ pub(crate) fn end_all() {
 
 /// Ends all descendants. Their exit status remains for their parents to collect.
 pub(crate) fn end_started() {
-    // No process has this number.
+    // No process has the id 0.
     end_all_but(&[0]);
 }
 

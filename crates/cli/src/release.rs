@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result};
 use openuvr_media::input_sink::xtest::release_held;
 
-/// The subcommand that the second process is started with.
+/// The subcommand of the second process.
 pub(crate) const COMMAND: &str = "release-when-killed";
 
 /// The message of the host at a normal end, after it has released everything itself.
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     display: String,
 }
 
-/// The second process, from the side of the host.
+/// The second process, as seen by the host.
 pub(crate) struct Release(Child);
 
 impl Release {
@@ -52,7 +52,7 @@ impl Release {
 }
 
 impl Drop for Release {
-    /// The host has released everything.
+    /// Reports that the host has released everything.
     fn drop(&mut self) {
         if let Some(mut pipe) = self.0.stdin.take() {
             let _ = pipe.write_all(DONE);

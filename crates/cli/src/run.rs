@@ -348,8 +348,8 @@ fn ended_well(status: Option<ExitStatus>) -> bool {
     status.is_some_and(|status| status.success())
 }
 
-/// Prints how a game ended that presented no picture or did not end by itself, with the usual causes unless the end
-/// explains it.
+/// Prints the end of a game that presented no picture or was killed, with the usual causes unless the end explains
+/// it.
 fn print_end(
     (subcommand, noun): (&str, &str),
     status: Option<ExitStatus>,

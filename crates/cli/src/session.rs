@@ -4,7 +4,7 @@
 //! ```text
 //! launcher ─► openuvr session ─► openuvr host | run | xr ─► display, application
 //!              │ limits, saves      │ stream, page, lease
-//!              ◄── report.json ─────┘ in a folder of this session alone
+//!              ◄── report.json ─────┘ in the session's own folder
 //! ```
 //! Nothing of it depends on the launcher: a portal on this machine, a Slurm job, a container. It prints a line of JSON
 //! with the session's address when the session runs, and another one with its result. If this program is killed, the

@@ -325,7 +325,7 @@ Examples:
         "Sound" {
             /// Sound source.
             /// `auto`: the default sink of PulseAudio or PipeWire, if one runs, also after the default changes; with
-            /// `openuvr run` the game's sound, which is then played at the clients alone. `off`: no sound.
+            /// `openuvr run` the game's sound, which is then played only at the clients. `off`: no sound.
             /// `pulse:NAME`: that sink or source (`pactl list short`). `tone:440`: a test tone.
             sound: String = "sound", text("SOURCE", 255), Default::Is("auto");
             /// Destination of the player's microphone.

@@ -496,7 +496,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Those of this process.
+    /// The environment of this process.
     pub(crate) fn of_process() -> Environment {
         let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
         // Relative paths are invalid there (XDG Base Directory Specification 0.8).
@@ -524,7 +524,7 @@ impl Environment {
     }
 }
 
-/// Refuses two settings that name one file: one would overwrite the other.
+/// Checks that no two settings contain the same file: one would overwrite the other.
 fn check_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), ConfigError> {
     let mut seen: Vec<(&str, FileIdentity)> = Vec::new();
     for (key, path) in files {
@@ -542,12 +542,12 @@ fn check_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Which file a path means.
+/// The identity of a file.
 #[derive(PartialEq)]
 enum FileIdentity {
-    /// One that is there: its device and its number.
+    /// An existing file: its device and inode.
     Existing(u64, u64),
-    /// One that is to be made.
+    /// A new file: its absolute path.
     New(PathBuf),
 }
 

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let long = "a sentence that is longer than what fits into one line beside its name, so \
+        let long = "a sentence that is longer than the space in one line beside its name, so \
                     that it has to be broken";
         Report {
             role: Role::Client,

@@ -38,7 +38,7 @@ pub(crate) struct DiscoveredHost {
     pub(super) pairs: bool,
     /// Its addresses, best first; at least one.
     pub(super) addresses: Vec<Address>,
-    /// The address under which a host with this fingerprint is remembered.
+    /// The address under which a host with this fingerprint is stored.
     pub(super) known_as: Option<String>,
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the files; the table goes to the standard output.
+    /// Creates the files; the table is written to the standard output.
     ///
     /// A file can't be created.
     /// A file that can't be created.

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
 
-/// How long a value counts as recent.
+/// The period of recent values.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
 /// The maximum number of recent values: [`WINDOW`] at 240 frames/s, twice.

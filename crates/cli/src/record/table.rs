@@ -410,7 +410,7 @@ impl Table {
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
         let names = DisplayLatency::default().named();
         for (n, (age, (name, _))) in journey.ages.iter_mut().zip(names).enumerate() {
-            // The first one lies on the client's clock alone.
+            // Both ends of the first one are on the client's clock.
             let bound = journey.age_bound.filter(|_| n > 0);
             row(text, now, name, age, bound);
         }

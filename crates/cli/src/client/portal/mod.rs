@@ -2,7 +2,7 @@
 //! a session there, and gets a ticket for the session's host.
 //!
 //! ```text
-//! LogIn::open ─► Visitor::enter ─► the session runs ─► ticket for this client's key ─► Place ─► the client
+//! LogIn::open ─► PortalClient::join ─► running session ─► ticket for this client's key ─► HostTarget ─► client
 //! ```
 //! All of it is over before the client's threads start, except for the final message ([`PortalSession::finish`]), which comes
 //! after their end: nothing here is in the media path.

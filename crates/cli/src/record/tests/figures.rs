@@ -82,7 +82,7 @@ fn the_window_forgets_and_the_run_does_not() {
     spread.add(ms(0), Duration::MAX);
 }
 
-/// Fills both, and returns what the table has shown.
+/// Fills both, and returns the table's output.
 fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) -> Vec<Drawing> {
     let mut shown = Vec::new();
     for n in 1..=u32::try_from(seconds * 60).unwrap() {
@@ -338,7 +338,7 @@ fn ages_from_the_hosts_clock_stand_with_their_bound() {
         fields.map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
     let all = |figure: &str| [figure; 8].join(" ");
-    // This one lies on the client's clock alone.
+    // Both ends of this span are on the client's clock.
     assert_eq!(figures("imu_to_display"), all("24.0"));
     assert_eq!(
         figures("predict_to_display"),

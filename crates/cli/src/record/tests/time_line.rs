@@ -10,13 +10,13 @@ use super::*;
 /// 4. "Counter Events" (C): the values of `args` are numbers.
 /// 5. "Instant Events" (i): the scope `s` is g, p or t.
 /// 6. "Flow Events" (s, t, f): `id`; one s, then t, then one f, in the order of time; they
-///    bind to a slice on their track that is there at their time (`bp` "e" for f).
+///    bind to the slice on their track at their time (`bp` "e" for f).
 /// 7. "Metadata Events" (M): process_name and thread_name carry `args.name`.
 ///
 /// From Perfetto's FAQ ("Why are overlapping events in JSON traces not displayed correctly?"):
 /// 8. slices of one track nest; here they don't even touch, and come in the order of time.
 ///
-/// From how Perfetto keeps threads (trace processor, tables `thread` and `process`):
+/// From Perfetto's model of threads (trace processor, tables `thread` and `process`):
 /// 9. a tid belongs to one pid; pid and tid are not 0, which is the idle process.
 fn check(text: &str) -> Vec<Value> {
     let is_closed = text.trim_end().ends_with(']');
@@ -167,7 +167,7 @@ fn frames_that_overlap_on_the_link_take_lanes() {
     let lanes: std::collections::HashSet<u64> =
         link.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
     assert_eq!(lanes.len(), 6);
-    // Twice as long is too long for the lanes: some are left out, none overlap.
+    // Twice as long is too long for the lanes: some are omitted, none overlap.
     let late: Vec<FrameRecord> = (1..=30)
         .map(|n| {
             let mut record = complete_frame(1, n);

@@ -94,7 +94,7 @@ impl WindowPlacer {
     /// Places windows until `stop` is raised, or a window manager takes over.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection is broken.
     pub(super) fn serve(&mut self, stop: &Waker) -> Result<(), ReplyError> {
         loop {
             self.conn.flush()?;
