@@ -1,7 +1,7 @@
-"""Compares what must agree: `./dev check` runs every check here, `./dev check NAME...` some.
+"""Consistency checks: `./dev check` runs every check here, `./dev check NAME...` some.
 
-A check is a file with a function `check()` that yields one line per violation; its first
-documentation line says what holds when it yields none. Only the standard library of Python 3.10.
+A check is a file with a function `check()` that yields one line per violation; its first documentation line states
+the checked property. Only the standard library of Python 3.10.
 """
 
 import importlib
@@ -9,7 +9,7 @@ import pathlib
 import sys
 import time
 
-# From the quick to the slow.
+# From fast to slow.
 CHECKS = [
     "workplace",
     "rust_version",
@@ -38,7 +38,7 @@ def main() -> int:
     here = pathlib.Path(__file__).resolve().parent
     wanted = sys.argv[1:] or CHECKS
     for name in set(wanted) - set(CHECKS):
-        print(f"there is no check '{name}'; there are: {' '.join(CHECKS)}", file=sys.stderr)
+        print(f"unknown check '{name}'; checks: {' '.join(CHECKS)}", file=sys.stderr)
         return 2
     forgotten = {path.stem for path in here.glob("*.py")} - set(CHECKS) - {"__main__", "repository"}
     failed = [f"checks/{name}.py is not in the list CHECKS" for name in sorted(forgotten)]

@@ -1,8 +1,8 @@
-"""Inside a crate, no module depends on one that depends on it: what two need lies below both.
+"""Modules of a crate have no cyclic dependencies.
 
-Compared are the children of each module, each with all that is below it. A module and its own children may
-name each other: they are one idea in several files. A name that a module passes on (`pub use`) counts where
-it is defined. Tests are not looked at.
+The check compares the children of each module, each with its descendants. A module and its own children may refer to
+each other: they are one unit in several files. A re-exported name (`pub use`) counts where it is defined. Tests are
+ignored.
 """
 
 import pathlib
@@ -15,11 +15,11 @@ import repository
 Module = tuple[str, ...]
 
 USE = re.compile(r"^[ \t]*((?:pub(?:\([a-z ]+\))? )?)use ([^;]*);", re.M)
-# Paths within code and macros, also `pub(in crate::wire)`.
+# Paths in code and macros, including `pub(in crate::wire)`.
 PATH = re.compile(r"(?<![\w:])(?:\$?crate|self|super)(?:::\w+)+")
-# A test's module in a file of its own, or within braces that end at the line's beginning; another item.
+# A test module in its own file, or within braces that end at the start of a line; or another test item.
 TEST = re.compile(r"#\[cfg\(test\)\]\s*(?:(?:pub )?mod \w+ \{.*?^\}|[^;{]*(?:;|\{.*?^\}))", re.M | re.S)
-# Comments, and literals of texts and characters: whichever begins first.
+# Comments, and string and character literals, whichever starts first.
 WORDS = re.compile(r"""//[^\n]*|r(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'""", re.S)
 
 
@@ -49,7 +49,7 @@ def circles_in(source: pathlib.Path) -> Iterator[str]:
         steps = zip(circle, circle[1:] + circle[:1])
         names = " -> ".join("::".join(name) for name in [*circle, circle[0]])
         uses = "; ".join(edges[step] for step in steps)
-        yield f"{names} ({uses}): move what both need below both"
+        yield f"{names} ({uses}): move the shared part below both"
 
 
 def module_of(path: pathlib.Path) -> Module:
@@ -60,7 +60,7 @@ def module_of(path: pathlib.Path) -> Module:
 
 
 def without_tests(text: str) -> str:
-    """Without comments and texts, and without what is only compiled for tests."""
+    """The code without comments, literals and test code."""
     return TEST.sub("", WORDS.sub("", text))
 
 
@@ -88,7 +88,7 @@ def expand(use: str) -> list[str]:
 
 
 def re_exports(name: Module, text: str, modules) -> dict[str, str]:
-    """What a module passes on: the name, `*` for all of a module, and the path behind it."""
+    """The re-exports of a module: the name, `*` for a whole module, and its path."""
     found = {}
     for visible, use in USE.findall(text):
         for path in expand(use) if visible else ():
@@ -99,7 +99,7 @@ def re_exports(name: Module, text: str, modules) -> dict[str, str]:
 
 
 def resolve(name: Module, path: str, modules, passed_on, depth: int = 0) -> Module | None:
-    """The module that holds what `path` means in the module `name`; `None`: it is of another crate."""
+    """The module that defines `path` as used in the module `name`; `None` for another crate."""
     words = path.partition(" as ")[0].replace("$", "").split("::")
     if words[0] == "crate":
         at, words = (), words[1:]
@@ -122,7 +122,7 @@ def resolve(name: Module, path: str, modules, passed_on, depth: int = 0) -> Modu
 
 
 def between_siblings(name: Module, target: Module) -> tuple[Module, Module] | None:
-    """The two children of the nearest module above both through which one depends on the other."""
+    """The two children of the nearest common ancestor that form the dependency."""
     depth = 0
     while depth < min(len(name), len(target)) and name[depth] == target[depth]:
         depth += 1
@@ -132,7 +132,7 @@ def between_siblings(name: Module, target: Module) -> tuple[Module, Module] | No
 
 
 def circles(edges: set[tuple[Module, Module]]) -> Iterator[list[Module]]:
-    """A shortest circle for each module that is on one, each circle once."""
+    """A shortest cycle for each module on a cycle, each cycle once."""
     following = {}
     for a, b in edges:
         following.setdefault(a, set()).add(b)

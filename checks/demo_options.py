@@ -1,4 +1,4 @@
-"""./dev knows the options of `openuvr demo`, which it looks at before it builds."""
+"""./dev and `openuvr demo` have the same options of `demo`, which ./dev checks before it builds."""
 
 import re
 
@@ -8,13 +8,13 @@ import repository
 def check():
     source = (repository.ROOT / "crates/bench/src/demo.rs").read_text()
     struct = re.search(r"pub\(crate\) struct Args \{(.*?)\n\}", source, re.S).group(1)
-    # An attribute that names an option, and the field behind it.
+        # An attribute with an option, and its field.
     fields = re.findall(r"#\[arg\((.*?)\)\]\n\s+(\w+): ([\w:<>]+)", struct, re.S)
     there = set()
     for attribute, field, kind in fields:
         named = re.search(r'long = "([a-z-]+)"', attribute)
         name = named.group(1) if named else field.replace("_", "-")
-        # A value that may be left out is not asked for.
+            # An optional value is not required.
         takes_value = kind != "bool" and "num_args = 0" not in attribute
         there.add(f"--{name}{'=' if takes_value else ''}")
     there.add("--help")

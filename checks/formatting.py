@@ -1,4 +1,4 @@
-"""rustfmt would change nothing."""
+"""All Rust code is formatted with rustfmt."""
 
 import repository
 

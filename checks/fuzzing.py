@@ -6,7 +6,7 @@ import os
 import repository
 
 SECONDS = 5
-# Targets with a state need long inputs, which take longer to find.
+# Stateful targets need long inputs, which take longer to find.
 STATEFUL = {"media_receiver", "host_session", "client_session", "conversation", "handshake"}
 STATEFUL_SECONDS = 15
 
@@ -23,6 +23,6 @@ def check():
 
 def survives(target):
     seconds = STATEFUL_SECONDS if target in STATEFUL else SECONDS
-    # `-verbosity=0` keeps a passing run silent; a finding is printed all the same.
+        # `-verbosity=0` keeps a passing run silent; a finding is printed nevertheless.
     limit = f"-max_total_time={seconds}"
     return list(repository.passes("fuzz/run", target, limit, "-verbosity=0"))

@@ -1,4 +1,4 @@
-"""Each word of `docs/glossary.md` has one line, and documents use none that it avoids."""
+"""Each term of `docs/glossary.md` has one line, and documents use none of the avoided terms."""
 
 import collections
 import pathlib
@@ -8,7 +8,7 @@ import repository
 
 GLOSSARY = pathlib.Path("docs/glossary.md")
 ROW = re.compile(r"^\| (?!word \||-)([^|]+?) \| ([^|]*)\|", re.MULTILINE)
-# What the glossary avoids ("Not: …"), where it means nothing else in a document.
+# Terms that the glossary avoids ("Not: …"), except those with another meaning in documents.
 NOT = re.compile(r"Not: ([^|]*)")
 AMBIGUOUS = {"app", "game (unless it is one)", "image", "packet", "network", "certificate"}
 
@@ -16,7 +16,7 @@ AMBIGUOUS = {"app", "game (unless it is one)", "image", "packet", "network", "ce
 def check():
     rows = ROW.findall(repository.text(GLOSSARY))
     if len(rows) < 20:
-        yield f"{GLOSSARY}: found only {len(rows)} words"
+        yield f"{GLOSSARY}: found only {len(rows)} terms"
     words = collections.Counter(word.strip() for row, _ in rows for word in row.split(","))
     for word, lines in words.items():
         if lines > 1:
@@ -27,4 +27,4 @@ def check():
         for number, line in enumerate(repository.text(document).splitlines(), 1):
             for word in avoided.findall(line):
                 if document != GLOSSARY:
-                    yield f"{document}:{number}: '{word}' is not a word of {GLOSSARY}"
+                    yield f"{document}:{number}: '{word}' is a term that {GLOSSARY} avoids"

@@ -1,4 +1,4 @@
-"""openuvr.h is what crate capi says, stands alone as C99 and C++, and each function stops panics."""
+"""openuvr.h matches crate capi, compiles alone as C99 and C++, and each function catches panics."""
 
 import repository
 

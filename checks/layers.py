@@ -2,7 +2,7 @@
 
 import repository
 
-# Crate -> the crates of this workspace it may name. A new crate is a new line.
+# The allowed dependencies of each crate of this workspace. A new crate requires a new line.
 ALLOWED = {
     "proto": set(),
     "net": {"proto"},
@@ -13,27 +13,26 @@ ALLOWED = {
     "hook": {"proto", "net", "media", "runtime"},
     "pads": {"media"},
     "xr": {"proto", "media", "runtime"},
-    # OpenXR applications of ours: nothing that a runtime is.
+        # OpenXR applications: independent of the runtime.
     "vr": {"proto", "media"},
     "terminal": {"proto", "runtime"},
-    # These two alone have an async runtime: `ONLY` below.
+        # Only these two have an async runtime: `ONLY` below.
     "gateway": {"proto", "runtime"},
-    # It starts sessions as processes of `openuvr`, and is linked with nothing that streams.
+        # It starts sessions as processes of `openuvr`, and links no streaming code.
     "portal": {"proto", "terminal"},
     "cli": {"proto", "net", "media", "runtime", "terminal", "gateway", "vr"},
-    # `cli` is a program, and measured as one. The one exception: `openuvr-bench host` is its host with a
-    # part replaced, which no process can do to another (docs/adr/0010).
+        # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
+        # replaced, which is impossible from another process (docs/adr/0010).
     "bench": {"proto", "net", "media", "runtime", "lab", "terminal", "cli", "vr"},
 }
-# What a crate's tests may name besides: libraries that are built for programs that they start, and
-# who attacks.
+# Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
 TESTED = {
     "cli": {"capi", "hook", "lab", "pads", "xr"},
     "gateway": {"lab", "media", "net"},
 }
 PREFIX = "openuvr-"
-# Third-party crates that only these crates may name: no async runtime in a game, or between a slice and its
-# datagram; no database in a stream.
+# Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no
+# database in a streaming process.
 ONLY = {
     "tokio": {"gateway", "portal"},
     "hyper": {"gateway", "portal"},
@@ -47,7 +46,7 @@ def check():
     for package in repository.members():
         crate = package["name"].removeprefix(PREFIX)
         if crate not in ALLOWED:
-            yield f"{crate}: not in the table of checks/layers.py"
+            yield f"{crate}: missing in the table of checks/layers.py"
             continue
         for dependency in package["dependencies"]:
             name = dependency["name"]

@@ -1,6 +1,5 @@
-"""The programs and what is loaded into others need only the C library; x264, libavcodec and GL are
-opened at run time. Of the hook nobody sees more than the functions that it stands in front of, and
-of libopenuvr those of its header."""
+"""The programs and the libraries that are loaded into other programs need only the C library; x264, libavcodec and GL
+are opened at run time. The hook exports only the functions that it interposes, and libopenuvr those of its header."""
 
 import re
 
@@ -8,8 +7,8 @@ import repository
 
 ALLOWED = re.compile(r"(linux-vdso|linux-gate|libc|libm|libgcc_s|(\S*/)?ld-linux\S*)\.so\.\d+$")
 
-# What `libopenuvr_hook.so` exports: in front of GLX, EGL, X11 and the dynamic linker, and the door
-# of its Vulkan layer. Anything else would get in the way of a game's own.
+# The exports of `libopenuvr_hook.so`: interposed functions of GLX, EGL, X11 and the dynamic linker, and the entry point of
+# its Vulkan layer. Any other symbol could conflict with a game's own.
 HOOK = {
     "dlsym",
     "dlvsym",
@@ -43,7 +42,7 @@ HOOK = {
     "XOpenDisplay",
 }
 
-# What `libopenuvr_pads.so` exports: in front of what programs ask /dev/input with.
+# The exports of `libopenuvr_pads.so`: interposed functions for access to /dev/input.
 PADS = {
     "__fxstat",
     "__fxstat64",
@@ -82,7 +81,7 @@ PADS = {
     "write",
 }
 
-# The one door of the OpenXR runtime.
+# The only entry point of the OpenXR runtime.
 XR = {"xrNegotiateLoaderRuntimeInterface"}
 
 
@@ -97,16 +96,16 @@ def check():
             library = line.split()[0]
             if not ALLOWED.match(library):
                 yield f"{binary.name} needs {library} at start"
-    yield from exports(hook, HOOK, "which games may have, too")
-    yield from exports(pads, PADS, "which programs may have, too")
-    yield from exports(runtime, XR, "which its loader does not ask for")
+    yield from exports(hook, HOOK, "which may conflict with games")
+    yield from exports(pads, PADS, "which may conflict with programs")
+    yield from exports(runtime, XR, "which its loader does not use")
     header = repository.text(repository.pathlib.Path("crates/capi/include/openuvr.h"))
     declared = set(re.findall(r"^[a-z][^(\n]*\b(openuvr_\w+)\(", header, re.M))
-    yield from exports(capi, declared, "which its header has not")
+    yield from exports(capi, declared, "which is not in its header")
 
 
 def exports(binary, wanted, why):
-    """That the library exports these functions and no other."""
+    """Checks that the library exports exactly these functions."""
     seen = {
         line.split()[-1].split("@")[0]
         for line in repository.run("nm", "-D", "--defined-only", str(binary)).stdout.splitlines()

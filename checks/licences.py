@@ -1,4 +1,4 @@
-"""Every dependency may be used under a licence of the allow list."""
+"""Every dependency is available under a licence of the allow list."""
 
 import re
 
@@ -33,7 +33,7 @@ def check():
 
 
 def permits(expression):
-    """Whether an SPDX expression can be met with allowed licences; an old `/` means OR."""
+    """Whether an SPDX expression is satisfied by allowed licences; the legacy `/` means OR."""
     tokens = re.findall(r"[()]|[^\s()]+", expression.replace("/", " OR "))
     met = either(tokens)
     if tokens:

@@ -1,4 +1,4 @@
-"""clippy has nothing to say: in the program, in the tests, and with each feature alone."""
+"""clippy reports nothing: in the program, in the tests, and with each feature alone."""
 
 import repository
 

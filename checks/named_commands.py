@@ -1,4 +1,4 @@
-"""Every `./dev` command, `openuvr` subcommand and long option that a document names exists."""
+"""Every `./dev` command, `openuvr` subcommand and long option in a document exists."""
 
 import functools
 import re
@@ -16,21 +16,21 @@ def check():
             code = code.split(" #")[0]
             for word in DEV.findall(code):
                 if word not in dev:
-                    yield f"{document}:{number}: there is no ./dev {word}"
+                    yield f"{document}:{number}: unknown command ./dev {word}"
             for words, rest in OPENUVR.findall(code):
                 for line in wrong(words.split(), re.findall(r"--[a-z][a-z-]*", rest)):
                     yield f"{document}:{number}: {line}"
 
 
 def wrong(words, options):
-    """Follows subcommands as far as the program has them; then the options must be known there."""
+    """Follows the program's subcommands; the last one must have the options."""
     path = ()
     for word in words:
         subcommands = help_of(path)[0]
         if not subcommands and path:
             break  # an argument
         if word not in subcommands:
-            yield f"there is no `openuvr {' '.join((*path, word))}`"
+            yield f"unknown command `openuvr {' '.join((*path, word))}`"
             return
         path = (*path, word)
     for option in options:
@@ -40,7 +40,7 @@ def wrong(words, options):
 
 @functools.cache
 def help_of(path):
-    """Subcommands and long options in the program's own help for these subcommands."""
+    """The subcommands and long options in the program's help for these subcommands."""
     text = repository.run(str(repository.program()), *path, "--help").stdout
     listed = re.search(r"^Commands:\n((?:  .*\n|\n)*)", text, re.M)
     subcommands = set(re.findall(r"^  ([a-z][\w-]*)", listed[1], re.M)) if listed else set()

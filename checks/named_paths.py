@@ -1,12 +1,12 @@
-"""Every path that a document names exists."""
+"""Every path in a document exists."""
 
 import itertools
 import re
 
 import repository
 
-# First folders that mark a word as a path of this repository. A path may hold {a,b}, `*`, and a
-# segment with NAME or NNNN that stands for any name: then the folder before it must exist.
+# First folders that identify a word as a path of this repository. A path may contain {a,b}, `*`, and a segment with NAME
+# or NNNN as a placeholder: then the folder before it must exist.
 FOLDERS = r"(?:\.ci|checks|crates|docs|examples|fuzz|probes|vectors|web)"
 PATH = re.compile(rf"(?<![\w/.@-])(?:\./)?({FOLDERS}/[\w./{{}},*-]*)")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
@@ -18,10 +18,10 @@ def check():
             for word in PATH.findall(line):
                 for path in braces(word.rstrip(".,")):
                     if not exists(repository.ROOT, path):
-                        yield f"{document}:{number}: there is no {path}"
+                        yield f"{document}:{number}: missing path {path}"
             for link in LINK.findall(line):
                 if "://" not in link and not exists((repository.ROOT / document).parent, link):
-                    yield f"{document}:{number}: the link to {link} leads nowhere"
+                    yield f"{document}:{number}: broken link to {link}"
 
 
 def braces(word):

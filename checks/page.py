@@ -1,4 +1,4 @@
-"""The page that is built in is what its source makes, in the same words as the protocol."""
+"""The checked-in page matches a build of its source, and its constants match the protocol."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ def check():
 
 
 def words():
-    """Numbers and names that stand in both languages."""
+    """Compares constants that both languages define."""
     wire = repository.text(PAGE / "src/wire.ts")
     kinds = dict(re.findall(r"pub\(super\) const (\w+): u8 = (\d+);", repository.text(WIRE)))
     # `9 => Negotiation::ClipboardPiece(`: the page calls it CLIPBOARD_PIECE.
@@ -40,17 +40,17 @@ def words():
     shown = re.search(r"^const STAGES = \[(.*?)\]", repository.text(PAGE / "src/figures.ts"), re.M)
     for word in re.findall(r'"(\w+)"', shown[1]):
         if word not in stages:
-            yield f"{PAGE}/src/figures.ts: there is no stage {word}"
+            yield f"{PAGE}/src/figures.ts: unknown stage {word}"
     purpose = re.search(r'PURPOSE: &str = "(.*?)"', repository.text(LOGIN))[1]
     if f'"{purpose}"' not in repository.text(PAGE / "src/login.ts"):
-        yield f"{PAGE}/src/login.ts: signs for another purpose than {LOGIN}"
+        yield f"{PAGE}/src/login.ts: its signature purpose differs from {LOGIN}"
 
 
 def built(page):
-    """Builds the page and compares; without the packages of package.json there is nothing to do it with."""
+    """Builds the page and compares it; skipped without the packages of package.json."""
     vite = repository.ROOT / page / "node_modules/.bin/vite"
     if not shutil.which("node") or not vite.exists():
-        print(f"  {page}/dist is not compared: run npm install --no-save in {page} for it")
+        print(f"  {page}/dist is not compared: run npm install --no-save in {page} first")
         return
     here = repository.ROOT / page
     with tempfile.TemporaryDirectory() as folder:
@@ -61,4 +61,4 @@ def built(page):
     there = {path.name: path.read_bytes() for path in (here / "dist").iterdir()}
     for name in sorted(made.keys() | there.keys()):
         if made.get(name) != there.get(name):
-            yield f"{page}/dist/{name} is not what the source makes: run npm run build in {page}"
+            yield f"{page}/dist/{name} differs from a build of the source: run npm run build in {page}"

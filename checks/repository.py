@@ -1,4 +1,4 @@
-"""What the checks look at: the tracked files, the documents, the crates, and the programs."""
+"""Shared functions of the checks: tracked files, documents, crates and programs."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess:
-    """Runs a command in the root, with its output caught as text."""
+    """Runs a command in the root, and captures its output as text."""
     return subprocess.run(
         command,
         cwd=ROOT,
@@ -40,8 +40,8 @@ def tracked() -> list[pathlib.Path]:
     paths = (pathlib.Path(name) for name in done.stdout.split("\0") if name)
     files = sorted(path for path in set(paths) if (ROOT / path).is_file())
     if done.returncode != 0 or not files:
-        # Without files every check of them would find nothing wrong.
-        raise SystemExit(f"`git ls-files` names no file here: {done.stdout[:500].strip()}")
+                # Without files every check of them would pass.
+        raise SystemExit(f"`git ls-files` lists no file here: {done.stdout[:500].strip()}")
     return files
 
 
@@ -52,7 +52,7 @@ def text(path: pathlib.Path) -> str:
 
 
 def documents() -> list[pathlib.Path]:
-    """The documents that speak of the present; the change log also speaks of the past."""
+    """The documents about the current state; the change log also describes the past."""
     return [p for p in tracked() if p.suffix == ".md" and p.name != "CHANGELOG.md"]
 
 
@@ -79,7 +79,7 @@ def metadata() -> dict:
         check=False,
     )
     if done.returncode != 0:
-        raise SystemExit("`cargo metadata --locked` failed; its own words are above")
+        raise SystemExit("`cargo metadata --locked` failed; see its messages above")
     return json.loads(done.stdout)
 
 
@@ -91,19 +91,19 @@ def members() -> list[dict]:
 
 @functools.cache
 def build():
-    """What the tests built: any other command's dependencies have other features, and would be compiled once more."""
+    """Builds the tests: for any other command the dependencies have other features, and would be compiled again."""
     done = run("cargo", "test", "--quiet", "--workspace", "--no-run")
     if done.returncode != 0:
         raise SystemExit(done.stdout)
 
 
 def program(name: str = "openuvr") -> pathlib.Path:
-    """One of the built programs; all are built, for `openuvr` starts others."""
+    """One of the built programs; all are built, since `openuvr` starts others."""
     build()
     return TARGET / "debug" / name
 
 
 def library(name: str) -> pathlib.Path:
-    """The built shared library of one of our crates, which is called `name`."""
+    """The built shared library of the crate `name`."""
     build()
     return TARGET / "debug" / "deps" / f"lib{name}.so"

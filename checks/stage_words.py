@@ -1,4 +1,4 @@
-"""The stages in ARCHITECTURE.md are those of `Stage`, in its order and on its side."""
+"""The stages in ARCHITECTURE.md match `Stage`, including their order and side."""
 
 import pathlib
 import re
@@ -19,9 +19,9 @@ def check():
     said = [words.replace(" | ", " ") for words in said]
     for words in meant:
         if words not in said:
-            yield f"{DOCUMENT}: lacks the stage {words}"
+            yield f"{DOCUMENT}: missing stage {words}"
     for words in said:
         if words not in meant:
-            yield f"{DOCUMENT}: has a stage {words}, {SOURCE} has not"
+            yield f"{DOCUMENT}: unknown stage {words}, not in {SOURCE}"
     if sorted(meant) == sorted(said) and meant != said:
-        yield f"{DOCUMENT}: the stages are not in the order of {SOURCE}"
+        yield f"{DOCUMENT}: the stages differ in order from {SOURCE}"

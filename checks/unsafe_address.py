@@ -1,10 +1,10 @@
-"""`unsafe` occurs only in modules named `sys`, and in crates that are a border to foreign code."""
+"""`unsafe` occurs only in modules named `sys`, and in crates at a boundary to foreign code."""
 
 import re
 
 import repository
 
-# Crates whose whole work is a C, Vulkan or OpenXR border.
+# Crates that consist of a C, Vulkan or OpenXR boundary.
 BORDERS = {"capi", "hook", "pads", "xr"}
 
 
@@ -23,5 +23,5 @@ def allowed(path):
 
 
 def without_words(line):
-    """The line without string literals and without a comment at its end."""
+    """The line without string literals and without a trailing comment."""
     return re.sub(r"//.*", "", re.sub(r'"(\\.|[^"\\])*"', '""', line))

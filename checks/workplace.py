@@ -1,8 +1,8 @@
-"""No tracked file names a path of the machine it was written on."""
+"""No tracked file contains a path of the machine on which it was written."""
 
 import repository
 
-# In pieces, so that this file passes.
+# Split, so that this file passes.
 FOREIGN = ["/wo" + "rk/", "/tmp/" + "target", "/ro" + "ot/"]
 
 

@@ -1,9 +1,9 @@
-//! `openuvr client`: opens everything that the configuration names, starts the client's threads,
-//! and tells the person what happens.
+//! `openuvr client`: opens the configured devices, starts the client's threads, and prints
+//! events.
 
+mod hmd;
 mod phase;
 mod portal;
-mod worn;
 
 use std::io::IsTerminal as _;
 use std::num::NonZeroU16;
@@ -38,27 +38,27 @@ use openuvr_runtime::sched::Scheduler;
 use openuvr_vr::headset::Headset;
 use x11rb::connection::Connection as _;
 
-use crate::clients::{TICK, finish, goodbye};
-use crate::config::portal::Place;
-use crate::config::{ClientConfig, InputFrom, Settings as _, Surface};
+use crate::clients::{TICK, finish, goodbye_text};
+use crate::config::portal::HostTarget;
+use crate::config::{ClientConfig, InputSpec, Settings as _, Surface};
 use crate::nearby;
 use crate::realtime;
 use crate::record::{Options, Recorder};
+use hmd::Hmd;
 use openuvr_terminal::out;
 use openuvr_terminal::signals::stop_on_signals;
-use portal::Visitor;
-use worn::Worn;
+use portal::PortalClient;
 
-/// A host that has not answered by then is worth a word: far more than a round trip.
-const WONDER: Duration = Duration::from_secs(1);
+/// The time without an answer after which a hint is printed: far more than a round trip.
+const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// What to look at then; [`HandshakeError::TimedOut`] asks the same when it gives up.
+/// The hint; [`HandshakeError::TimedOut`] asks the same when it gives up.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
-/// How often the main thread looks for signals and the end of its time.
-const TURN: Duration = Duration::from_millis(50);
+/// The interval at which the main thread checks for signals and the time limit.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs a client until Ctrl-C, its window is closed, or the host ends it.
+/// Runs a client until Ctrl-C, until its window is closed, or until the host ends the session.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let effective = ClientConfig::from_matches(matches)?;
     if let Some(text) = effective.printed {
@@ -71,42 +71,42 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         portal::list(portal, &config)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Before anybody types a PIN: what is wrong here is found first.
-    let ends = Ends::open(&config)?;
-    let Some(visitor) = Visitor::log_in(&config)? else {
+    // Local errors are reported before the user types a PIN.
+    let io = ClientIo::open(&config)?;
+    let Some(portal_client) = PortalClient::log_in(&config)? else {
         let host = config.host.clone();
-        return play(&config, ends, host, None);
+        return play(&config, io, host, None);
     };
     let stop = stop_on_signals()?;
-    let Some((visit, place)) = visitor.enter(&mut config, &stop)? else {
+    let Some((portal_session, target)) = portal_client.join(&mut config, &stop)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let played = play(&config, ends, Some(place), Some(stop));
-    visit.leave();
+    let played = play(&config, io, Some(target), Some(stop));
+    portal_session.finish();
     played
 }
 
-/// Plays at this host, or at one that is looked for, until the end. `stop`: what ends it, if somebody has that
+/// Plays at `host`, or at a discovered host, until the end. `stop` is the stop flag, if the caller has installed one
 /// already.
 fn play(
     config: &ClientConfig,
-    mut ends: Ends,
-    host: Option<Place>,
+    mut io: ClientIo,
+    host: Option<HostTarget>,
     stop: Option<Arc<AtomicBool>>,
 ) -> Result<ExitCode> {
-    let worn = ends.worn.take();
-    let refreshes = ends.refreshes.take();
+    let hmd = io.hmd.take();
+    let refreshes = io.refreshes.take();
     let recorder = Recorder::new(&Options::from(config))?;
     let opened = open(config, host)?;
     let host = opened.target.host.clone();
-    // Only now: until the PIN is typed there is nothing to tidy up, and a signal simply ends this.
+    // Only now: until the PIN is typed there is no cleanup, and a signal simply ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
-    let address = address(&opened);
+    let address = display_address(&opened);
     let silent = opened.silent.clone();
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
     let (scheduler, recording) = realtime::recording(scheduler, config.handoffs.as_deref())?;
-    let client = start(config, opened, ends, &scheduler)?;
-    if let Some(eyes) = config.eyes_seen() {
+    let client = start(config, opened, io, &scheduler)?;
+    if let Some(eyes) = config.configured_eyes() {
         client.set_display(Display {
             refresh: None,
             eyes: Some(eyes),
@@ -122,20 +122,20 @@ fn play(
         host,
         count: 0,
         silent,
-        headset: worn.as_ref().map(|worn| Arc::clone(&worn.headset)),
+        headset: hmd.as_ref().map(|hmd| Arc::clone(&hmd.headset)),
     };
     let mut follow = || session.follow(&client, config.lasting, &stop);
-    let eyes = config.eyes_seen();
-    let outcome = match (worn, refreshes) {
-        (Some(worn), _) => worn.beside(&client, eyes, follow),
-        (None, Some(display)) => phase::beside(&display, eyes, &client, follow),
+    let eyes = config.configured_eyes();
+    let outcome = match (hmd, refreshes) {
+        (Some(hmd), _) => hmd.report_during(&client, eyes, follow),
+        (None, Some(display)) => phase::report_during(&display, eyes, &client, follow),
         (None, None) => follow(),
     };
     for notice in client.stop() {
-        // It ends anyway.
-        let _ = session.tell(notice);
+        // The client is ending anyway.
+        let _ = session.print_notice(notice);
     }
-    // What did not leave the host is not known here: gaps mean nothing.
+    // The client does not know which frames never left the host: gaps are no losses.
     let (_, complete) = finish(session.recorder);
     let recorded = realtime::finish(recording, "client");
     let code = outcome?;
@@ -144,11 +144,11 @@ fn play(
     Ok(code)
 }
 
-/// Opens what needs no display, and asks for the host and the PIN if it has to.
-fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
+/// Opens the parts without a display, and prompts for the host and the PIN if necessary.
+fn open(config: &ClientConfig, host: Option<HostTarget>) -> Result<Opened> {
     let mut opened = match host {
-        Some(host) => config.of_client(host).open(),
-        None => found(config, nearby::choose(&config.config_dir)?),
+        Some(host) => config.runtime_config(host).open(),
+        None => open_discovered(config, nearby::select(&config.config_dir)?),
     }
     .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
@@ -156,31 +156,30 @@ fn open(config: &ClientConfig, host: Option<Place>) -> Result<Opened> {
     }
     if opened.needs_no_pin() {
         eprintln!(
-            "openuvr client: {} is known: --pin is not used (--pair-again pairs with it anew)",
+            "openuvr client: {} is already paired: --pin is ignored (--pair-again pairs again)",
             opened.host
         );
     }
     if opened.needs_pin() {
-        opened.pin = Some(ask_for_pin(&opened)?);
+        opened.pin = Some(prompt_for_pin(&opened)?);
     }
     Ok(opened)
 }
 
-/// A client of a host that was found: at any of its addresses, and trusted by nothing but the key that is
-/// known of it.
-fn found(config: &ClientConfig, host: nearby::Chosen) -> Result<Opened, String> {
-    let mut opened = config.of_client(host.target.into()).open()?;
+/// A client of a discovered host: at any of its addresses, and authenticated only by the key stored for it.
+fn open_discovered(config: &ClientConfig, host: nearby::SelectedHost) -> Result<Opened, String> {
+    let mut opened = config.runtime_config(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
         opened.host = known_as;
     }
-    if !opened.only.is_some_and(|rung| rung.is_ethernet()) {
+    if !opened.only.is_some_and(|transport| transport.is_ethernet()) {
         opened.paths = host.paths;
     }
     Ok(opened)
 }
 
-/// Where the host is looked for: as the person wrote it, and what that means.
-fn address(opened: &Opened) -> String {
+/// The host's address: as given, and as resolved.
+fn display_address(opened: &Opened) -> String {
     let by_ip = (opened.paths.iter()).filter(|path| station_of(**path).is_none());
     let found: Vec<String> = by_ip.map(|path| address_of(*path).to_string()).collect();
     match found.join(", ") {
@@ -189,39 +188,39 @@ fn address(opened: &Opened) -> String {
     }
 }
 
-/// Where input comes from and pictures go.
-struct Ends {
+/// The client's input sources and outputs.
+struct ClientIo {
     input: Option<Box<dyn InputSource>>,
     send_input: bool,
     surface: OpenSurface,
     head: Option<Head>,
     eyes: Eyes,
-    /// The headset, if that is the surface.
-    worn: Option<Worn>,
-    /// The X display whose refreshes the host is to hear of.
+    /// The headset, if it is the output.
+    hmd: Option<Hmd>,
+    /// The X display for refresh times that are sent to the host.
     refreshes: Option<String>,
-    /// Refreshes a second of its display, rounded up, where they are known.
+    /// The refresh rate of the display, rounded up, if known.
     fps: Option<NonZeroU16>,
 }
 
-impl Ends {
-    fn open(config: &ClientConfig) -> Result<Ends> {
+impl ClientIo {
+    fn open(config: &ClientConfig) -> Result<ClientIo> {
         let surface = config.surface().map_err(|e| anyhow!("{e}"))?;
-        let from = config.input_from();
+        let from = config.input_spec();
         let input = match &from {
-            InputFrom::Script(file) => Some(format!("script:{}", file.display())),
-            InputFrom::Devices(list) => Some(format!("evdev:{list}")),
-            InputFrom::Window | InputFrom::Nothing => None,
+            InputSpec::Script(file) => Some(format!("script:{}", file.display())),
+            InputSpec::Devices(list) => Some(format!("evdev:{list}")),
+            InputSpec::Window | InputSpec::Nothing => None,
         };
         let refreshes = match &surface {
             Surface::X11 { display, .. } => Some(display.clone()),
             _ => None,
         };
-        let (surface, worn, refresh) = match surface {
+        let (surface, hmd, refresh) = match surface {
             Surface::Xr => {
-                let worn = Worn::open()?;
-                let refresh = worn.refresh();
-                (worn.surface(), Some(worn), refresh)
+                let hmd = Hmd::open()?;
+                let refresh = hmd.refresh();
+                (hmd.surface(), Some(hmd), refresh)
             }
             surface => {
                 let (surface, refresh) = open_surface(surface)?;
@@ -229,17 +228,17 @@ impl Ends {
             }
         };
         let head = config.head.0.as_deref().map(head::open).transpose()?;
-        // Only who is a headset draws for the moments of its display.
+        // Only applications that draw for a head pose use the display's refresh times.
         let refreshes = refreshes.filter(|_| head.is_some());
-        Ok(Ends {
+        Ok(ClientIo {
             refreshes,
-            worn,
+            hmd,
             input: input.map(|spec| input_source::open(&spec)).transpose()?,
-            send_input: from != InputFrom::Nothing,
+            send_input: from != InputSpec::Nothing,
             surface,
             head,
             eyes: config.eyes(refresh),
-            fps: config.refresh.or(refresh).and_then(whole),
+            fps: config.refresh.or(refresh).and_then(rounded_up),
         })
     }
 }
@@ -247,7 +246,7 @@ impl Ends {
 fn start(
     config: &ClientConfig,
     opened: Opened,
-    ends: Ends,
+    io: ClientIo,
     scheduler: &Scheduler,
 ) -> Result<ClientRuntime> {
     let setup = ClientSetup {
@@ -262,7 +261,7 @@ fn start(
         pair_again: opened.pair_again,
         offer: Offer {
             wishes: Wishes {
-                fps: ends.fps,
+                fps: io.fps,
                 ..opened.offer.wishes
             },
             ..opened.offer
@@ -270,15 +269,15 @@ fn start(
         decoder: opened.decoder,
         link: opened.link,
         only: opened.only,
-        surface: ends.surface,
-        input: ends.input,
-        send_input: ends.send_input,
-        head: ends.head,
-        eyes: ends.eyes,
+        surface: io.surface,
+        input: io.input,
+        send_input: io.send_input,
+        head: io.head,
+        eyes: io.eyes,
         audio: opened.audio,
         microphone: opened.microphone,
         clipboard: config.clipboard_display(),
-        pads: pads(config)?,
+        pads: pad_database(config)?,
         overlay: config.overlay,
         reconnect: config.reconnect,
         scheduler: scheduler.clone(),
@@ -286,8 +285,8 @@ fn start(
     ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }
 
-/// What is known of game pads; `None` if they are not wanted. Lines that are nonsense are told.
-fn pads(config: &ClientConfig) -> Result<Option<Database>> {
+/// The database of game pads; `None` if pads are not sent. Invalid lines are reported.
+fn pad_database(config: &ClientConfig) -> Result<Option<Database>> {
     if !config.sends_pads() {
         return Ok(None);
     }
@@ -296,7 +295,7 @@ fn pads(config: &ClientConfig) -> Result<Option<Database>> {
         let shown = file.display().to_string();
         let bytes =
             std::fs::read(file).with_context(|| format!("can't read the pad database {shown}"))?;
-        // A name in it may be in any encoding.
+        // Names in it may use any encoding.
         database.add(&String::from_utf8_lossy(&bytes), &shown, &mut complaints);
     }
     if let Ok(text) = std::env::var(SDL_PADS) {
@@ -308,17 +307,17 @@ fn pads(config: &ClientConfig) -> Result<Option<Database>> {
     Ok(Some(database))
 }
 
-/// The variable in which SDL looks for pads.
+/// The variable that SDL reads for mappings of game pads.
 const SDL_PADS: &str = "SDL_GAMECONTROLLERCONFIG";
 
-/// Asks the person at the terminal, once somebody answers: before, nobody can show a PIN.
-fn ask_for_pin(opened: &Opened) -> Result<Pin> {
-    let (host, address) = (&opened.host, address(opened));
+/// Prompts for the PIN at the terminal, after the host has answered: before, it cannot show a PIN.
+fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
+    let (host, address) = (&opened.host, display_address(opened));
     let answers = |timeout| match opened.is_answered(timeout) {
         Ok(answered) => Ok(answered),
         Err(e) => Err(anyhow!("{address}: {e}")),
     };
-    if !answers(WONDER)? {
+    if !answers(HINT_DELAY)? {
         eprintln!("openuvr client: no answer from {address} yet: {SILENT_HINT}");
         if !answers(GIVE_UP)? {
             bail!("{address}: {}", HandshakeError::TimedOut { after: GIVE_UP });
@@ -326,26 +325,26 @@ fn ask_for_pin(opened: &Opened) -> Result<Pin> {
     }
     if !std::io::stdin().is_terminal() {
         let why = match opened.pair_again {
-            true => "is to be paired with again",
-            false => "is not known yet",
+            true => "requires pairing again",
+            false => "is not paired yet",
         };
-        bail!("the host {host} {why}: give the PIN that it shows with --pin");
+        bail!("the host {host} {why}: give its PIN with --pin");
     }
     match opened.hosts.key(host) {
         Some(key) => eprintln!(
-            "The host {host} is known by the key {}. Pairing replaces it.",
+            "The host {host} is known with the key {}. Pairing replaces the key.",
             key.fingerprint()
         ),
         None => eprintln!("The host {host} is new."),
     }
-    out::ask(format_args!("The PIN that it shows: "));
+    out::ask(format_args!("PIN shown by the host: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(Pin::parse(line.trim())?)
 }
 
-/// The surface is opened when the first picture tells its size; a display that is not there is
-/// told at once, and what it can show is known.
+/// The surface is opened when the first picture states its size. A missing display is an error at once, and the
+/// display's refresh rate is returned.
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {
@@ -375,14 +374,14 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
-            // It is made now, and found wanting now, and opened again for a host that came back.
+            // The folder is created now, so that an error is reported now; it is opened again after a reconnect.
             let mut made = Some(open()?);
             Box::new(move |_, _, _| {
                 let headless = made.take().map_or_else(&open, Ok)?;
                 Ok((Box::new(headless), None))
             })
         }
-        // It is more than a surface, and opened as such.
+        // The headset is opened separately.
         Surface::Xr | Surface::Null => {
             Box::new(|_, _, _| present::open("null", &WindowConfig::default()))
         }
@@ -390,35 +389,32 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     Ok((open, refresh))
 }
 
-/// The whole number that is not less, if there is one.
-fn whole(rate: f64) -> Option<NonZeroU16> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "what is too large becomes the largest"
-    )]
-    #[expect(clippy::cast_sign_loss, reason = "what is negative becomes 0")]
+/// The rate rounded up to a whole number; `None` for 0.
+fn rounded_up(rate: f64) -> Option<NonZeroU16> {
+    #[expect(clippy::cast_possible_truncation, reason = "larger values saturate")]
+    #[expect(clippy::cast_sign_loss, reason = "negative values saturate to 0")]
     let rate = rate.ceil() as u16;
     NonZeroU16::new(rate)
 }
 
-/// What this client knows of its session, and what is kept of its frames.
+/// The state of the client's session, and the records of its frames.
 struct Session {
     recorder: Recorder,
     role: Role,
-    /// Where the host is.
+    /// The host's address.
     address: String,
-    /// What it is called.
+    /// The host's name.
     host: String,
-    /// Sessions so far: each has its own rows in the records.
+    /// The number of sessions so far: each has its own rows in the records.
     count: u32,
-    /// Why sound is not played, until that was told: of no use to one who is not let in.
+    /// Why sound is not played, until that has been printed. It is printed only after the client is admitted.
     silent: Option<String>,
-    /// What hands feel with.
+    /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,
 }
 
 impl Session {
-    /// Tells what happens, until the end.
+    /// Prints events until the end.
     fn follow(
         &mut self,
         client: &ClientRuntime,
@@ -426,7 +422,7 @@ impl Session {
         stop: &AtomicBool,
     ) -> Result<ExitCode> {
         let began = clock::now();
-        let mut wonder_at = Some(began + WONDER);
+        let mut hint_at = Some(began + HINT_DELAY);
         let mut tick_at = began;
         loop {
             if stop.load(Ordering::Relaxed) {
@@ -440,7 +436,7 @@ impl Session {
                 self.recorder.tick(now);
                 tick_at = now + TICK;
             }
-            if self.count == 0 && wonder_at.take_if(|at| now >= *at).is_some() {
+            if self.count == 0 && hint_at.take_if(|at| now >= *at).is_some() {
                 match client.unsent() {
                     Some(why) => {
                         eprintln!("openuvr client: {} can't be reached: {why}", self.address);
@@ -451,17 +447,17 @@ impl Session {
                     ),
                 }
             }
-            let Some(notice) = client.notice(TURN) else {
+            let Some(notice) = client.notice(POLL_INTERVAL) else {
                 continue;
             };
-            if let Some(end) = self.tell(notice) {
+            if let Some(end) = self.print_notice(notice) {
                 return end;
             }
         }
     }
 
-    /// Says what happened; the program's end, if this is it.
-    fn tell(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
+    /// Prints the event; returns the program's result if the event ends the session.
+    fn print_notice(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
         match notice {
             Notice::Connected {
                 paired,
@@ -471,10 +467,12 @@ impl Session {
                 self.count += 1;
                 let how = match before {
                     Some(before) if before == fingerprint => {
-                        format!("paired again with the host {fingerprint}; its key is the same")
+                        format!("paired again with the host {fingerprint}; the key is unchanged")
                     }
                     Some(before) => {
-                        format!("paired again with the host {fingerprint}; before it was {before}")
+                        format!(
+                            "paired again with the host {fingerprint}; the previous key was {before}"
+                        )
                     }
                     None if paired => format!("paired with the host {fingerprint}"),
                     None => format!("connected to the host {fingerprint}"),
@@ -496,21 +494,21 @@ impl Session {
                 self.role = role;
                 self.host = host;
             }
-            Notice::Link(rung) => {
-                eprintln!("openuvr client: {COMES_BY}{}", rung.name());
-                self.recorder.link(SessionId(self.count).into(), rung);
+            Notice::Link(transport) => {
+                eprintln!("openuvr client: {COMES_BY}{}", transport.name());
+                self.recorder.link(SessionId(self.count).into(), transport);
             }
-            Notice::Keys(keys) => eprintln!("openuvr client: keys by {} now", keys.name()),
-            Notice::Eyes(view) => eprintln!("openuvr client: of two eyes, {} now", view.name()),
+            Notice::Keys(keys) => eprintln!("openuvr client: key mapping: {}", keys.name()),
+            Notice::Eyes(view) => eprintln!("openuvr client: displayed eyes: {}", view.name()),
             Notice::ReAimed(re_aimed) => eprintln!("openuvr client: {re_aimed}"),
             Notice::Volume(0) => eprintln!("openuvr client: sound is muted"),
             Notice::Volume(percent) => eprintln!("openuvr client: sound at {percent} %"),
             Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
             Notice::SourceShown(false) => {
-                eprintln!("openuvr client: the window is hidden at the host; waiting for it");
+                eprintln!("openuvr client: the window is hidden at the host; waiting");
             }
             Notice::SourceShown(true) => {
-                eprintln!("openuvr client: the window is shown again at the host");
+                eprintln!("openuvr client: the window is visible again at the host");
             }
             Notice::Report(report) => {
                 let record = of_report(SessionId(self.count).into(), &report, |_| None);
@@ -523,8 +521,11 @@ impl Session {
             }
             Notice::Lost(reason) => {
                 self.recorder.left(SessionId(self.count).into());
-                let (host, why) = (&self.address, reason.map_or("it fell silent", goodbye));
-                eprintln!("openuvr client: {host}: {why}; looking for it again");
+                let (host, why) = (
+                    &self.address,
+                    reason.map_or("no more packets received", goodbye_text),
+                );
+                eprintln!("openuvr client: {host}: {why}; reconnecting");
             }
             Notice::Clipboard(words) | Notice::Sound(words) => eprintln!("openuvr client: {words}"),
             Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
@@ -540,7 +541,7 @@ impl Session {
         None
     }
 
-    /// The time is over that was asked for.
+    /// The result after the time limit.
     fn end_of_time(&self, span: Duration, unsent: Option<String>) -> Result<ExitCode> {
         match (self.count, unsent) {
             (0, Some(why)) => bail!("{} can't be reached: {why}", self.address),
@@ -554,10 +555,13 @@ impl Session {
             StopReason::Quit => Ok(ExitCode::SUCCESS),
             StopReason::Host(reason) => {
                 let host = &self.address;
-                eprintln!("openuvr client: {host}: the end: {}", goodbye(reason));
+                eprintln!(
+                    "openuvr client: {host}: session ended: {}",
+                    goodbye_text(reason)
+                );
                 Ok(match reason {
                     GoodbyeReason::Quit | GoodbyeReason::SourceEnded => ExitCode::SUCCESS,
-                    // It was thrown out.
+                    // The host has removed this client.
                     GoodbyeReason::TakenOver | GoodbyeReason::Forbidden | GoodbyeReason::Failed => {
                         ExitCode::FAILURE
                     }

@@ -1,6 +1,6 @@
-//! Who watches or watched, as the person at the host is told, and what is kept of their frames.
+//! The current and former clients of a host: messages about them, and records of their frames.
 //!
-//! The host may be this process or one that tells what happens in lines.
+//! The host runs in this process, or in another one that sends lines.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -17,58 +17,58 @@ use openuvr_runtime::line::Line;
 use crate::record::{Recorder, Summary};
 use openuvr_terminal::out;
 
-/// How often the table is drawn and files are brought up to date.
+/// The interval of table and file updates.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
-/// Clients of which is known what they are called: more than a host serves at a time.
-const MOST_KNOWN: usize = 256;
+/// The maximum number of stored client names: more than a host serves at a time.
+const MAX_KNOWN: usize = 256;
 
-/// Who watches or watched.
+/// The current and former clients.
 pub(crate) struct Clients {
-    /// The subcommand, as it begins each line.
-    who: &'static str,
+    /// The subcommand, the prefix of each line.
+    subcommand: &'static str,
     known: HashMap<SubscriberId, (Role, String)>,
     recorder: Recorder,
 }
 
-/// What a line means for the host.
+/// The state of the host after a line.
 #[must_use]
 pub(crate) enum HostState {
-    /// Nothing.
-    GoesOn,
-    /// It has ended in an orderly way.
-    Over,
-    /// It has failed, and why.
+    /// It runs.
+    Running,
+    /// It has ended normally.
+    Ended,
+    /// It has failed, with the reason.
     Failed(String),
 }
 
 impl Clients {
-    /// Nobody yet.
-    pub(crate) fn new(who: &'static str, recorder: Recorder) -> Clients {
+    /// Without clients.
+    pub(crate) fn new(subcommand: &'static str, recorder: Recorder) -> Clients {
         Clients {
-            who,
+            subcommand,
             known: HashMap::new(),
             recorder,
         }
     }
 
-    /// How many there are now.
+    /// The number of connected clients.
     pub(crate) fn count(&self) -> usize {
         self.known.len()
     }
 
-    /// Says what happened.
-    pub(crate) fn tell(&mut self, line: Line) -> HostState {
-        let who = self.who;
+    /// Prints and records a line of the host.
+    pub(crate) fn handle(&mut self, line: Line) -> HostState {
+        let subcommand = self.subcommand;
         match line {
             Line::Streaming { size, place } => {
-                eprintln!("openuvr {who}: streaming {size} on {place}");
+                eprintln!("openuvr {subcommand}: streaming {size} on {place}");
             }
-            Line::Invitation { pin, seconds } => invite(who, &pin, seconds.into()),
+            Line::Invitation { pin, seconds } => print_invitation(subcommand, &pin, seconds.into()),
             Line::Paired { name, fingerprint } => {
-                eprintln!("openuvr {who}: paired with {name} ({fingerprint})");
+                eprintln!("openuvr {subcommand}: paired with {name} ({fingerprint})");
             }
-            Line::Pairing(words) => eprintln!("openuvr {who}: {words}"),
+            Line::Pairing(words) => eprintln!("openuvr {subcommand}: {words}"),
             Line::Subscribed {
                 subscriber,
                 role,
@@ -78,33 +78,38 @@ impl Clients {
             } => {
                 let role_name = role.name();
                 match software.as_str() {
-                    "" => eprintln!("openuvr {who}: {name} joins as {role_name}"),
-                    _ => eprintln!("openuvr {who}: {name} joins as {role_name} ({software})"),
+                    "" => eprintln!("openuvr {subcommand}: {name} joins as {role_name}"),
+                    _ => {
+                        eprintln!("openuvr {subcommand}: {name} joins as {role_name} ({software})")
+                    }
                 }
                 self.recorder.joined(subscriber, role, &name);
-                self.recorder.takes(subscriber, rendition);
+                self.recorder.assign_rendition(subscriber, rendition);
                 self.remember(subscriber, role, name);
             }
             Line::RoleChanged(subscriber, role) => {
                 if let Some(client) = self.known.get_mut(&subscriber) {
                     client.0 = role;
                     self.recorder.joined(subscriber, role, &client.1);
-                    eprintln!("openuvr {who}: {} is now {}", client.1, role.name());
+                    eprintln!("openuvr {subcommand}: {} is now {}", client.1, role.name());
                 }
             }
             Line::Ended(subscriber, ending) => {
                 self.recorder.left(subscriber);
                 if let Ending::Refused(why) = ending {
-                    eprintln!("openuvr {who}: a client was refused: {why}");
+                    eprintln!("openuvr {subcommand}: a client was refused: {why}");
                 } else if let Some((_, name)) = self.known.remove(&subscriber) {
-                    eprintln!("openuvr {who}: {name} is gone: {}", words(ending));
+                    eprintln!("openuvr {subcommand}: {name} left: {}", ending_text(ending));
                 }
             }
-            Line::Link(session, rung) => {
+            Line::Link(session, transport) => {
                 let subscriber = session.into();
-                self.recorder.link(subscriber, rung);
+                self.recorder.link(subscriber, transport);
                 if let Some((_, name)) = self.known.get(&subscriber) {
-                    eprintln!("openuvr {who}: {name} is served by {}", rung.name());
+                    eprintln!(
+                        "openuvr {subcommand}: {name} uses transport {}",
+                        transport.name()
+                    );
                 }
             }
             Line::Record(record) => {
@@ -126,36 +131,40 @@ impl Clients {
                 rendition,
                 encoder,
                 size,
-            } => eprintln!("openuvr {who}: {rendition}: {encoder} is open for {size}"),
-            Line::EncoderClosed(rendition) => {
-                eprintln!("openuvr {who}: {rendition}: its encoder is closed");
+            } => {
+                eprintln!("openuvr {subcommand}: {rendition}: {encoder} is open for {size}")
             }
-            Line::Resized(size) => eprintln!("openuvr {who}: the picture is {size}"),
-            Line::Shown(false) => eprintln!("openuvr {who}: the window is hidden; waiting for it"),
-            Line::Shown(true) => eprintln!("openuvr {who}: the window is shown again"),
-            // For who started the game, and for who gives the display its size.
+            Line::EncoderClosed(rendition) => {
+                eprintln!("openuvr {subcommand}: {rendition}: its encoder is closed");
+            }
+            Line::Resized(size) => eprintln!("openuvr {subcommand}: the picture is {size}"),
+            Line::Shown(false) => eprintln!("openuvr {subcommand}: the window is hidden; waiting"),
+            Line::Shown(true) => eprintln!("openuvr {subcommand}: the window is visible again"),
+            // For the launcher of the game, and for the size of the display.
             Line::InputGoesTo(_) | Line::PlayerWindow(_) => {}
             Line::InputKeptBack(Some(why)) => {
-                eprintln!("openuvr {who}: keys and clicks are kept back: {why}");
+                eprintln!("openuvr {subcommand}: input is suspended: {why}");
             }
             Line::InputKeptBack(None) => {
-                eprintln!("openuvr {who}: keys and clicks reach the window again");
+                eprintln!("openuvr {subcommand}: input is resumed");
             }
-            Line::Clipboard(words) | Line::Sound(words) => eprintln!("openuvr {who}: {words}"),
-            Line::Trouble(why) => eprintln!("openuvr {who}: {why}"),
+            Line::Clipboard(words) | Line::Sound(words) => {
+                eprintln!("openuvr {subcommand}: {words}")
+            }
+            Line::Trouble(why) => eprintln!("openuvr {subcommand}: {why}"),
             Line::SourceEnded(why) => {
-                eprintln!("openuvr {who}: the end: {why}");
-                return HostState::Over;
+                eprintln!("openuvr {subcommand}: stream ended: {why}");
+                return HostState::Ended;
             }
             Line::Failed(why) => return HostState::Failed(why),
         }
-        HostState::GoesOn
+        HostState::Running
     }
 
-    /// Notes who joined. Their end is heard of, unless this machine was too slow to: of more than
-    /// [`MOST_KNOWN`] one is forgotten.
+    /// Stores a client's name. Its end removes it; should notices of ends be lost, one of more than [`MAX_KNOWN`] names
+    /// is removed.
     fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
-        if self.known.len() >= MOST_KNOWN
+        if self.known.len() >= MAX_KNOWN
             && let Some(one) = self.known.keys().next().copied()
         {
             self.known.remove(&one);
@@ -163,23 +172,23 @@ impl Clients {
         self.known.insert(subscriber, (role, name));
     }
 
-    /// Brings the table and the files up to date; call it each [`TICK`].
+    /// Updates the table and the files; call it each [`TICK`].
     pub(crate) fn tick(&mut self, now: Instant) {
         self.recorder.tick(now);
     }
 
-    /// Completes the files, and says what is wrong with them.
+    /// Completes the files, and prints errors in them.
     ///
     /// # Errors
-    /// A file that is not complete.
+    /// A file is incomplete.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
-        let who = self.who;
+        let subcommand = self.subcommand;
         let (summary, complete) = finish(self.recorder);
         for client in summary.subscribers {
             if client.unaccounted() > 0 {
                 let (name, frames) = (client.name.as_str(), client.unaccounted());
                 eprintln!(
-                    "openuvr {who}: {frames} frames of {name} have no record: please report it"
+                    "openuvr {subcommand}: {frames} frames of {name} have no record: please report this bug"
                 );
             }
         }
@@ -187,14 +196,14 @@ impl Clients {
     }
 }
 
-/// Says with what a new device may pair, and for how many seconds.
-pub(crate) fn invite(who: &str, pin: &impl Display, seconds: u64) {
+/// Prints the PIN with which a new device can pair, and for how many seconds.
+pub(crate) fn print_invitation(subcommand: &str, pin: &impl Display, seconds: u64) {
     out::answer(format_args!(
-        "openuvr {who}: a new device may pair within {seconds} s with the PIN  {pin}"
+        "openuvr {subcommand}: a new device may pair within {seconds} s with the PIN  {pin}"
     ));
 }
 
-/// Completes the files; where no table was shown, the totals are. An error for what is not complete.
+/// Completes the files, and prints the totals if no table was shown. Returns an error for incomplete files.
 pub(crate) fn finish(recorder: Recorder) -> (Summary, anyhow::Result<()>) {
     let shown = recorder.shows_table();
     let (summary, failed) = recorder.finish();
@@ -208,24 +217,24 @@ pub(crate) fn finish(recorder: Recorder) -> (Summary, anyhow::Result<()>) {
     (summary, complete)
 }
 
-fn words(ending: Ending) -> String {
+fn ending_text(ending: Ending) -> String {
     match ending {
-        Ending::Goodbye(reason) => goodbye(reason).to_owned(),
-        Ending::Silent => "it fell silent".to_owned(),
-        Ending::Replaced => "it began a new session".to_owned(),
+        Ending::Goodbye(reason) => goodbye_text(reason).to_owned(),
+        Ending::Silent => "no more packets received".to_owned(),
+        Ending::Replaced => "it started a new session".to_owned(),
         Ending::Refused(why) => why.to_string(),
         Ending::Closed => "closed by this host".to_owned(),
     }
 }
 
-/// A goodbye in words.
-pub(crate) fn goodbye(reason: GoodbyeReason) -> &'static str {
+/// The text for a goodbye reason.
+pub(crate) fn goodbye_text(reason: GoodbyeReason) -> &'static str {
     match reason {
-        GoodbyeReason::Quit => "it said goodbye",
+        GoodbyeReason::Quit => "it disconnected",
         GoodbyeReason::SourceEnded => "the application has ended",
         GoodbyeReason::TakenOver => "another client took over",
         GoodbyeReason::Forbidden => "this device is forbidden",
-        GoodbyeReason::Failed => "something failed there",
+        GoodbyeReason::Failed => "it failed",
     }
 }
 
@@ -241,19 +250,22 @@ mod tests {
     use crate::config::kind::TableMode;
     use crate::record::{IdleText, Options};
 
-    /// What is told goes into the trace alone.
+    /// Clients with records only in the trace.
     fn clients(trace: Option<PathBuf>) -> Clients {
         let options = Options {
             csv: None,
             trace,
             table: TableMode::Off,
-            nobody: IdleText { yet: "", now: "" },
+            idle_text: IdleText { yet: "", now: "" },
         };
-        Clients::new("host", Recorder::new(&options).expect("a folder for it"))
+        Clients::new(
+            "host",
+            Recorder::new(&options).expect("a folder for the trace"),
+        )
     }
 
     #[test]
-    fn what_was_decided_is_in_the_log_and_in_the_trace() {
+    fn control_events_are_in_the_log_and_in_the_trace() {
         let name = format!("openuvr-clients-{}.json", std::process::id());
         let trace = std::env::temp_dir().join(name);
         let (log, sink) = std::io::pipe().expect("a pipe");
@@ -268,33 +280,33 @@ mod tests {
             let mut clients = clients(Some(trace.clone()));
             for change in [Change::Pause { by }, Change::TakenBack { to }] {
                 let line = Line::Decision(RenditionId(1), Decision::Rate(change));
-                assert!(matches!(clients.tell(line), HostState::GoesOn));
+                assert!(matches!(clients.handle(line), HostState::Running));
             }
-            clients.finish().expect("there is room");
+            clients.finish().expect("the disk has space");
         });
-        // Nobody writes to it any more.
+        // All writers are closed.
         let log = std::io::read_to_string(log).expect("text");
-        let file = std::fs::read_to_string(&trace).expect("it was made");
+        let file = std::fs::read_to_string(&trace).expect("the trace exists");
         let _ = std::fs::remove_file(&trace);
         for words in [
             "the rate stays: frames came 63 ms late, all at once, after a pause",
             "rate back to 8.0 Mb/s: the link carries more than it seemed to",
         ] {
-            let told = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
-            assert_eq!(log.matches(&told).count(), 1, "{log}");
+            let expected = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
+            assert_eq!(log.matches(&expected).count(), 1, "{log}");
             assert_eq!(file.matches(words).count(), 1, "{file}");
         }
     }
 
     #[test]
-    fn who_comes_without_end_is_not_known_without_end() {
+    fn the_number_of_known_clients_is_bounded() {
         let mut clients = clients(None);
-        for n in 0..10 * MOST_KNOWN as u32 {
+        for n in 0..10 * MAX_KNOWN as u32 {
             let subscriber = SubscriberId::Other(n);
-            clients.remember(subscriber, Role::Observer, "somebody".to_owned());
+            clients.remember(subscriber, Role::Observer, "observer".to_owned());
             assert!(clients.known.contains_key(&subscriber));
-            assert!(clients.known.len() <= MOST_KNOWN);
+            assert!(clients.known.len() <= MAX_KNOWN);
         }
-        assert_eq!(clients.known.len(), MOST_KNOWN);
+        assert_eq!(clients.known.len(), MAX_KNOWN);
     }
 }

@@ -1,14 +1,14 @@
-//! `openuvr confine`, which `openuvr session` puts in front of its application: it gives up rights, and starts the
-//! application as another account, in a sandbox, or both.
+//! `openuvr confine`, which wraps the application of `openuvr session`: it drops privileges, and starts the application
+//! as another account, in a sandbox, or both.
 //!
 //! ```text
 //! openuvr host ─► openuvr confine ─► bwrap ─► application
-//!                  │ account, groups   │ namespaces of users, files and processes
-//!                  └─ passes signals on ┘
+//!                  │ account, groups   │ user, mount and PID namespaces
+//!                  └─ forwards signals ┘
 //! ```
-//! The sandbox is bubblewrap's (bwrap(1)), a program of its own. It is an allow list: of the files there are the
-//! system's, to be read; of what can be written to there are the home and temporary files. What it is not: the network is the
-//! machine's, and so is System V shared memory, through which X servers get pictures.
+//! The sandbox is bubblewrap (bwrap(1)), a separate program. It uses allow lists: system files are readable, and the home
+//! and temporary files are writable. It does not isolate the network or System V shared memory, through which X servers
+//! receive pictures.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -32,15 +32,14 @@ use crate::session_report::AUTHORITY;
 /// The subcommand.
 pub(crate) const NAME: &str = "confine";
 
-/// The program that makes sandboxes.
+/// The sandbox program.
 const BWRAP: &str = "bwrap";
 
-/// How soon a signal and the application's end are noticed.
-const TURN: Duration = Duration::from_millis(20);
+/// The interval of checks for signals and for the application's end.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Of the system, what is there to be read: programs, libraries, data, settings, and what drivers look at. Those that
-/// a machine lacks are left out.
-const SYSTEM: [&str; 12] = [
+/// The readable system files: programs, libraries, data, settings, and files for drivers. Missing ones are skipped.
+const SYSTEM_PATHS: [&str; 12] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -52,17 +51,17 @@ const SYSTEM: [&str; 12] = [
     "/sys",
     "/var/cache/fontconfig",
     "/var/games",
-    // Where names of machines are asked for.
+    // Name resolution.
     "/run/systemd/resolve",
 ];
 
-/// Folders of it that have secrets, and are empty; those that are not there stay so.
-const EMPTIED: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
+/// Folders among them with secrets, which are replaced by empty folders if they exist.
+const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
 
-/// Files of it with secrets, which are empty.
-const EMPTY: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
+/// Files among them with secrets, which are replaced by empty files.
+const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
 
-/// Devices of graphics processors.
+/// GPU devices.
 const DEVICES: [&str; 6] = [
     "/dev/dri",
     "/dev/kfd",
@@ -72,8 +71,8 @@ const DEVICES: [&str; 6] = [
     "/dev/nvidia-uvm",
 ];
 
-/// Variables that are of no use there, or say what is none of the application's affair.
-const REMOVED: [&str; 6] = [
+/// Variables that are useless in the sandbox, or contain secrets.
+const REMOVED_VARIABLES: [&str; 6] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "OPENUVR_PORTAL_DATABASE",
     "OPENUVR_PORTAL_PASSWORD_FILE",
@@ -82,53 +81,53 @@ const REMOVED: [&str; 6] = [
     "XAUTHORITY",
 ];
 
-/// The account's copy of the cookie of the session's display, in the folder for temporary files.
+/// The account's copy of the X authority cookie, in the folder for temporary files.
 const COPIED_AUTHORITY: &str = ".openuvr-xauthority";
 
-/// Start an application with fewer rights: what openuvr session puts in front of its application
+/// Start an application with fewer privileges (internal; started by openuvr session)
 #[derive(clap::Args, Debug)]
 #[command(hide = true)]
 pub(crate) struct Args {
-    /// The account, by its name
+    /// Account name
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// In a sandbox of bubblewrap
+    /// Use a bubblewrap sandbox
     #[arg(long)]
     sandbox: bool,
-    /// A folder that is /tmp there
+    /// Folder to mount as /tmp in the sandbox
     #[arg(long, value_name = "FOLDER")]
     temporary: PathBuf,
-    /// A file or folder that can be read there
+    /// File or folder that is readable in the sandbox
     #[arg(long, value_name = "PATH")]
     readable: Vec<PathBuf>,
-    /// A folder that can be written to there
+    /// Folder that is writable in the sandbox
     #[arg(long, value_name = "FOLDER")]
     writable: Vec<PathBuf>,
-    /// The program to start, with its arguments
+    /// Program to start, with its arguments
     #[arg(value_name = "APP", required = true, last = true)]
     words: Vec<OsString>,
 }
 
-/// What is to be confined, and how.
+/// The confinement of an application.
 pub(crate) struct Confinement<'a> {
     /// The account.
     pub(crate) user: Option<&'a str>,
-    /// Whether in a sandbox.
+    /// Whether to use a sandbox.
     pub(crate) sandbox: bool,
     /// The folder for temporary files.
     pub(crate) temporary: &'a Path,
-    /// What can be read besides the system's.
+    /// Readable files besides system files.
     pub(crate) readable: &'a [PathBuf],
-    /// What can be written to besides the home.
+    /// Writable folders besides the home.
     pub(crate) writable: &'a [PathBuf],
 }
 
 impl Confinement<'_> {
-    /// The words that start `words` so.
+    /// The command line that starts `words` in this confinement.
     ///
     /// # Errors
-    /// This program has no file any more.
-    pub(crate) fn words(&self, words: &[OsString]) -> Result<Vec<OsString>> {
+    /// The executable of this program no longer exists.
+    pub(crate) fn command_line(&self, words: &[OsString]) -> Result<Vec<OsString>> {
         if self.user.is_none() && !self.sandbox {
             return Ok(words.to_vec());
         }
@@ -137,7 +136,8 @@ impl Confinement<'_> {
             word.push(value);
             word
         };
-        let program = std::env::current_exe().context("this program has no file")?;
+        let program =
+            std::env::current_exe().context("can't determine this program's executable")?;
         let mut all = vec![program.into_os_string(), NAME.into()];
         all.extend(self.user.map(|user| valued("user", user.as_ref())));
         all.extend(self.sandbox.then(|| "--sandbox".into()));
@@ -151,10 +151,10 @@ impl Confinement<'_> {
         Ok(all)
     }
 
-    /// Whether it can be done on this machine.
+    /// Checks that this machine supports the confinement.
     ///
     /// # Errors
-    /// One line: what is missing.
+    /// A requirement is missing. The message has one line.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(user) = self.user {
             Account::find(user)?;
@@ -167,22 +167,21 @@ impl Confinement<'_> {
             .args(["--proc", "/proc", "--dev", "/dev", "true"])
             .stdin(Stdio::null())
             .output();
-        let tried = tried
-            .context("a sandbox needs bubblewrap: install it, as with apt install bubblewrap")?;
+        let tried = tried.context("the sandbox requires bubblewrap: apt install bubblewrap")?;
         if !tried.status.success() {
             let why = String::from_utf8_lossy(&tried.stderr);
             let why = why.lines().next().unwrap_or("it failed").to_owned();
             bail!(
-                "this machine allows no sandbox ({why}): user namespaces may be forbidden (sysctl \
+                "this machine does not allow sandboxes ({why}): user namespaces may be disabled (sysctl \
                  kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), \
-                 or a container forbids them"
+                 or forbidden in this container"
             );
         }
         Ok(())
     }
 }
 
-/// The program that words start, also if they confine it.
+/// The program of a command line, without a confinement.
 pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
     let confined = words.get(1).is_some_and(|word| word == NAME);
     let at = match confined {
@@ -192,51 +191,48 @@ pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
     words.get(at).map(OsString::as_os_str)
 }
 
-/// Gives up what is to be given up, and runs the application until its end.
+/// Drops the privileges, and runs the application until its end.
 ///
 /// # Errors
-/// One line: what can't be given up, or started.
+/// Privileges can't be dropped, or the application can't be started. The message has one line.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let account = args.user.as_deref().map(Account::find).transpose()?;
-    // That of the session's display, which lies beside the folder for temporary files; any other is not for it.
+    // The cookie of the session's display, which lies beside the folder for temporary files; no other is passed on.
     let authority = args.temporary.with_file_name(AUTHORITY);
     let mut authority = Some(authority).filter(|file| file.is_file());
     let cookie = (account.as_ref().and(authority.as_deref()))
         .map(|file| fs::read(file).with_context(|| format!("can't read {}", file.display())));
     let cookie = cookie.transpose()?;
     let [program, arguments @ ..] = &args.words[..] else {
-        bail!("there is no application to start");
+        bail!("no application given");
     };
-    // Before it is looked at what is there: the account may see less.
+    // Before paths are checked: the account may have less access.
     if let Some(account) = &account {
-        account.become_it()?;
+        account.switch_to()?;
     }
     if let Some(cookie) = cookie {
-        authority = Some(own_copy(&cookie, &args.temporary)?);
+        authority = Some(copy_cookie(&cookie, &args.temporary)?);
     }
     if !args.sandbox {
         let mut command = Command::new(program);
         command.args(arguments);
-        surround(&mut command, authority.as_deref());
-        // It never comes back, unless the program can't be started.
+        set_environment(&mut command, authority.as_deref());
+        // Returns only if the program can't be started.
         let why = command.exec();
         return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
     }
     let missing = args.readable.iter().find(|path| !path.exists());
     if let Some(path) = missing {
-        bail!(
-            "--readable {}: it is not there, or is not to be read",
-            path.display()
-        );
+        bail!("--readable {}: missing or not readable", path.display());
     }
     let mut command = sandboxed(args, authority.as_deref());
-    surround(&mut command, authority.as_deref());
+    set_environment(&mut command, authority.as_deref());
     supervise(command)
 }
 
-/// The environment of the application: nothing that is secret, and the cookie of its display.
-fn surround(command: &mut Command, authority: Option<&Path>) {
-    for variable in REMOVED {
+/// Sets the application's environment: without secrets, and with the cookie of its display.
+fn set_environment(command: &mut Command, authority: Option<&Path>) {
+    for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
     }
     if let Some(authority) = authority {
@@ -244,8 +240,8 @@ fn surround(command: &mut Command, authority: Option<&Path>) {
     }
 }
 
-/// Writes the cookie for the account that this process has become: only root can read the session's own file.
-fn own_copy(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
+/// Writes the cookie for the account of this process: only root can read the session's own file.
+fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     let file = temporary.join(COPIED_AUTHORITY);
     let mut options = fs::OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(&file);
@@ -255,19 +251,19 @@ fn own_copy(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Runs the sandbox. Signals are for what is in it: bubblewrap itself would end at once, and all in it with it.
+/// Runs the sandbox. Signals are forwarded to the processes in it: bubblewrap itself would end at once, with all of them.
 fn supervise(mut command: Command) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_in_order()?;
     command.process_group(0);
-    let missing = "the sandbox needs bubblewrap: install it, as with apt install bubblewrap";
+    let missing = "the sandbox requires bubblewrap: apt install bubblewrap";
     let mut child = command.spawn().context(missing)?;
-    let mut asked = false;
+    let mut forwarded = false;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(ExitCode::from(code_of(status)));
         }
-        if !asked && stop.load(Ordering::Relaxed) {
-            asked = true;
+        if !forwarded && stop.load(Ordering::Relaxed) {
+            forwarded = true;
             for pid in descendants::running() {
                 let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
                 if name.is_ok_and(|name| name.trim() != BWRAP) {
@@ -275,7 +271,7 @@ fn supervise(mut command: Command) -> Result<ExitCode> {
                 }
             }
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -284,33 +280,36 @@ fn code_of(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// The command of bubblewrap.
+/// The bubblewrap command.
 fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut command = Command::new(BWRAP);
     command
         .args(["--unshare-user", "--unshare-pid", "--unshare-uts"])
         .args(["--unshare-cgroup-try", "--cap-drop", "ALL"])
-        // Whatever becomes of this process, nothing goes on.
+        // Nothing must outlive this process.
         .arg("--die-with-parent");
-    for path in SYSTEM {
+    for path in SYSTEM_PATHS {
         command.args(["--ro-bind-try", path, path]);
     }
-    for folder in EMPTIED.iter().filter(|path| Path::new(path).is_dir()) {
+    for folder in HIDDEN_FOLDERS
+        .iter()
+        .filter(|path| Path::new(path).is_dir())
+    {
         command.args(["--tmpfs", folder]);
     }
-    for file in EMPTY.iter().filter(|path| Path::new(path).is_file()) {
+    for file in HIDDEN_FILES.iter().filter(|path| Path::new(path).is_file()) {
         command.args(["--ro-bind", "/dev/null", file]);
     }
     command.args(["--proc", "/proc", "--dev", "/dev"]);
     for device in DEVICES {
         command.args(["--dev-bind-try", device, device]);
     }
-    // What counts as the session's disk, not a file system in memory.
+    // A folder on the disk, which counts against the session's disk limit, instead of a tmpfs.
     command.arg("--bind").arg(&args.temporary).arg("/tmp");
     command.args(["--setenv", "TMPDIR", "/tmp"]);
-    // Of what is not there for this account, nothing: bubblewrap itself passes over a name that is missing, but not
-    // over one that it may not look for.
+    // Paths that this account can't see are skipped here: bubblewrap skips a missing path, but not one without
+    // permission.
     let mut bind = |how: &str, path: &Path| {
         if path.exists() {
             command.arg(how).arg(path).arg(path);
@@ -339,7 +338,7 @@ fn sandboxed(args: &Args, authority: Option<&Path>) -> Command {
     command
 }
 
-/// What of ours an application has in it, and where it looks.
+/// OpenUVR's files that are loaded into an application, and the paths it searches.
 fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if let Some(folder) = std::env::current_exe()
@@ -350,7 +349,7 @@ fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         paths.push(folder.to_owned());
         paths.extend(folder.join("../lib/openuvr").canonicalize().ok());
     }
-    // ld.so(8): blanks and colons separate them.
+    // ld.so(8): separated by blanks and colons.
     let preloaded = set("LD_PRELOAD").unwrap_or_default();
     let preloaded = preloaded.to_string_lossy().into_owned();
     let libraries = preloaded.split([' ', ':']).filter(|of| of.starts_with('/'));
@@ -359,7 +358,7 @@ fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     paths
 }
 
-/// Where it is shown, heard, and told what to do.
+/// The sockets of its display, its sound server and its control connection.
 fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let display = set("DISPLAY").unwrap_or_default();
@@ -367,7 +366,7 @@ fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let number = display
         .strip_prefix(':')
         .and_then(|of| of.split('.').next());
-    // Of other sessions' displays there is nothing.
+    // Displays of other sessions are not accessible.
     paths.extend(number.map(|number| PathBuf::from(format!("/tmp/.X11-unix/X{number}"))));
     let server = set("PULSE_SERVER").unwrap_or_default();
     let server = server.to_string_lossy().into_owned();
@@ -376,7 +375,7 @@ fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         None => paths.extend(set("XDG_RUNTIME_DIR").map(|of| Path::new(&of).join("pulse"))),
     }
     for socket in [SOCKET, API_SOCKET] {
-        // Its folder has what is told by files, too.
+        // The folder also contains control files.
         let folder = set(socket).and_then(|of| Some(Path::new(&of).parent()?.to_owned()));
         paths.extend(folder);
     }
@@ -392,29 +391,29 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Looks it up by id(1), which asks whatever the machine asks.
+    /// Looks up the account with id(1), which uses all name services of the machine.
     ///
     /// # Errors
-    /// One line: there is none, it is root, or this process may not become another.
+    /// There is no such account, it is root, or this process may not switch accounts. The message has one line.
     pub(crate) fn find(name: &str) -> Result<Account> {
         if !geteuid().is_root() {
             bail!(
-                "--application-user {name}: only root may start an application as another account"
+                "--application-user {name}: only root can start an application as another account"
             );
         }
         let numbers = |option: &str| -> Result<Vec<u32>> {
-            let said = Command::new("id").args([option, "--", name]).output()?;
-            let said = String::from_utf8_lossy(&said.stdout).into_owned();
-            let numbers = said.split_whitespace().map(str::parse);
+            let output = Command::new("id").args([option, "--", name]).output()?;
+            let output = String::from_utf8_lossy(&output.stdout).into_owned();
+            let numbers = output.split_whitespace().map(str::parse);
             Ok(numbers.collect::<Result<_, _>>()?)
         };
         let one = |option: &str| -> Result<u32> {
             let found = numbers(option)?.first().copied();
-            found.with_context(|| format!("there is no account {name:?} on this machine"))
+            found.with_context(|| format!("no account {name:?} on this machine"))
         };
         let (uid, gid, groups) = (one("-u")?, one("-g")?, numbers("-G")?);
         if uid == 0 {
-            bail!("--application-user {name} is root, who may do anything: make an account for it");
+            bail!("--application-user {name} is root: create an unprivileged account");
         }
         Ok(Account {
             name: name.to_owned(),
@@ -424,34 +423,39 @@ impl Account {
         })
     }
 
-    /// Makes these folders its own, and lets it through to them where that is this program's to decide.
+    /// Changes the owner of these folders to the account.
     ///
     /// # Errors
-    /// One line: they can't be given away.
-    pub(crate) fn give(&self, folders: &[&Path]) -> Result<()> {
+    /// The owner can't be changed. The message has one line.
+    pub(crate) fn change_owner(&self, folders: &[&Path]) -> Result<()> {
         for folder in folders {
-            rustix::fs::chown(*folder, Some(self.uid), Some(self.gid))
-                .with_context(|| format!("can't give {} to {}", folder.display(), self.name))?;
+            rustix::fs::chown(*folder, Some(self.uid), Some(self.gid)).with_context(|| {
+                format!(
+                    "can't change the owner of {} to {}",
+                    folder.display(),
+                    self.name
+                )
+            })?;
         }
         Ok(())
     }
 
-    /// Becomes it, for good. The calls are of this thread alone, which starts the application; others of this
-    /// process do nothing but write its messages.
-    fn become_it(&self) -> Result<()> {
-        let failed = || format!("can't become {}", self.name);
+    /// Switches to the account permanently. The calls apply only to this thread, which starts the application; other
+    /// threads of this process only write its messages.
+    fn switch_to(&self) -> Result<()> {
+        let failed = || format!("can't switch to the account {}", self.name);
         set_thread_groups(&self.groups).with_context(failed)?;
         set_thread_res_gid(self.gid, self.gid, self.gid).with_context(failed)?;
         set_thread_res_uid(self.uid, self.uid, self.uid).with_context(failed)?;
-        // The kernel has forgotten it with the change (prctl(2), PR_SET_PDEATHSIG).
+        // The kernel clears the setting when the account changes (prctl(2), PR_SET_PDEATHSIG).
         set_parent_process_death_signal(Some(Signal::TERM)).with_context(failed)?;
-        // No program that it starts gives it more, as one with the bit set-user-id would.
+        // Programs that it starts gain no privileges, not even with set-user-ID.
         set_no_new_privs(true).with_context(failed)?;
         let home = std::env::var_os("HOME").unwrap_or_default();
         let home = Path::new(&home);
         rustix::fs::access(home, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
             format!(
-                "the account {} can't get at its home {}: let it through the folders above (chmod o+x)",
+                "the account {} has no access to its home {}: allow it to traverse the parent folders (chmod o+x)",
                 self.name,
                 home.display()
             )
@@ -463,12 +467,12 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn words(words: &[&str]) -> Vec<OsString> {
+    fn command_line(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
     }
 
     #[test]
-    fn the_program_is_known_through_its_confinement() {
+    fn the_program_is_found_through_its_confinement() {
         let plain = words(&["sh", "-c", "confine"]);
         assert_eq!(program_of(&plain), Some("sh".as_ref()));
         let confinement = Confinement {
@@ -478,14 +482,14 @@ mod tests {
             readable: &[PathBuf::from("/r")],
             writable: &[],
         };
-        let confined = confinement.words(&plain).unwrap();
+        let confined = confinement.command_line(&plain).unwrap();
         assert_eq!(program_of(&confined), Some("sh".as_ref()));
         assert!(confined.contains(&"--readable=/r".into()));
         assert_eq!(program_of(&words(&["openuvr", "confine"])), None);
     }
 
     #[test]
-    fn only_its_own_sockets_are_there() {
+    fn only_its_own_sockets_are_accessible() {
         let set = |name: &str| match name {
             "DISPLAY" => Some(":12.0".into()),
             "PULSE_SERVER" => Some("unix:/p/native".into()),

@@ -1,5 +1,5 @@
-//! The processes below this one: what they have of memory, and their end. This process is the parent of those whose
-//! own parent has ended (prctl(2), PR_SET_CHILD_SUBREAPER).
+//! The descendants of this process: their memory and their end. Orphaned descendants become children of this process
+//! (prctl(2), PR_SET_CHILD_SUBREAPER).
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use rustix::param::page_size;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 
-/// How long processes may take to end once they are asked to, before they are killed (guess).
-pub(crate) const END: Duration = Duration::from_secs(2);
+/// The time between SIGTERM and SIGKILL (guess).
+pub(crate) const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// After it nothing more is done: a process that the kernel can't end holds up nobody.
-const GIVE_UP: Duration = Duration::from_secs(5);
+/// The total time limit: a process that the kernel can't end must not block this one.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-const TURN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Bytes of memory that they have of their own: what others have, too, does not count.
+/// The private memory of all descendants in bytes; shared memory does not count.
 pub(crate) fn memory() -> u64 {
     let pages = below(&[]).into_iter().map(|pid| {
         let about = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero()));
@@ -28,14 +28,14 @@ pub(crate) fn memory() -> u64 {
     pages.sum::<u64>().saturating_mul(page_size() as u64)
 }
 
-/// Ends them all.
+/// Ends all descendants.
 pub(crate) fn end_all() {
     end_all_but(&[]);
 }
 
-/// Ends them all, and leaves it to who started them to ask how they ended.
+/// Ends all descendants. Their exit status remains for their parents to collect.
 pub(crate) fn end_started() {
-    // No process has this number.
+    // No process has the id 0.
     end_all_but(&[0]);
 }
 
@@ -43,42 +43,42 @@ pub(crate) fn end_started() {
 /// killed.
 pub(crate) fn end_all_but(spared: &[u32]) -> bool {
     let began = Instant::now();
-    let mut asked: Vec<Pid> = Vec::new();
+    let mut signalled: Vec<Pid> = Vec::new();
     let mut killed = false;
     loop {
-        // Who has ended is still there until somebody asks how.
+        // An ended process exists until it is reaped.
         while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let (all, ended) = all_below(spared);
-        // Who started some of them asks by itself how they ended.
+        // Parents of spared processes reap them themselves.
         let over = all.is_empty() && (ended == 0 || !spared.is_empty());
-        if over || began.elapsed() >= GIVE_UP {
+        if over || began.elapsed() >= TOTAL_TIMEOUT {
             return killed;
         }
         for pid in all {
-            if began.elapsed() >= END {
+            if began.elapsed() >= TERM_TIMEOUT {
                 killed = true;
                 let _ = kill_process(pid, Signal::KILL);
-            } else if !asked.contains(&pid) {
-                asked.push(pid);
+            } else if !signalled.contains(&pid) {
+                signalled.push(pid);
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// All processes below this one that have not ended.
+/// All running descendants.
 pub(crate) fn running() -> Vec<Pid> {
     below(&[])
 }
 
-/// All processes below this one that have not ended, but for `spared` and what is below them.
+/// All running descendants, except `spared` and their descendants.
 fn below(spared: &[u32]) -> Vec<Pid> {
     all_below(spared).0
 }
 
-/// The same, and how many have ended of which nobody has asked how. One of them may still have children: those of
-/// a process with several threads are handed on when its last thread is gone.
+/// The same, and the number of zombies. A zombie may still have children: those of a multithreaded process are reparented
+/// when its last thread has ended.
 fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -111,7 +111,7 @@ fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     (found, ended_ones)
 }
 
-/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. Its name may hold anything.
+/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. Its name may contain anything.
 fn parent_of(stat: &str) -> Option<(i32, bool)> {
     let (_, behind_name) = stat.rsplit_once(") ")?;
     let mut words = behind_name.split(' ');

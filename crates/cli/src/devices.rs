@@ -1,4 +1,4 @@
-//! `openuvr devices`: who may come in, for the person at the host.
+//! `openuvr devices`: access control for clients of a host.
 
 mod pair;
 
@@ -9,13 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use openuvr_runtime::store::config_dir;
 use openuvr_runtime::trust_store::{Device, DeviceStore};
 
-/// List, pair, allow, forbid or forget the devices of this host
+/// List, pair, allow, forbid or remove the devices of this host
 ///
-/// Changes take effect at once, also on a host that is running: a device that is forbidden or
-/// forgotten loses its session.
+/// Changes take effect at once, also on a running host: a forbidden or removed device loses its
+/// session.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Folder of keys and devices [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
+    /// Folder for keys and devices [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
     #[arg(long, value_name = "FOLDER", global = true)]
     config_dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -24,29 +24,29 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Show every device: its name, fingerprint, whether it may come in, and when it was here
+    /// Show every device with its name, fingerprint, permission and last visit
     List,
-    /// Let a new device pair with the hosts of this folder that run now, also in the background
+    /// Open pairing at the running hosts of this folder
     Pair(pair::Args),
-    /// Let a device in again that was forbidden
-    Allow(Which),
-    /// Keep a device out: its key is refused, and so is a new pairing with the right PIN
-    Forbid(Which),
-    /// Forget a device: it has to pair again, with a new PIN
-    Forget(Which),
+    /// Allow a forbidden device again
+    Allow(DeviceArg),
+    /// Forbid a device: its key and new pairings are refused, even with the correct PIN
+    Forbid(DeviceArg),
+    /// Remove a device: it has to pair again, with a new PIN
+    Forget(DeviceArg),
 }
 
 #[derive(clap::Args, Debug)]
-struct Which {
-    /// The device's name, or at least four digits that its fingerprint begins with
+struct DeviceArg {
+    /// Device name, or at least the first four digits of its fingerprint
     #[arg(value_name = "NAME|FINGERPRINT")]
     device: String,
 }
 
-/// Does what `args` say and prints the outcome.
+/// Executes the command and prints the result.
 ///
 /// # Errors
-/// One line: the file that can't be read or written, or the name that fits no device or several.
+/// A file can't be read or written, or the name matches no device or several. The message has one line.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     print!("{}", outcome(args, now)?);
@@ -59,9 +59,9 @@ fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
     let (device, done) = match args.command {
         Command::List => return Ok(table(store.devices(), now)),
         Command::Pair(wanted) => return pair::open(&dir, &wanted, now),
-        Command::Allow(which) => (store.set_allowed(&which.device, true)?, "allowed"),
-        Command::Forbid(which) => (store.set_allowed(&which.device, false)?, "forbidden"),
-        Command::Forget(which) => (store.forget(&which.device)?, "forgotten"),
+        Command::Allow(device) => (store.set_allowed(&device.device, true)?, "allowed"),
+        Command::Forbid(device) => (store.set_allowed(&device.device, false)?, "forbidden"),
+        Command::Forget(device) => (store.forget(&device.device)?, "forgotten"),
     };
     Ok(format!(
         "{done}: {} ({})\n",
@@ -72,7 +72,7 @@ fn outcome(args: Args, now: u64) -> anyhow::Result<String> {
 
 fn table(devices: &[Device], now: u64) -> String {
     if devices.is_empty() {
-        return "No device has paired with this host yet.\n".to_owned();
+        return "No devices are paired with this host.\n".to_owned();
     }
     let width = devices
         .iter()
@@ -105,7 +105,7 @@ fn table(devices: &[Device], now: u64) -> String {
     text
 }
 
-/// `then`, seen from `now`; both in seconds since 1970.
+/// The age of `then` at `now`; both in seconds since 1970.
 fn ago(then: u64, now: u64) -> String {
     let Some(seconds) = now.checked_sub(then) else {
         return "in the future".to_owned();
@@ -148,7 +148,7 @@ mod tests {
     fn devices_are_listed_and_changed() {
         let dir = std::env::temp_dir().join(format!("openuvr-devices-{}", std::process::id()));
         let empty = call(&dir, &["list"]).unwrap();
-        assert_eq!(empty, "No device has paired with this host yet.\n");
+        assert_eq!(empty, "No devices are paired with this host.\n");
         let mut store = DeviceStore::open(&dir).unwrap();
         let (attic, cellar) = (PublicKey([1; 32]), PublicKey([2; 32]));
         store
@@ -176,8 +176,8 @@ mod tests {
         let standing = store.standing(&ClientId::of(&attic));
         assert_eq!(standing, DeviceStatus::Allowed(attic));
         assert_eq!(store.devices().len(), 1);
-        let why = call(&dir, &["forget", "nobody"]).unwrap_err().to_string();
-        assert!(why.contains("no device is called 'nobody'"), "{why}");
+        let why = call(&dir, &["forget", "unknown"]).unwrap_err().to_string();
+        assert!(why.contains("no device is called 'unknown'"), "{why}");
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `--fit` of `openuvr host` and `openuvr run`: the display takes the size of the player's window.
+//! `--fit` of `openuvr host` and `openuvr run`: resizes the display to the player's window.
 
 use std::time::Duration;
 
@@ -6,83 +6,92 @@ use openuvr_media::display_size::DisplaySize;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// A size that is wished for so long is given: each lets applications lay themselves out anew, and a client
-/// that takes over says its own at once (guess).
-const RESTS: Duration = Duration::from_millis(200);
+/// How long a size must be unchanged before it is applied: each change makes applications redo their layout, and a client
+/// that takes over requests its size at once (guess).
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// A display of the host's own may become so large: what most screens have at most (guess). Its server takes
-/// 33 MB for it.
-const ROOM: Size = Size::new(3840, 2160);
+/// The maximum size of a virtual display: that of most screens (guess). Its server allocates 33 MB for it.
+const MAX_SIZE: Size = Size::new(3840, 2160);
 
-/// What a virtual display of `size` has to have room for.
-pub(crate) fn room(size: Size) -> Size {
-    Size::new(size.width.max(ROOM.width), size.height.max(ROOM.height))
+/// The maximum size for which a virtual display of `size` must be started.
+pub(crate) fn max_size(size: Size) -> Size {
+    Size::new(
+        size.width.max(MAX_SIZE.width),
+        size.height.max(MAX_SIZE.height),
+    )
 }
 
-/// The display, and what is wished of it.
+/// A display, and the requested size.
 pub(crate) struct Fit {
-    /// The subcommand, as it begins each line.
-    who: &'static str,
+    /// The subcommand, the prefix of each line.
+    subcommand: &'static str,
     display: DisplaySize,
-    /// The player's window, and since when it is known.
-    wished: Option<(Option<Size>, Instant)>,
-    /// What was said of a refusal last.
-    told: Option<String>,
+    /// The size of the player's window, and the time of the request.
+    requested: Option<(Option<Size>, Instant)>,
+    /// The last printed error.
+    last_error: Option<String>,
 }
 
 impl Fit {
-    /// For `display`, which keeps its size for now.
+    /// For `display`, which keeps its size until a request.
     ///
     /// # Errors
-    /// One line: why it can have no other.
-    pub(crate) fn open(who: &'static str, display: &str) -> Result<Fit, String> {
+    /// The display can't be resized. The message has one line.
+    pub(crate) fn open(subcommand: &'static str, display: &str) -> Result<Fit, String> {
         Ok(Fit {
-            who,
+            subcommand,
             display: DisplaySize::open(display)?,
-            wished: None,
-            told: None,
+            requested: None,
+            last_error: None,
         })
     }
 
-    /// The same if it is `wanted`; a display that keeps its size is told, and no reason to stop.
-    pub(crate) fn wanted(wanted: bool, who: &'static str, display: &str) -> Option<Fit> {
-        let fit = wanted.then(|| Fit::open(who, display))?;
-        fit.map_err(|why| eprintln!("openuvr {who}: --fit has no effect: {why}"))
+    /// The same if `wanted`. An error is printed, and the display keeps its size.
+    pub(crate) fn open_if(wanted: bool, subcommand: &'static str, display: &str) -> Option<Fit> {
+        let fit = wanted.then(|| Fit::open(subcommand, display))?;
+        fit.map_err(|why| eprintln!("openuvr {subcommand}: --fit has no effect: {why}"))
             .ok()
     }
 
-    /// The same for a display that was made with more room than it is to have.
+    /// The same for a virtual display that was started with its maximum size, to be reduced to `own`.
     ///
     /// # Errors
-    /// One line: it can't be given `own`.
-    pub(crate) fn with_own(who: &'static str, display: &str, own: Size) -> Result<Fit, String> {
-        let mut fit = Fit::open(who, display)?;
+    /// The size `own` can't be set. The message has one line.
+    pub(crate) fn open_virtual(
+        subcommand: &'static str,
+        display: &str,
+        own: Size,
+    ) -> Result<Fit, String> {
+        let mut fit = Fit::open(subcommand, display)?;
         fit.display.set(own)?;
         fit.display.keep();
         Ok(fit)
     }
 
-    /// The player's window has this size now; `None`: nobody plays.
-    pub(crate) fn wish(&mut self, size: Option<Size>, now: Instant) {
-        self.wished = Some((size, now));
+    /// Requests the size of the player's window; `None` without a player.
+    pub(crate) fn request(&mut self, size: Option<Size>, now: Instant) {
+        self.requested = Some((size, now));
     }
 
-    /// Does what has been wished long enough; call it a few times a second. Waits for the X server.
+    /// Applies a request that is old enough; to be called a few times per second. Waits for the X server.
     pub(crate) fn tick(&mut self, now: Instant) {
-        let due = |wish: &mut (_, Instant)| now.since(wish.1) >= RESTS;
-        let Some((size, _)) = self.wished.take_if(due) else {
+        let due = |request: &mut (_, Instant)| now.since(request.1) >= SETTLE_TIME;
+        let Some((size, _)) = self.requested.take_if(due) else {
             return;
         };
-        let given = match size {
+        let result = match size {
             Some(size) => self.display.set(size).map(|_| ()),
             None => self.display.restore(),
         };
-        let refused = given.err();
-        if refused != self.told
+        let refused = result.err();
+        if refused != self.last_error
             && let Some(why) = &refused
         {
-            eprintln!("openuvr {}: {why}; the picture is scaled instead", self.who);
+            eprintln!(
+                "openuvr {}: {why}; the picture is scaled instead",
+                self.subcommand
+            );
         }
-        self.told = refused;
+        self.last_error = refused;
     }
 }

@@ -1,4 +1,4 @@
-//! `openuvr gateway`: browsers, video players and a recorder of an application of the C API, outside its process.
+//! `openuvr gateway`: browsers, video players and a recorder for a C API application, outside its process.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,14 +12,14 @@ use openuvr_runtime::clock;
 use crate::config::GatewayConfig;
 use crate::gateways::Gateways;
 
-/// The subcommand, as it begins each line.
-const WHO: &str = "gateway";
+/// The subcommand, the prefix of each line.
+const SUBCOMMAND: &str = "gateway";
 
-/// How soon a signal is noticed.
-const TURN: Duration = Duration::from_millis(100);
+/// The maximum delay of a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often an application that is to be recorded is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The interval of attempts to reach an application to record.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (effective, socket) = GatewayConfig::with_socket(matches)?;
@@ -30,39 +30,39 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let config = effective.config.host;
     openuvr_terminal::log_to_stderr(config.log);
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let Some(gateways) = Gateways::outside(WHO, &config, socket.clone())? else {
+    let Some(gateways) = Gateways::open_remote(SUBCOMMAND, &config, socket.clone())? else {
         return Ok(ExitCode::SUCCESS);
     };
-    if !gateways.host_is_there() {
-        waits_for(&socket);
+    if !gateways.is_host_reachable() {
+        print_waiting(&socket);
     }
-    let mut look_at = clock::now();
-    let mut told = None;
+    let mut retry_at = clock::now();
+    let mut last_error = None;
     while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(TURN);
-        if gateways.is_recording() || clock::now() < look_at {
+        std::thread::sleep(POLL_INTERVAL);
+        if gateways.is_recording() || clock::now() < retry_at {
             continue;
         }
-        look_at = clock::now() + LOOK_EVERY;
-        // Whoever is not there yet, or no more, may come.
-        if !gateways.host_is_there() {
+        retry_at = clock::now() + RETRY_INTERVAL;
+        // The application may start later, or restart.
+        if !gateways.is_host_reachable() {
             continue;
         }
-        let why = gateways.follow().err().map(|why| why.to_string());
+        let why = gateways.start_recording().err().map(|why| why.to_string());
         if let Some(why) = &why
-            && told.as_ref() != Some(why)
+            && last_error.as_ref() != Some(why)
         {
-            eprintln!("openuvr {WHO}: {why}");
+            eprintln!("openuvr {SUBCOMMAND}: {why}");
         }
-        told = why;
+        last_error = why;
     }
     gateways.finish(&config);
     Ok(ExitCode::SUCCESS)
 }
 
-fn waits_for(socket: &Path) {
+fn print_waiting(socket: &Path) {
     let socket = socket.display();
     eprintln!(
-        "openuvr {WHO}: no application listens at {socket} yet: it names this path as its gateway"
+        "openuvr {SUBCOMMAND}: no application listens at {socket} yet; set this path as `gateway` in its configuration"
     );
 }

@@ -1,5 +1,5 @@
-//! What lets others than our own clients watch and play: browsers, video players, a recorder; of a host in this
-//! process, or in an application's.
+//! Access for other clients: browsers, video players and a recorder, for a host in this process or in an
+//! application's process.
 
 mod record;
 mod rtsp;
@@ -22,43 +22,43 @@ use openuvr_runtime::store::ensure_dir;
 
 use crate::config::HostConfig;
 
-/// Those that are wanted. They hold the host.
+/// The configured gateways. They keep the host alive.
 pub(crate) struct Gateways {
-    /// The subcommand, as it begins each line.
-    who: &'static str,
+    /// The subcommand, the prefix of each line.
+    subcommand: &'static str,
     gateway: Option<Gateway>,
     players: Option<rtsp::Players>,
     recorder: Option<Recorder>,
     host: Arc<dyn GatewayHost>,
-    /// What a portal decides, if it does.
+    /// The portal's lease, if there is one.
     lease: Option<Arc<Lease>>,
 }
 
 impl Gateways {
-    /// Whether there is to be any.
-    pub(crate) fn are_wanted(config: &HostConfig) -> bool {
+    /// Whether any gateway is configured.
+    pub(crate) fn are_configured(config: &HostConfig) -> bool {
         config.web.is_some() || config.rtsp.is_some() || config.record.is_some()
     }
 
-    /// The recorder, if one is wanted: its file is there before the host, so that a failure costs nothing.
+    /// The recorder, if configured. Its file is created before the host, so that an error is reported early.
     ///
     /// # Errors
-    /// One line: the file can't be made.
+    /// The file can't be created. The message has one line.
     pub(crate) fn recorder(
-        who: &'static str,
+        subcommand: &'static str,
         config: &HostConfig,
         scheduler: &Scheduler,
         sound: bool,
     ) -> Result<Option<Recorder>> {
-        record::open(who, config, scheduler, sound)
+        record::open(subcommand, config, scheduler, sound)
     }
 
-    /// Those of `host`; `recorder` follows it. `sound`: it may have some.
+    /// The gateways of `host`, with `recorder`. `sound`: the host may have sound.
     ///
     /// # Errors
-    /// One line: what can't be opened.
+    /// A gateway can't be opened. The message has one line.
     pub(crate) fn open(
-        who: &'static str,
+        subcommand: &'static str,
         config: &HostConfig,
         host: Arc<dyn GatewayHost>,
         recorder: Option<Recorder>,
@@ -66,7 +66,7 @@ impl Gateways {
     ) -> Result<Gateways> {
         let lease = lease(config);
         Ok(Gateways {
-            who,
+            subcommand,
             gateway: web::open(config, &host, lease.as_ref(), scheduler)?,
             players: rtsp::open(config, &host, scheduler, sound)?,
             recorder,
@@ -75,35 +75,35 @@ impl Gateways {
         })
     }
 
-    /// Those of the host in an application that listens at this socket, now or later, if any are wanted.
+    /// The gateways of the host in an application that listens at this socket now or later, if any are configured.
     ///
     /// # Errors
-    /// One line: what can't be opened.
-    pub(crate) fn outside(
-        who: &'static str,
+    /// A gateway can't be opened. The message has one line.
+    pub(crate) fn open_remote(
+        subcommand: &'static str,
         config: &HostConfig,
         socket: PathBuf,
     ) -> Result<Option<Gateways>> {
-        if !Gateways::are_wanted(config) {
+        if !Gateways::are_configured(config) {
             return Ok(None);
         }
-        // What they keep is beside what the application's host does, which has not begun.
+        // Their files are in the folder of an application's host, which may not have started.
         ensure_dir(&config.config_dir)?;
-        // The application comes first.
+        // The application has priority.
         let scheduler = Scheduler::ordinary();
         let host = Arc::new(RemoteHost::new(socket, &scheduler));
         let sound = config.sound != "off";
-        let recorder = record::open(who, config, &scheduler, sound)?;
-        let gateways = Gateways::open(who, config, host, recorder, (&scheduler, sound))?;
-        gateways.tell(config);
+        let recorder = record::open(subcommand, config, &scheduler, sound)?;
+        let gateways = Gateways::open(subcommand, config, host, recorder, (&scheduler, sound))?;
+        gateways.print_addresses(config);
         Ok(Some(gateways))
     }
 
-    /// The host streams: it can be recorded.
+    /// Starts recording: the host streams.
     ///
     /// # Errors
-    /// One line: it is not.
-    pub(crate) fn follow(&self) -> Result<()> {
+    /// Recording can't start. The message has one line.
+    pub(crate) fn start_recording(&self) -> Result<()> {
         let Some(recorder) = &self.recorder else {
             return Ok(());
         };
@@ -111,17 +111,17 @@ impl Gateways {
         followed.map_err(|e| anyhow!("--record: {e}"))
     }
 
-    /// Whether nothing is to be recorded that is not.
+    /// Whether the recorder runs, or none is configured.
     pub(crate) fn is_recording(&self) -> bool {
         (self.recorder.as_ref()).is_none_or(Recorder::is_following)
     }
 
-    /// Whether the host listens.
-    pub(crate) fn host_is_there(&self) -> bool {
+    /// Whether the host is reachable.
+    pub(crate) fn is_host_reachable(&self) -> bool {
         self.host.is_there()
     }
 
-    /// So many clients of all kinds are connected; why the session is over, if it is.
+    /// Updates the lease with the number of connected clients of all kinds; why the session is over, if it is.
     pub(crate) fn is_over(&self, connected: usize) -> Option<Over> {
         let lease = self.lease.as_ref()?;
         let now = Instant::now();
@@ -135,27 +135,27 @@ impl Gateways {
         Some((gateway.address(), gateway.fingerprint()))
     }
 
-    /// Says where they are reached.
-    pub(crate) fn tell(&self, config: &HostConfig) {
+    /// Prints their addresses.
+    pub(crate) fn print_addresses(&self, config: &HostConfig) {
         if let Some(gateway) = &self.gateway {
-            web::tell(self.who, gateway, config);
+            web::print_addresses(self.subcommand, gateway, config);
         }
         if let Some(players) = &self.players {
-            rtsp::tell(self.who, players, &config.name);
+            rtsp::print_address(self.subcommand, players, &config.name);
         }
     }
 
-    /// Ends them all, and says what was recorded.
+    /// Ends all gateways, and prints a summary of the recording.
     pub(crate) fn finish(self, config: &HostConfig) {
         drop((self.gateway, self.players));
-        record::finish(self.who, config, self.recorder);
+        record::finish(self.subcommand, config, self.recorder);
     }
 }
 
-/// The lease that the configuration asks for.
+/// The configured lease.
 fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
     let (key, session) = (config.ticket_key?, config.ticket_session?);
-    // Without a span nothing but a stop ends it.
+    // Without a span only a stop request ends it.
     let span = config.lease.unwrap_or(Duration::MAX);
     config.web?;
     let lease = Lease::new(Instant::now(), key, session, span);

@@ -1,5 +1,5 @@
-//! `openuvr host`: opens everything that the configuration names, starts the host's threads, and
-//! tells the person what happens.
+//! `openuvr host`: opens the configured devices, starts the host's threads, and prints
+//! events.
 
 mod parts;
 
@@ -31,13 +31,12 @@ use openuvr_runtime::line::Line;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler};
 
-use crate::clients::{Clients, HostState, TICK, invite};
+use crate::clients::{Clients, HostState, TICK, print_invitation};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::fit::{self, Fit};
 use crate::gateways::Gateways;
-use crate::nearby::{About, Announcer};
-use crate::own_sound::OwnSound;
+use crate::nearby::{Announcer, HostInfo};
 use crate::realtime;
 use crate::record::{Options, Recorder};
 use crate::release::{self, Release};
@@ -45,37 +44,37 @@ use crate::run;
 use crate::scene;
 use crate::scene::source::Submit;
 use crate::session_report::{Reporter, reporter};
-use crate::virtual_display::{Shown, VirtualDisplay};
+use crate::virtual_audio::VirtualAudio;
+use crate::virtual_display::{RunningApplication, VirtualDisplay};
 use openuvr_terminal::{out, usage};
 
-pub use parts::{HostParts, SourceKind, Usual};
+pub use parts::{DefaultParts, HostParts, SourceKind};
 
-/// How long a window that is not there yet is waited for: an application that starts.
+/// The maximum wait for a missing window, for an application that is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
-/// How often the main thread looks for signals and the end of its time.
-const TURN: Duration = Duration::from_millis(50);
+/// The interval at which the main thread checks for signals and the time limit.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The subcommands of a program that is a host: `host`, and a hidden one with which a host starts the same
-/// program a second time.
+/// The subcommands of a program that contains a host: `host`, and a hidden one for the second process of the same
+/// program that a host starts.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     let release = Command::new(release::COMMAND).hide(true);
     [HostConfig::command(), release::Args::augment_args(release)]
 }
 
-/// Whether `name` is one of [`commands`].
+/// Whether `name` is the name of one of [`commands`].
 #[must_use]
-pub fn has(name: &str) -> bool {
+pub fn is_command(name: &str) -> bool {
     [HostConfig::ROLE, release::COMMAND].contains(&name)
 }
 
-/// Runs the one of [`commands`] that is called `name`. The host is made of `parts`, and runs until Ctrl-C,
-/// the end of its time, or the end of its source; it writes to the terminal, and takes over the process's
-/// signals.
+/// Runs the command `name` of [`commands`]. The host is built from `parts`, and runs until Ctrl-C, its time limit, or
+/// the end of its source. It writes to the terminal and handles the process's signals.
 ///
 /// # Errors
-/// In one line: what is wrong with its settings, can't be opened, or broke.
+/// A one-line message: wrong settings, a device that can't be opened, or a failure of the host.
 pub fn run(name: &str, matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if name == release::COMMAND {
         release::run(&release::Args::from_arg_matches(matches)?)?;
@@ -92,39 +91,39 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     }
     let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
-    // What is wrong is told before an application begins.
+    // Errors are reported before an application is started.
     Config::from(&config)
         .check()
         .map_err(usage::WrongUsage::new)?;
     let stop = match reporter() {
-        // What it started is to end in order, however often it is told to (see `session`).
+        // Child processes end in order, however many signals arrive (see `session`).
         Some(_) => openuvr_terminal::signals::stop_in_order()?,
         None => openuvr_terminal::signals::stop_on_signals()?,
     };
     let recorder = Recorder::new(&Options::from(&config))?;
-    let mut stage = Stage::open(&mut config, &words)?;
-    let Started {
+    let mut app_display = AppDisplay::open(&mut config, &words)?;
+    let RunningHost {
         host,
         scheduler,
         recording,
         release,
         gateways,
         mut announcer,
-    } = match start(&config, parts, stage.shows(), &stop) {
-        // Who ends the wait for a window knows why there is none.
+    } = match start(&config, parts, app_display.application_name(), &stop) {
+        // After a signal during the wait for a window, a missing window is no error.
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
     };
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
-    if let Some(why) = &stage.sound.silent {
+    if let Some(why) = &app_display.sound.silent {
         eprintln!("openuvr host: {why}");
     }
-    let wishes = read_typed_commands(&scheduler);
+    let commands = read_commands(&scheduler);
     let mut clients = Clients::new("host", recorder);
     let mut lost = 0;
-    let told = Told {
+    let receivers = NoticeReceivers {
         clients: &mut clients,
         announcer: announcer.as_mut(),
         lost: &mut lost,
@@ -132,87 +131,91 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     let outcome = serve(
         &config,
         (&host, &gateways),
-        &wishes,
-        told,
-        &mut stage,
+        &commands,
+        receivers,
+        &mut app_display,
         &stop,
     );
-    // Who looks for it now is not to find it.
+    // The host must no longer be discovered.
     drop(announcer);
     // A portal's session does not come back either.
-    if stage.is_over() || reporter().is_some() {
+    if app_display.is_over() || reporter().is_some() {
         host.source_ended();
     }
     gateways.finish(&config);
-    let told = match Arc::into_inner(host) {
+    let notices = match Arc::into_inner(host) {
         Some(host) => host.stop(),
         None => Vec::new(),
     };
-    // Only now has it released what it held.
+    // Only now have the keys and buttons been released.
     drop(release);
-    for notice in told {
-        // It ends anyway.
-        let _ = clients.tell(Line::from(notice));
+    for notice in notices {
+        // The host is ending anyway.
+        let _ = clients.handle(Line::from(notice));
     }
     if lost > 0 {
-        eprintln!("openuvr host: {lost} records were lost: this machine could not keep up");
+        eprintln!("openuvr host: {lost} records lost: this machine is too slow");
     }
     let complete = clients.finish();
     let recorded = realtime::finish(recording, "host");
     outcome?;
     complete?;
     recorded?;
-    Ok(stage.exit_code())
+    Ok(app_display.exit_code())
 }
 
-/// Where the pictures are made, as far as the host has a hand in it. At the end the application goes before
-/// its display.
+/// The application, its display and its sound, as far as this host starts them. Fields are dropped in order: the
+/// application ends before its display.
 #[derive(Default)]
-struct Stage {
-    application: Option<Shown>,
+struct AppDisplay {
+    application: Option<RunningApplication>,
     fit: Option<Fit>,
     _display: Option<VirtualDisplay>,
-    sound: OwnSound,
+    sound: VirtualAudio,
 }
 
-impl Stage {
-    /// Starts what the configuration asks for, and has it name the display.
-    fn open(config: &mut HostConfig, words: &[OsString]) -> Result<Stage> {
+impl AppDisplay {
+    /// Starts the configured application and display, and sets the display's name in the configuration.
+    fn open(config: &mut HostConfig, words: &[OsString]) -> Result<AppDisplay> {
         let Some(size) = config.virtual_display else {
             let display = config.display.as_deref().unwrap_or_default();
-            let fit = Fit::wanted(config.fit, "host", display);
-            let sound = OwnSound::microphone(&mut config.microphone)?;
-            tell_source(&sound);
-            return Ok(Stage {
+            let fit = Fit::open_if(config.fit, "host", display);
+            let sound = VirtualAudio::microphone(&mut config.microphone)?;
+            print_microphone_source(&sound);
+            return Ok(AppDisplay {
                 sound,
                 fit,
-                ..Stage::default()
+                ..AppDisplay::default()
             });
         };
-        let room = if config.fit { fit::room(size) } else { size };
+        let max_size = if config.fit {
+            fit::max_size(size)
+        } else {
+            size
+        };
         let folder = reporter().map(Reporter::folder);
-        let display = VirtualDisplay::start(room, folder, config.place)?;
+        let display = VirtualDisplay::start(max_size, folder, config.place)?;
         let name = display.name().to_owned();
-        let fit = config.fit.then(|| Fit::with_own("host", &name, size));
+        let fit = config.fit.then(|| Fit::open_virtual("host", &name, size));
         let fit = fit.transpose().map_err(|e| anyhow!(e))?;
         let sound = match words {
-            [] => OwnSound::microphone(&mut config.microphone)?,
-            _ => OwnSound::make(&mut config.sound, &mut config.microphone)?,
+            [] => VirtualAudio::microphone(&mut config.microphone)?,
+            _ => VirtualAudio::create(&mut config.sound, &mut config.microphone)?,
         };
         let application = match words {
             [] => {
                 eprintln!(
-                    "openuvr host: the display {name} of {size} is empty: start something on it, as with \
-                     XAUTHORITY={} DISPLAY={name} xterm",
+                    "openuvr host: the virtual display {name} of {size} is empty; start an application with \
+                     XAUTHORITY={} DISPLAY={name} COMMAND",
                     display.authority().display()
                 );
-                tell_source(&sound);
+                print_microphone_source(&sound);
                 None
             }
-            words => Some(Shown::start(words, &display, &sound)?),
+            words => Some(RunningApplication::start(words, &display, &sound)?),
         };
         config.display = Some(name);
-        Ok(Stage {
+        Ok(AppDisplay {
             application,
             fit,
             _display: Some(display),
@@ -221,18 +224,18 @@ impl Stage {
     }
 
     /// The application's name.
-    fn shows(&self) -> Option<&str> {
-        self.application.as_ref().map(Shown::name)
+    fn application_name(&self) -> Option<&str> {
+        self.application.as_ref().map(RunningApplication::name)
     }
 
-    /// Whether there was an application, and it has ended.
+    /// Whether the application has ended.
     fn is_over(&mut self) -> bool {
         let now = clock::now();
         let application = self.application.as_mut();
         application.is_some_and(|application| application.is_over(now))
     }
 
-    /// That of the application, if it ended by itself, with a line on it.
+    /// The exit code of the application, if it has ended by itself. Prints a message then.
     fn exit_code(&mut self) -> ExitCode {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
@@ -246,47 +249,47 @@ impl Stage {
         eprintln!("openuvr host: {} has ended: {status}", application.name());
         if let Some(reporter) = reporter() {
             let why = format!("{} has ended: {status}", application.name());
-            reporter.ends(run::code_of(Some(status)), why);
+            reporter.report_end(run::code_of(Some(status)), why);
         }
         run::exit_code(Some(status))
     }
 }
 
-/// From where an application that we did not start records the player's microphone.
-fn tell_source(sound: &OwnSound) {
+/// Prints the name of the source from which other applications record the player's microphone.
+fn print_microphone_source(sound: &VirtualAudio) {
     if let Some(source) = sound.source() {
         eprintln!("openuvr host: the microphone is the source {source}");
     }
 }
 
-/// Who is told what happens.
-struct Told<'a> {
+/// The receivers of the host's notices.
+struct NoticeReceivers<'a> {
     clients: &'a mut Clients,
     announcer: Option<&'a mut Announcer>,
-    /// Counts the notices that this machine was too slow to read.
+    /// The number of notices lost because this program read too slowly.
     lost: &'a mut u64,
 }
 
-/// Tells what happens and does what the person types, until the end.
+/// Forwards notices and executes typed commands until the end.
 fn serve(
     config: &HostConfig,
     (host, gateways): (&HostRuntime, &Gateways),
-    wishes: &Receiver<TypedCommand>,
-    told: Told<'_>,
-    stage: &mut Stage,
+    commands: &Receiver<HostCommand>,
+    receivers: NoticeReceivers<'_>,
+    app_display: &mut AppDisplay,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let Told {
+    let NoticeReceivers {
         clients,
         mut announcer,
         lost,
-    } = told;
+    } = receivers;
     let began = clock::now();
     let mut tick_at = began;
     loop {
         let now = clock::now();
         let over = config.lasting.is_some_and(|span| now.since(began) >= span);
-        if over || stop.load(Ordering::Relaxed) || stage.is_over() {
+        if over || stop.load(Ordering::Relaxed) || app_display.is_over() {
             return Ok(());
         }
         if now >= tick_at {
@@ -294,31 +297,31 @@ fn serve(
             if let Some(over) = gateways.is_over(clients.count()) {
                 eprintln!("openuvr host: {over}");
                 if let Some(reporter) = reporter() {
-                    reporter.ends(0, over.to_string());
+                    reporter.report_end(0, over.to_string());
                 }
                 return Ok(());
             }
             if let Some(announcer) = &mut announcer {
                 announcer.tick(now);
             }
-            if let Some(fit) = &mut stage.fit {
+            if let Some(fit) = &mut app_display.fit {
                 fit.tick(now);
             }
             tick_at = now + TICK;
         }
-        match wishes.try_recv() {
-            Ok(TypedCommand::Pair) => {
+        match commands.try_recv() {
+            Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;
-                invite("host", &pin, config.pair_for.as_secs());
+                print_invitation("host", &pin, config.pair_for.as_secs());
                 host.open_pairing(pin, config.pair_for);
                 if let Some(announcer) = &mut announcer {
-                    announcer.pairs_until(now + config.pair_for);
+                    announcer.set_pairing_until(now + config.pair_for);
                 }
             }
-            Ok(TypedCommand::Bitrate(target)) => host.set_bitrate(target),
+            Ok(HostCommand::Bitrate(target)) => host.set_bitrate(target),
             Err(_) => {}
         }
-        let notice = match host.notice(TURN) {
+        let notice = match host.notice(POLL_INTERVAL) {
             None => continue,
             Some(Notice::Lost(more)) => {
                 *lost += more;
@@ -328,70 +331,70 @@ fn serve(
         };
         let line = Line::from(notice);
         if let Some(announcer) = &mut announcer {
-            announcer.heard(&line, now);
+            announcer.on_line(&line, now);
         }
-        if let (Some(fit), Line::PlayerWindow(size)) = (&mut stage.fit, &line) {
-            fit.wish(*size, now);
+        if let (Some(fit), Line::PlayerWindow(size)) = (&mut app_display.fit, &line) {
+            fit.request(*size, now);
         }
-        match clients.tell(line) {
-            HostState::GoesOn => {}
-            HostState::Over => return Ok(()),
+        match clients.handle(line) {
+            HostState::Running => {}
+            HostState::Ended => return Ok(()),
             HostState::Failed(why) => return Err(anyhow!(why)),
         }
     }
 }
 
-/// What the person asks of a running host.
-enum TypedCommand {
-    /// Let in one more device.
+/// A command typed at a running host.
+enum HostCommand {
+    /// Open pairing for another device.
     Pair,
-    /// Take this much of the network.
+    /// Change the bitrate.
     Bitrate(Bitrate),
 }
 
-/// Reads wishes, a line each, if there is a terminal to type them at.
-fn read_typed_commands(scheduler: &Scheduler) -> Receiver<TypedCommand> {
-    let (wish, wishes) = sync_channel(1);
+/// Reads commands, one per line, if standard input is a terminal.
+fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
+    let (sender, commands) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
-            "openuvr host: type p and Enter to let in one more device, b 10M for another bitrate, \
-             Ctrl-C to end"
+            "openuvr host: type p and Enter to pair another device, b 10M to change the bitrate, \
+             Ctrl-C to stop"
         );
-        // The scheduler's threads have signals blocked. In the background, reading a terminal then
-        // is an error that ends this thread, instead of a signal that stops the program.
+        // The scheduler's threads block signals. In the background, reading from a terminal is therefore an
+        // error that ends this thread, instead of a signal that stops the program.
         let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
             out::keep_typed();
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
-                match read_wish(&line) {
-                    // The main thread takes one each turn; it ends with the program.
-                    Ok(Some(asked)) => drop(wish.send(asked)),
+                match parse_command(&line) {
+                    // The main thread takes one command per turn; it ends with the program.
+                    Ok(Some(command)) => drop(sender.send(command)),
                     Ok(None) => {}
                     Err(why) => out::answer(format_args!("openuvr host: {why}")),
                 }
             }
         });
         if let Err(e) = reader {
-            eprintln!("openuvr host: the terminal is not read: {e}");
+            eprintln!("openuvr host: can't read commands from the terminal: {e}");
         }
     }
-    wishes
+    commands
 }
 
-fn read_wish(line: &str) -> Result<Option<TypedCommand>> {
+fn parse_command(line: &str) -> Result<Option<HostCommand>> {
     let mut words = line.split_whitespace();
     match (words.next(), words.next()) {
         (None, _) => Ok(None),
-        (Some("p"), None) => Ok(Some(TypedCommand::Pair)),
-        (Some("b"), Some(rate)) => Ok(Some(TypedCommand::Bitrate(HostConfig::read_bitrate(rate)?))),
+        (Some("p"), None) => Ok(Some(HostCommand::Pair)),
+        (Some("b"), Some(rate)) => Ok(Some(HostCommand::Bitrate(HostConfig::parse_bitrate(rate)?))),
         _ => Err(anyhow!(
-            "{line:?} is not understood: type p, or b and a bitrate such as 10M"
+            "unknown command {line:?}: type p, or b and a bitrate such as 10M"
         )),
     }
 }
 
-/// A host that runs, and what goes on with it.
-struct Started {
+/// A running host with its resources.
+struct RunningHost {
     host: Arc<HostRuntime>,
     gateways: Gateways,
     scheduler: Scheduler,
@@ -400,7 +403,7 @@ struct Started {
     announcer: Option<Announcer>,
 }
 
-/// Where the player's pads are shown, if they are: without being asked only where that is possible.
+/// The emulated game pads, if available. An error is reported only if uinput was requested.
 fn game_pads(kind: PadsKind) -> Result<Option<Pads>> {
     Ok(match kind {
         PadsKind::Auto | PadsKind::Seats(_) => uinput::open().ok(),
@@ -414,7 +417,7 @@ fn start(
     parts: &dyn HostParts,
     shows: Option<&str>,
     stop: &AtomicBool,
-) -> Result<Started> {
+) -> Result<RunningHost> {
     let opened = Config::from(config).open().map_err(|e| anyhow!(e))?;
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
@@ -426,14 +429,12 @@ fn start(
     let input = input_sink::open(&input)?;
     let release = config.injects().then(|| Release::start(&display));
     let release = release.transpose().unwrap_or_else(|why| {
-        eprintln!(
-            "openuvr host: what is held down would stay so if this host were killed: {why:#}"
-        );
+        eprintln!("openuvr host: keys may stay pressed if the host is killed: {why:#}");
         None
     });
     let clipboard = SharedClipboard::open(&display, config.clipboard);
     let streaming = format!("streaming {} on {}", source.words, opened.place);
-    // One that the person chose need not be told.
+    // A PIN set by the user is not printed.
     let pairing = opened.pairing.as_ref().map(|(_, span)| *span);
     let invitation = opened.pairing.clone().filter(|_| config.pin.is_none());
     let scheduler = realtime::scheduler(config.realtime, &config.pin_cores);
@@ -460,35 +461,35 @@ fn start(
         encodings: opened.encodings,
         audio: opened.sounds.audio,
         microphone: opened.sounds.microphone,
-        clipboard: clipboard.map_err(|e| anyhow!("no clipboard: {e}"))?,
+        clipboard: clipboard.map_err(|e| anyhow!("can't share the clipboard: {e}"))?,
         pads: game_pads(config.pads)?,
         scheduler: scheduler.clone(),
     };
     let host = HostRuntime::start(setup).map_err(|e| anyhow!(e))?;
     let host = Arc::new(host);
     let gateways = Gateways::open("host", config, host.clone(), recorder, (&scheduler, sound))?;
-    gateways.follow()?;
-    // Only now is it true.
+    gateways.start_recording()?;
+    // The host streams only from here on.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.silent {
         eprintln!("openuvr host: {why}");
     }
-    gateways.tell(config);
+    gateways.print_addresses(config);
     if let Some(reporter) = reporter() {
         let display = config.virtual_display.and(config.display.as_deref());
-        reporter.running(address, &key, gateways.page(), display);
+        reporter.report_running(address, &key, gateways.page(), display);
     }
     if let Some((pin, span)) = invitation {
-        invite("host", &pin, span.as_secs());
+        print_invitation("host", &pin, span.as_secs());
     }
     if let (Some(announcer), Some(address)) = (&mut announcer, address) {
         let now = clock::now();
         if let Some(span) = pairing {
-            announcer.pairs_until(now + span);
+            announcer.set_pairing_until(now + span);
         }
-        announcer.streams_at(address, fingerprint, now);
+        announcer.announce_at(address, fingerprint, now);
     }
-    Ok(Started {
+    Ok(RunningHost {
         host,
         gateways,
         scheduler,
@@ -498,14 +499,14 @@ fn start(
     })
 }
 
-/// Who says on the network that this host is there, unless that is not wanted.
+/// The mDNS announcer, unless the configuration disables it.
 fn announcer(config: &HostConfig, shows: Option<&str>) -> Option<Announcer> {
     let shows = match (shows, config.subject()) {
         (Some(application), _) => Some(application.to_owned()),
         (None, Subject::Window(WindowName::Text(title))) => Some(title),
         (None, _) => None,
     };
-    let about = About {
+    let about = HostInfo {
         name: config.name.clone(),
         shows,
     };
@@ -560,20 +561,20 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
     open_display(config, what, stop)
 }
 
-/// How long a window is waited for: not beyond the end of the host's own time.
+/// The maximum wait for a window: at most the host's time limit.
 fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
-/// What an X display shows, all of it or a part.
+/// Captures an X display, or a part of it.
 fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<Source> {
     let fps = config.fps.unwrap_or(USUAL_FPS);
     let display = config.display.clone();
-    let mut told = false;
-    let mut goes_on = || {
-        if !std::mem::replace(&mut told, true) {
+    let mut reported = false;
+    let mut keep_waiting = || {
+        if !std::mem::replace(&mut reported, true) {
             eprintln!(
-                "openuvr host: the window is not there yet; waiting up to {} s for it",
+                "openuvr host: no such window yet; waiting up to {} s",
                 window_wait(config).as_secs_f64()
             );
         }
@@ -585,9 +586,9 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
             .is_ok_and(|(conn, screen)| display::is_rootless_xwayland(&conn, screen))
     {
         eprintln!(
-            "openuvr host: display {name} is the Xwayland of a Wayland session, whose desktop no X11 \
-             program sees: the picture stays black; stream one X11 window (--window TITLE), an \
-             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or log in to an \
+            "openuvr host: display {name} is the Xwayland of a Wayland session: X11 clients cannot \
+             capture its desktop, and the picture stays black; stream one X11 window (--window TITLE), an \
+             application (openuvr run, or openuvr host --virtual 1280x720 -- COMMAND), or use an \
              X11 session"
         );
     }
@@ -595,7 +596,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
         display: display.clone(),
         what,
     };
-    let mut capture = x11::open_while(&target, &mut goes_on)?;
+    let mut capture = x11::open_while(&target, &mut keep_waiting)?;
     capture.limit_fps(fps);
     let viewport = capture.shared_viewport();
     let cursor = config
@@ -612,7 +613,7 @@ fn open_display(config: &HostConfig, what: What, stop: &AtomicBool) -> Result<So
     })
 }
 
-/// The scene of this process, in the upper left corner of the display.
+/// Starts the scene in this process, in the upper left corner of the display.
 fn open_scene(config: &HostConfig, size: Size) -> Result<Source> {
     let display = config.display.clone().unwrap_or_default();
     let submit = config.submit.unwrap_or(Submit::Free);

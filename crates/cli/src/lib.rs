@@ -1,7 +1,7 @@
-//! The program `openuvr`, all but its `main`.
+//! The program `openuvr`, except for its `main`.
 //!
-//! It is a library so that `openuvr-bench host` can run the same host with a part of it replaced
-//! ([`host::HostParts`]), and for nothing else: `docs/adr/0010-measuring-is-a-program-of-its-own.md`.
+//! It is a library only so that `openuvr-bench host` can run the same host with some parts replaced
+//! ([`host::HostParts`]): `docs/adr/0010-measuring-is-a-program-of-its-own.md`.
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -9,11 +9,10 @@
     reason = "drawing and statistics work in floating point"
 )]
 
-// Its `print!`, `println!` and `eprintln!` stand in place of the standard library's.
+// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
-mod beside;
 mod client;
 mod clients;
 mod config;
@@ -27,7 +26,6 @@ mod gateways;
 pub mod host;
 mod link_handler;
 mod nearby;
-mod own_sound;
 mod realtime;
 mod record;
 mod release;
@@ -35,9 +33,11 @@ mod run;
 mod scene;
 mod session;
 mod session_report;
+mod sibling_programs;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod virtual_audio;
 mod virtual_display;
 mod web_certificate;
 mod xr;
@@ -47,12 +47,12 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use openuvr_terminal::{out, usage};
 
-use config::{ClientConfig, GatewayConfig, Refused, RunConfig, XrConfig};
-use host::Usual;
+use config::{ClientConfig, ConfigError, GatewayConfig, RunConfig, XrConfig};
+use host::DefaultParts;
 use run::stand_in;
 use session_report::reporter;
 
-/// The program, from this process's words to its exit code.
+/// Runs the program with this process's arguments and returns its exit code.
 pub fn main() -> ExitCode {
     out::guarded(program)
 }
@@ -63,10 +63,10 @@ fn program() -> ExitCode {
         Err(code) => return code,
     };
     if matches!(matches.subcommand_name(), Some("host" | "run" | "xr")) {
-        session_report::begin();
+        session_report::init();
     }
     let result = match matches.subcommand() {
-        Some((name, m)) if host::has(name) => host::run(name, m, &Usual),
+        Some((name, m)) if host::is_command(name) => host::run(name, m, &DefaultParts),
         Some(("client", m)) => client::run(m),
         Some(("run", m)) => run::run(m),
         Some(("xr", m)) => xr::run(m),
@@ -88,30 +88,30 @@ fn program() -> ExitCode {
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
-        Some((name, m)) if beside::has(name) => beside::run(name, m),
-        _ => unreachable!("clap asks for one of the subcommands"),
+        Some((name, m)) if sibling_programs::is_command(name) => sibling_programs::run(name, m),
+        _ => unreachable!("clap requires one of the subcommands"),
     };
     let code = result.unwrap_or_else(|error| {
         let code = exit_code(&error);
         if let Some(reporter) = reporter() {
-            reporter.ends(code, format!("{error:#}"));
+            reporter.report_end(code, format!("{error:#}"));
         }
         out::answer(format_args!("openuvr: {error:#}"));
         ExitCode::from(code)
     });
     if let Some(reporter) = reporter() {
-        // What the application has left behind.
+        // Processes that the application has left running.
         descendants::end_all();
-        reporter.leaves();
+        reporter.finish();
     }
     code
 }
 
-/// The exit code of a program that ends with this error: 2 if its words or settings are wrong, 1 otherwise.
+/// The exit code for this error: 2 for wrong usage or settings, otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let mut refused = error.chain().filter_map(|cause| cause.downcast_ref());
-    match refused.any(Refused::is_usage) {
+    match refused.any(ConfigError::is_usage_error) {
         true => usage::WRONG,
         false => usage::exit_code(error),
     }
@@ -120,15 +120,15 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 fn command() -> Command {
     Command::new("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Streams an interactive 3D application to a thin client and its input back")
+        .about("Streams interactive 3D applications to thin clients, and their input back")
         .after_help(
-            "Start here:\n  openuvr host            on the machine with the application\n  \
-             openuvr client HOST     on the machine that shows it; without HOST it looks for one\n  \
+            "Getting started:\n  openuvr host            on the machine with the application\n  \
+             openuvr client HOST     on the thin client; without HOST it searches the local network\n  \
              openuvr run -- GAME     instead of host: one game, from inside its process\n  \
              openuvr xr -- APP       the same for an OpenXR application\n  \
-             openuvr gateway SOCKET  browsers and video players for one that links the library\n  \
-             openuvr session -- APP  for a portal: a display, an application, a host, a page\n  \
-             openuvr demo            both on this machine, on virtual displays",
+             openuvr gateway SOCKET  browsers and video players for an application that links libopenuvr\n  \
+             openuvr session -- APP  for a portal: display, application, host and page in one session\n  \
+             openuvr demo            host and client on this machine, on virtual displays",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -148,7 +148,7 @@ fn command() -> Command {
         .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))
         .subcommand(confine::Args::augment_args(Command::new(confine::NAME)))
         .subcommand(scene::Args::augment_args(Command::new("scene")))
-        .subcommands(beside::commands())
+        .subcommands(sibling_programs::commands())
 }
 
 fn with<A: FromArgMatches>(

@@ -1,7 +1,6 @@
-//! How urgent host and client are as programs: real-time threads, cores of their own, and memory
-//! that is never swapped out.
+//! The priority of host and client as programs: real-time threads, dedicated cores, and locked memory.
 //!
-//! It is for programs only: an application that a session of ours is a guest in keeps its own rules
+//! It is for programs only: an application that contains a host keeps its own settings
 //! (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
@@ -16,8 +15,8 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::config::kind::Realtime;
 
-/// The scheduler that the configuration asks for; where it is real-time, this program's memory is
-/// locked. What the system refuses is in the scheduler's report.
+/// The configured scheduler; with real-time scheduling, this program's memory is locked. The scheduler's report contains
+/// what the system denied.
 pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler {
     let scheduler = match wanted {
         Realtime::Auto => Scheduler::new(),
@@ -32,10 +31,10 @@ pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler 
     scheduler
 }
 
-/// The same, whose threads record into a folder how they wake, where one is named.
+/// The same, with recording of its threads' scheduling latency into a folder, if one is given.
 ///
 /// # Errors
-/// The folder can't be made.
+/// The folder can't be created.
 pub(crate) fn recording(
     scheduler: Scheduler,
     folder: Option<&Path>,
@@ -49,26 +48,28 @@ pub(crate) fn recording(
     Ok((scheduler, Some(recording)))
 }
 
-/// Ends it; `who` says what was lost.
+/// Completes the recording and prints the number of lost records; `subcommand` is the prefix.
 ///
 /// # Errors
-/// It could not be written to its end.
-pub(crate) fn finish(recording: Option<Recording>, who: &str) -> Result<()> {
+/// The recording can't be completed.
+pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<()> {
     let Some(recording) = recording else {
         return Ok(());
     };
     let lost = recording.finish();
-    let lost = lost.context("the recording of hand-offs could not be written to its end")?;
+    let lost = lost.context("can't complete the records of scheduling latency")?;
     if lost > 0 {
-        eprintln!("openuvr {who}: {lost} hand-offs are not in the recording: it could not keep up");
+        eprintln!(
+            "openuvr {subcommand}: {lost} records of scheduling latency lost: writing is too slow"
+        );
     }
     Ok(())
 }
 
-/// Keeps every page of this program in memory from when it is touched first, now and later: code
-/// that runs once a minute must not come from the disk.
+/// Locks every page of this program in memory when it is first touched, now and later: rarely run code must not be loaded
+/// from the disk.
 fn lock_memory() -> std::result::Result<(), String> {
-    // Under a limit, what is mapped later and goes beyond it could not be mapped at all.
+    // Under a limit, later mappings beyond the limit would fail.
     if let Some(bytes) = limit() {
         return Err(format!("the limit memlock is {} KiB", bytes >> 10));
     }
@@ -76,7 +77,7 @@ fn lock_memory() -> std::result::Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// The most bytes that this program may lock; `None`: as many as it likes.
+/// The limit of locked memory in bytes; `None`: unlimited.
 pub(crate) fn limit() -> Option<u64> {
     let free =
         capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::IPC_LOCK));

@@ -1,8 +1,8 @@
-//! What a host holds down on its display is released also when the host is killed: XTEST's keys
-//! and buttons stay down when the program that pressed them ends.
+//! Release of pressed keys and buttons after the host is killed: XTEST's keys and buttons stay pressed when the program
+//! that pressed them ends.
 //!
-//! A second process of this program waits at a pipe, in a process group of its own. If the pipe
-//! closes without a word, the host was killed, and the process releases what is down.
+//! A second process of this program reads from a pipe, in its own process group. If the pipe closes without a message,
+//! the host was killed, and the process releases all keys and buttons.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -11,48 +11,48 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result};
 use openuvr_media::input_sink::xtest::release_held;
 
-/// The subcommand that the second process is started with.
+/// The subcommand of the second process.
 pub(crate) const COMMAND: &str = "release-when-killed";
 
-/// What the host says at an orderly end, when it has released everything by itself.
+/// The message of the host at a normal end, after it has released everything itself.
 const DONE: &[u8] = b"done\n";
 
-/// Waits until standard input ends; releases what XTEST holds down on a display, unless the host
-/// has done so (started by `openuvr host` for itself).
+/// Release keys and buttons pressed by XTEST when standard input closes without a message (internal; started by
+/// `openuvr host`)
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The display.
+    /// X display
     #[arg(long)]
     display: String,
 }
 
-/// The second process, from the side of the host.
+/// The second process, as seen by the host.
 pub(crate) struct Release(Child);
 
 impl Release {
     /// Starts it for `display`.
     ///
     /// # Errors
-    /// There is no room for a process.
+    /// The process can't be started.
     pub(crate) fn start(display: &str) -> Result<Release> {
-        // Also where the file was replaced since this program was started.
+        // Works also if the executable was replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
         command
             .args([COMMAND, "--display", display])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is for the host.
+            // Ctrl-C is meant for the host.
             .process_group(0);
         let child = command.spawn();
         child
             .map(Release)
-            .context("no process can be started that releases it")
+            .context("can't start the process that releases them")
     }
 }
 
 impl Drop for Release {
-    /// The host has released everything.
+    /// Reports that the host has released everything.
     fn drop(&mut self) {
         if let Some(mut pipe) = self.0.stdin.take() {
             let _ = pipe.write_all(DONE);
@@ -63,9 +63,9 @@ impl Drop for Release {
 
 /// Runs the second process.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut said = Vec::new();
-    std::io::stdin().read_to_end(&mut said)?;
-    if said != DONE {
+    let mut message = Vec::new();
+    std::io::stdin().read_to_end(&mut message)?;
+    if message != DONE {
         release_held(Some(&args.display))?;
     }
     Ok(())

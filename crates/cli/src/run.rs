@@ -1,13 +1,13 @@
-//! `openuvr run`: starts a game with the hook in it, and tells the person what the host says that
-//! runs inside the game.
+//! `openuvr run`: starts a game with the hook in it, and prints the messages of the host that runs inside the
+//! game.
 //!
 //! ```text
-//! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a layer of Vulkan, OPENUVR_RUN=socket)
-//!      ▲           └─► first swap: connects, is told what to do, streams to the clients itself
+//! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a Vulkan layer, OPENUVR_RUN=socket)
+//!      ▲           └─► first swap: connects, receives its settings, streams to the clients itself
 //!      └── lines ──────┘
 //! ```
-//! No picture passes through here but those for browsers, video players and a recording, whose gateways
-//! ([`Gateways`]) are in this process. If this program is killed, the game goes on without a stream.
+//! Only pictures for browsers, video players and a recording pass through this process, which contains their gateways
+//! ([`Gateways`]). If this program is killed, the game continues without a stream.
 
 mod cause;
 mod signals;
@@ -37,69 +37,68 @@ use crate::config::{HostConfig, RunConfig};
 use crate::descendants;
 use crate::fit::Fit;
 use crate::gateways::Gateways;
-use crate::nearby::{About, Announcer};
-use crate::own_sound::OwnSound;
+use crate::nearby::{Announcer, HostInfo};
 use crate::record::{Options, Recorder};
 use crate::session_report::{self as report, reporter};
+use crate::virtual_audio::VirtualAudio;
 use openuvr_terminal::usage::WrongUsage;
 
-use signals::{PATIENCE, Patience, Signals};
+use signals::{GRACE_PERIOD, GracePeriod, Signals};
 use stand_in::StandIn;
 use terminal::Terminal;
 
-/// How often signals and the game's end are looked for; what the hook says is heard at once.
-const TURN: Duration = Duration::from_millis(50);
+/// The interval of checks for signals and for the game's end; lines of the hook are processed at once.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A game that has shown no picture for so long may be one that can't be hooked (guess: a large
-/// one loads for that long).
-const WONDER: Duration = Duration::from_secs(15);
+/// The time without a picture after which a game may not support the hook (guess: a large game loads for that
+/// long).
+const NO_PICTURE_DELAY: Duration = Duration::from_secs(15);
 
-/// A reason that is seen for so long is told (guess: programs that a game starts by the way end sooner).
-const SURE: Duration = Duration::from_secs(3);
+/// How long a cause must persist before it is printed (guess: short-lived helper programs of a game end sooner).
+const CAUSE_DELAY: Duration = Duration::from_secs(3);
 
-/// How often it is looked at why no picture comes (guess: programs that end sooner are told of by their end).
-const LOOK: Duration = Duration::from_secs(1);
+/// The interval of checks for the cause of missing pictures (guess: programs that end sooner are reported then).
+const CAUSE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What may be the matter with a game whose pictures do not come.
-const WHY_NONE: &str = "It may be a 32-bit or static program, one that gains privileges \
-    when it starts, or one that draws with neither OpenGL nor Vulkan: then `openuvr host --window` \
-    shows it";
+/// The usual causes of missing pictures of a game.
+const NO_PICTURE_HINT: &str = "Possible causes: it is a 32-bit, static or setuid program, or draws with neither OpenGL nor \
+    Vulkan; try `openuvr host --window`";
 
-/// The same of an application that is to link the library.
-const WHY_NONE_OF_API: &str = "It may not link libopenuvr, link one that is older than this program, or not \
-    start its host (`openuvr_init_thread`)";
+/// The usual causes of missing pictures of an application that links the library.
+const NO_PICTURE_HINT_API: &str = "Possible causes: it does not link libopenuvr, links a version older than this program, or \
+    does not start its host (`openuvr_init_thread`)";
 
-/// What is started: a game with the hook in it, or an application on our OpenXR runtime.
+/// The program to start: a game with the hook in it, or an OpenXR application on our runtime.
 pub(crate) struct Launch<'a> {
-    /// The subcommand, as it begins each line.
-    pub(crate) who: &'static str,
-    /// What a person calls what is started.
-    pub(crate) what: &'static str,
-    /// What may be the matter if no pictures come.
-    pub(crate) why_none: &'static str,
-    /// Why it may have ended without a fault, if its standard input is no terminal.
-    pub(crate) why_over: Option<&'static str>,
+    /// The subcommand, the prefix of each line.
+    pub(crate) subcommand: &'static str,
+    /// What the messages call the program: `game` or `application`.
+    pub(crate) noun: &'static str,
+    /// The usual causes of missing pictures.
+    pub(crate) no_picture_hint: &'static str,
+    /// A hint for an application that ends without an error, if its standard input is no terminal.
+    pub(crate) early_end_hint: Option<&'static str>,
     pub(crate) host: &'a HostConfig,
     pub(crate) order: Order,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
-    /// The hook, beside which the library of game pads lies, if those are to be shown to it; and how many are
-    /// there from its beginning.
+    /// The hook, beside which the library of emulated game pads lies, and the number of pads present from the start;
+    /// `None` without game pads.
     pub(crate) pads: Option<(&'a Path, u8)>,
-    /// Whether its windows are shown before it shows pictures.
-    pub(crate) stands_in: bool,
-    /// The library that is to be loaded into each of its processes, if one is.
+    /// Whether a stand-in host shows its windows before it presents pictures.
+    pub(crate) uses_stand_in: bool,
+    /// The library to load into each of its processes, if any.
     pub(crate) hook: Option<&'a Path>,
-    /// Makes the command that starts it.
+    /// Creates the command that starts it.
     pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
 }
 
-/// Processes of ours besides the game.
+/// The processes of this program besides the game.
 fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
     stand_in.map(StandIn::processes).unwrap_or_default()
 }
 
-/// Has the next host take the port of this one, if it was to be a free one: clients look for it there.
+/// Makes the next host use the port of this one, if the system chose it: clients reconnect to it.
 fn keep_port(order: &mut Order, socket: &mut Socket, line: &Line) -> Result<()> {
     if let Line::Streaming { place, .. } = line
         && let (0, Some(address)) = (order.host.bind.port(), address_in(place))
@@ -110,7 +109,7 @@ fn keep_port(order: &mut Order, socket: &mut Socket, line: &Line) -> Result<()> 
     Ok(())
 }
 
-/// Runs until the game and the processes that show its pictures have ended.
+/// Runs until the game and the processes that present its pictures have ended.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (effective, words) = RunConfig::with_game(matches)?;
     if let Some(text) = effective.printed {
@@ -119,7 +118,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let config = effective.config;
     openuvr_terminal::log_to_stderr(config.host.log);
-    // What is wrong is told before the game begins, not within it.
+    // Errors are reported before the game is started, not inside it.
     Config::from(&config.host)
         .check()
         .map_err(WrongUsage::new)?;
@@ -127,117 +126,117 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         input: config.host.injects(),
         window: config.window.clone(),
         eye: None,
-        gateways: Gateways::are_wanted(&config.host),
+        gateways: Gateways::are_configured(&config.host),
         host: (&config.host).into(),
     };
     if config.api {
-        return launched(Launch {
-            who: "run",
-            what: "application",
-            why_none: WHY_NONE_OF_API,
-            why_over: None,
+        return supervise(Launch {
+            subcommand: "run",
+            noun: "application",
+            no_picture_hint: NO_PICTURE_HINT_API,
+            early_end_hint: None,
             host: &config.host,
             order,
             words: &words,
             pads: None,
-            stands_in: false,
+            uses_stand_in: false,
             hook: None,
             command: &|socket| launch::api_command(&words, socket),
         });
     }
     let library = launch::library(config.hook.as_deref())?;
-    launched(Launch {
-        who: "run",
-        what: "game",
-        why_none: WHY_NONE,
-        why_over: None,
+    supervise(Launch {
+        subcommand: "run",
+        noun: "game",
+        no_picture_hint: NO_PICTURE_HINT,
+        early_end_hint: None,
         host: &config.host,
         order,
         words: &words,
         pads: config.host.pads.seats().map(|seats| (&*library, seats)),
-        // Who was given one window was not given the others.
-        stands_in: config.window.is_none(),
+        // A restriction to one window excludes the others.
+        uses_stand_in: config.window.is_none(),
         hook: Some(&library),
         command: &|socket| launch::command(&words, &library, socket),
     })
 }
 
-/// The same for whatever is started.
-pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
+/// Starts the program, and supervises it until its end.
+pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let Launch {
-        who,
-        what,
-        why_none,
-        why_over,
+        subcommand,
+        noun,
+        no_picture_hint,
+        early_end_hint,
         host,
         mut order,
         words,
         pads,
-        stands_in,
+        uses_stand_in,
         hook,
         command,
     } = launch;
-    // As long as the game plays.
-    let mut sound = OwnSound::make(&mut order.host.sound, &mut order.host.microphone)?;
+    // It lives as long as the game.
+    let mut sound = VirtualAudio::create(&mut order.host.sound, &mut order.host.microphone)?;
     let recorder = Recorder::new(&Options::from(host))?;
-    let mut announcer = announcer(who, host, words);
+    let mut announcer = announcer(subcommand, host, words);
     let display = std::env::var("DISPLAY").unwrap_or_default();
-    let mut fit = Fit::wanted(host.fit, who, &display);
-    let (mut signals, mut patience) = (Signals::take()?, Patience::default());
+    let mut fit = Fit::open_if(host.fit, subcommand, &display);
+    let (mut signals, mut grace_period) = (Signals::catch()?, GracePeriod::default());
     let mut socket = Socket::open(&order)?;
-    let gateways = Gateways::outside(who, host, socket.folder().join(NAME))?;
+    let gateways = Gateways::open_remote(subcommand, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
-    // It is no host of a session.
+    // The game is no host of a session.
     command.env_remove(report::FOLDER);
-    sound.surround(&mut command);
+    sound.set_environment(&mut command);
     let pads = game_pads(pads, &mut socket)?;
     if let Some(pads) = &pads {
         pads.give(&mut command);
     }
-    let mut terminal = Terminal::give(&mut command);
-    let mut stand_in = stands_in.then(|| StandIn::new(who, &display));
+    let mut terminal = Terminal::attach(&mut command);
+    let mut stand_in = uses_stand_in.then(|| StandIn::new(subcommand, &display));
     let mut game = Application::start(command)?;
-    let mut clients = Clients::new(who, recorder);
+    let mut clients = Clients::new(subcommand, recorder);
     let began = clock::now();
-    let (mut tick_at, mut quiet_since, mut wondered) = (began, began, false);
+    let (mut tick_at, mut quiet_since, mut hint_printed) = (began, began, false);
     let (mut streamed, mut refused) = (false, false);
-    // Why no picture comes, as far as that is known, and since when.
-    let (mut look_at, mut known) = (began, None);
+    // The cause of missing pictures, if known, and the time since when.
+    let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
-        for line in socket.lines(TURN) {
+        for line in socket.lines(POLL_INTERVAL) {
             announce(announcer.as_mut(), &host.config_dir, &line);
             report_running(gateways.as_ref(), &host.config_dir, &line);
             let streams = matches!(line, Line::Streaming { .. });
             keep_port(&mut order, &mut socket, &line)?;
             if let (Some(fit), Line::PlayerWindow(size)) = (&mut fit, &line) {
-                fit.wish(*size, clock::now());
+                fit.request(*size, clock::now());
             }
             let first = socket.streaming().filter(|_| streams);
             if first.is_some_and(cause::has_no_network) {
                 eprintln!(
-                    "openuvr {who}: no native client can reach the {what}: it is in a network namespace without an \
-                     interface, as by bwrap --unshare-net; start it without that"
+                    "openuvr {subcommand}: no native client can reach the {noun}: its network namespace has no \
+                     interface (as with bwrap --unshare-net); start it with network access"
                 );
             } else {
                 refused |= matches!(line, Line::Trouble(_));
-                hear(&mut clients, (who, what), line);
+                handle_line(&mut clients, (subcommand, noun), line);
             }
             if let Some(gateways) = gateways.as_ref().filter(|_| streams)
-                && let Err(why) = gateways.follow()
+                && let Err(why) = gateways.start_recording()
             {
-                eprintln!("openuvr {who}: {why}");
+                eprintln!("openuvr {subcommand}: {why}");
             }
             if let Some(why) = sound.silent.take_if(|_| streams) {
-                eprintln!("openuvr {who}: {why}");
+                eprintln!("openuvr {subcommand}: {why}");
             }
         }
-        release_for(&mut socket);
+        release_orphaned_input(&mut socket);
         let streams = socket.is_served();
         let now = clock::now();
         if std::mem::replace(&mut streamed, streams) && !streams {
             pads.iter().for_each(GamePads::rest);
             if let Some(fit) = &mut fit {
-                fit.wish(None, now);
+                fit.request(None, now);
             }
         }
         if now >= tick_at {
@@ -245,11 +244,11 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             if let Some(stand_in) = &mut stand_in {
                 stand_in.tick(&mut socket, now);
             }
-            // Its helpers that have ended are waited for.
+            // Reaps child processes that have ended.
             game.has_orphans(&helpers(stand_in.as_ref()));
             let over = gateways.as_ref().and_then(|g| g.is_over(clients.count()));
             if let Some(over) = over {
-                end_session(who, over);
+                end_session(subcommand, over);
             }
             pads.iter().for_each(GamePads::follow);
             if let Some(announcer) = &mut announcer {
@@ -262,35 +261,35 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
                 fit.tick(now);
             }
             if let Some(terminal) = &mut terminal {
-                terminal.fit();
+                terminal.resize();
             }
             tick_at = now + TICK;
         }
         let pending = signals.pending();
         game.pass_on(&pending, socket.streaming());
-        if patience.is_over(&pending, now) && game.ended().is_none() {
+        if grace_period.is_over(&pending, now) && game.ended().is_none() {
             eprintln!(
-                "openuvr {who}: the {what} has not ended {} s after the signal; it is killed by: kill -KILL {}",
-                PATIENCE.as_secs(),
+                "openuvr {subcommand}: the {noun} is still running {} s after the signal; to kill it: kill -KILL {}",
+                GRACE_PERIOD.as_secs(),
                 game.id()
             );
         }
         if socket.is_served() || game.ended().is_none() {
             quiet_since = now;
         }
-        if let Some(hook) = hook.filter(|_| !socket.was_used() && now >= look_at) {
-            look_at = now + LOOK;
-            known =
-                cause::without_hook(hook).map(|why| (known.map_or(now, |(since, _)| since), why));
+        if let Some(hook) = hook.filter(|_| !socket.was_used() && now >= check_cause_at) {
+            check_cause_at = now + CAUSE_INTERVAL;
+            known_cause = cause::without_hook(hook)
+                .map(|why| (known_cause.map_or(now, |(since, _)| since), why));
         }
-        let wonders = match &known {
-            Some((since, _)) => now.since(*since) >= SURE,
-            None => !socket.is_served() && now.since(began) >= WONDER,
+        let hint_due = match &known_cause {
+            Some((since, _)) => now.since(*since) >= CAUSE_DELAY,
+            None => !socket.is_served() && now.since(began) >= NO_PICTURE_DELAY,
         };
-        if !socket.was_used() && !wondered && wonders {
-            wondered = true;
-            let why = known.as_ref().map_or(why_none, |(_, why)| why);
-            eprintln!("openuvr {who}: no picture yet. {why}");
+        if !socket.was_used() && !hint_printed && hint_due {
+            hint_printed = true;
+            let why = known_cause.as_ref().map_or(no_picture_hint, |(_, why)| why);
+            eprintln!("openuvr {subcommand}: no picture yet. {why}");
         }
         let launching = now.since(quiet_since) < LAUNCHING;
         if game.ended().is_some()
@@ -302,9 +301,9 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     }
     drop(stand_in);
     for line in socket.lines(Duration::ZERO) {
-        hear(&mut clients, (who, what), line);
+        handle_line(&mut clients, (subcommand, noun), line);
     }
-    release_for(&mut socket);
+    release_orphaned_input(&mut socket);
     if let Some(terminal) = terminal {
         terminal.finish();
     }
@@ -313,15 +312,15 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
     }
     let complete = clients.finish();
     let status = game.ended();
-    tell_end((who, what), status, socket.was_used(), || {
-        // It was said before.
-        let why = known.map_or(why_none.to_owned(), |(_, why)| why);
-        (!wondered && !refused).then_some(why)
+    print_end((subcommand, noun), status, socket.was_used(), || {
+        // It was printed before.
+        let why = known_cause.map_or(no_picture_hint.to_owned(), |(_, why)| why);
+        (!hint_printed && !refused).then_some(why)
     });
-    if let (Some(why), true, true) = (why_over, socket.was_used(), ended_well(status))
+    if let (Some(why), true, true) = (early_end_hint, socket.was_used(), ended_well(status))
         && !io::stdin().is_terminal()
     {
-        eprintln!("openuvr {who}: the {what} is over: it ended well. {why}");
+        eprintln!("openuvr {subcommand}: the {noun} exited normally. {why}");
     }
     if let Some(reporter) = reporter() {
         let without = if socket.was_used() {
@@ -330,15 +329,15 @@ pub(crate) fn launched(launch: Launch<'_>) -> Result<ExitCode> {
             " without a picture"
         };
         let how = status.map_or(String::new(), |status| format!(": {status}"));
-        reporter.ends(
+        reporter.report_end(
             code_of(status),
-            format!("the {what} has ended{without}{how}"),
+            format!("the {noun} has ended{without}{how}"),
         );
     }
     match complete {
         Err(why) if ended_well(status) => Err(why),
         Err(why) => {
-            eprintln!("openuvr {who}: {why}");
+            eprintln!("openuvr {subcommand}: {why}");
             Ok(exit_code(status))
         }
         Ok(()) => Ok(exit_code(status)),
@@ -349,27 +348,29 @@ fn ended_well(status: Option<ExitStatus>) -> bool {
     status.is_some_and(|status| status.success())
 }
 
-/// Says how a game has ended that has shown nothing, or did not end by itself; with what may be the matter, if that
-/// is not clear by it.
-fn tell_end(
-    (who, what): (&str, &str),
+/// Prints the end of a game that presented no picture or was killed, with the usual causes unless the end explains
+/// it.
+fn print_end(
+    (subcommand, noun): (&str, &str),
     status: Option<ExitStatus>,
     shown: bool,
-    why_none: impl FnOnce() -> Option<String>,
+    no_picture_hint: impl FnOnce() -> Option<String>,
 ) {
     let (end, explains) = status.map_or((String::new(), false), cause::end);
     match (shown, explains) {
-        (true, true) => eprintln!("openuvr {who}: the {what} is over: {end}"),
+        (true, true) => eprintln!("openuvr {subcommand}: the {noun} ended: {end}"),
         (true, false) => {}
-        (false, true) => eprintln!("openuvr {who}: the {what} has ended without a picture: {end}"),
+        (false, true) => {
+            eprintln!("openuvr {subcommand}: the {noun} has ended without a picture: {end}")
+        }
         (false, false) => {
-            let why = why_none().map_or(String::new(), |why| format!(". {why}"));
-            eprintln!("openuvr {who}: the {what} has ended without a picture: {end}{why}");
+            let why = no_picture_hint().map_or(String::new(), |why| format!(". {why}"));
+            eprintln!("openuvr {subcommand}: the {noun} has ended without a picture: {end}{why}");
         }
     }
 }
 
-/// What shows the player's pads to the game, unless that is not wanted.
+/// The emulated game pads of the game, if configured.
 fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<GamePads>> {
     let Some((hook, seats)) = wanted else {
         return Ok(None);
@@ -384,47 +385,47 @@ fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<
     }
 }
 
-/// Who says on the network that the game's host is there, unless that is not wanted. It is this process,
-/// never the game's.
-fn announcer(who: &'static str, host: &HostConfig, words: &[OsString]) -> Option<Announcer> {
+/// The mDNS announcer for the game's host, unless the configuration disables it. It runs in this process, never in
+/// the game's.
+fn announcer(subcommand: &'static str, host: &HostConfig, words: &[OsString]) -> Option<Announcer> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
-    let about = About {
+    let about = HostInfo {
         name: host.name.clone(),
         shows: program.map(|name| name.to_string_lossy().into_owned()),
     };
-    (host.discoverable).then(|| Announcer::new(who, about))
+    (host.discoverable).then(|| Announcer::new(subcommand, about))
 }
 
-/// Has the announcer hear what the game's host says.
+/// Forwards a line of the game's host to the announcer.
 fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, line: &Line) {
     let Some(announcer) = announcer else {
         return;
     };
     let now = clock::now();
-    announcer.heard(line, now);
+    announcer.on_line(line, now);
     if let Line::Streaming { place, .. } = line
         && let Some(address) = address_in(place)
     {
-        // It is there: the host has opened it.
+        // The key exists: the host has loaded it.
         match load_or_create(config_dir, KeyOwner::Host) {
             Ok(identity) => {
-                announcer.streams_at(address, identity.public().fingerprint(), now);
+                announcer.announce_at(address, identity.public().fingerprint(), now);
             }
-            Err(why) => eprintln!("openuvr run: this host can't be found by clients: {why}"),
+            Err(why) => eprintln!("openuvr run: can't announce the host: {why}"),
         }
     }
 }
 
-/// The portal's session is over: so is what it started.
-fn end_session(who: &str, over: Over) {
-    eprintln!("openuvr {who}: {over}");
+/// Ends the started processes at the end of a portal's session.
+fn end_session(subcommand: &str, over: Over) {
+    eprintln!("openuvr {subcommand}: {over}");
     if let Some(reporter) = reporter() {
-        reporter.ends(0, over.to_string());
+        reporter.report_end(0, over.to_string());
     }
     descendants::end_started();
 }
 
-/// Tells who started a session that it can be played now.
+/// Reports to the parent `openuvr session` that the session can be played.
 fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
     let (Some(reporter), Line::Streaming { place, .. }) = (reporter(), line) else {
         return;
@@ -432,13 +433,13 @@ fn report_running(gateways: Option<&Gateways>, config_dir: &Path, line: &Line) {
     match load_or_create(config_dir, KeyOwner::Host) {
         Ok(identity) => {
             let page = gateways.and_then(Gateways::page);
-            reporter.running(address_in(place), &identity.public(), page, None);
+            reporter.report_running(address_in(place), &identity.public(), page, None);
         }
-        Err(why) => eprintln!("openuvr run: the session can't be told of: {why}"),
+        Err(why) => eprintln!("openuvr run: can't report the session: {why}"),
     }
 }
 
-/// That of the game; as a shell says it if a signal has ended it.
+/// The exit code of the game; after a signal, that of a shell.
 pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
     ExitCode::from(code_of(status))
 }
@@ -452,19 +453,19 @@ pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Releases what processes that have ended held down: one that was killed could not.
-fn release_for(socket: &mut Socket) {
+/// Releases the keys and buttons of ended processes: a killed process could not release them.
+fn release_orphaned_input(socket: &mut Socket) {
     for display in socket.left_behind() {
-        // A display that is gone holds nothing.
+        // A closed display holds nothing.
         if let Err(e) = release_held(Some(&display)) {
             tracing::debug!("{e}");
         }
     }
 }
 
-/// The end of the stream is not the end of the game.
-fn hear(clients: &mut Clients, (who, what): (&str, &str), line: Line) {
-    if let HostState::Failed(why) = clients.tell(line) {
-        eprintln!("openuvr {who}: {why}; the {what} goes on without a stream");
+/// Prints a line of the game's host. The end of the stream does not end the game.
+fn handle_line(clients: &mut Clients, (subcommand, noun): (&str, &str), line: Line) {
+    if let HostState::Failed(why) = clients.handle(line) {
+        eprintln!("openuvr {subcommand}: {why}; the {noun} continues without a stream");
     }
 }

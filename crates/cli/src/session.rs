@@ -1,18 +1,18 @@
-//! `openuvr session`: one session of a portal. It starts a display, the application, and a host that the portal lets
-//! browsers into, and sees to it that all of it ends together.
+//! `openuvr session`: one session of a portal. It starts a display, the application, and a host that the portal's
+//! browsers connect to, and ends all of them together.
 //!
 //! ```text
 //! launcher ─► openuvr session ─► openuvr host | run | xr ─► display, application
 //!              │ limits, saves      │ stream, page, lease
-//!              ◄── report.json ─────┘ in a folder of this session alone
+//!              ◄── report.json ─────┘ in the session's own folder
 //! ```
-//! Nothing of it depends on who starts it: a portal on this machine, a job of Slurm, a container. It says in one
-//! line of JSON where the session is when it runs, and in another how it ended. If this program is killed, the host
-//! hears of it from the kernel, and ends the application; if the host is killed, this program does. What both lose
-//! sight of becomes this program's child (prctl(2), PR_SET_CHILD_SUBREAPER).
+//! Nothing of it depends on the launcher: a portal on this machine, a Slurm job, a container. It prints a line of JSON
+//! with the session's address when the session runs, and another one with its result. If this program is killed, the
+//! kernel notifies the host, which ends the application; if the host is killed, this program ends the application.
+//! Orphaned processes become this program's children (prctl(2), PR_SET_CHILD_SUBREAPER).
 
 mod folder;
-mod inner;
+mod host_command;
 mod limits;
 
 use std::ffi::OsString;
@@ -32,43 +32,43 @@ use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use crate::confine::{Account, Confinement};
 use crate::descendants;
-use crate::session_report::{self as report, AUTHORITY, Running, read_end, read_running};
-use crate::sys::{die_with_parent, keep_inherited, name_authority};
+use crate::session_report::{self as report, AUTHORITY, RunningReport, read_end, read_running};
+use crate::sys::{close_inherited_on_exec, die_with_parent, set_xauthority};
 use crate::virtual_display::{VirtualDisplay, shows_a_window};
 
-use folder::{Saves, SessionFolder};
+use folder::{SaveFolder, SessionFolder};
 use limits::Limits;
 
-/// How often the children and the limits are looked at.
-const TURN: Duration = Duration::from_millis(50);
+/// The interval of checks of children and limits.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long the host may take to say goodbye and to end the application, before both are killed: what it gives
-/// an application, and what a display takes (guess).
-const END: Duration = Duration::from_secs(10);
+/// The time for the host to disconnect its clients and to end the application, before both are killed: the sum of its
+/// own timeouts for the application and a display (guess).
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The code of a session that this program ended, in place of an application's.
-const ENDED_BY_US: u8 = 70;
+/// The exit code of a session that this program ended, in place of an application's.
+const EXIT_TERMINATED: u8 = 70;
 
-/// How an application's pictures are taken.
+/// The capture method for the application.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Door {
-    /// What it draws on a display of its own, as `openuvr host --virtual`
+pub(crate) enum CaptureMethod {
+    /// Capture of a virtual display, as with `openuvr host --virtual`
     Screen,
-    /// From inside its process, as `openuvr run`
+    /// Capture inside its process, as with `openuvr run`
     Run,
-    /// As an OpenXR application, as `openuvr xr`
+    /// OpenXR application, as with `openuvr xr`
     Xr,
-    /// By the application itself, which links libopenuvr, as `openuvr run --api`
+    /// Application that links libopenuvr, as with `openuvr run --api`
     Api,
 }
 
-/// Run one session of a portal: a display, an application, a host, and a page to play it at
+/// Run one session of a portal: display, application, host and page
 ///
-/// It writes one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when
-/// it has ended ("code", "why"); all else goes to standard error. Native clients show a ticket of the portal. Browsers
-/// go to the portal's page; the portal carries their signalling, and asks by HTTPS at "web", where it alone is answered:
-/// GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The session ends with its
-/// application, when the portal stops it, or when nobody plays and the portal does not renew it.
+/// Prints one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when it has
+/// ended ("code", "why"); everything else goes to standard error. Native clients authenticate with a ticket of the
+/// portal. Browsers use the portal's page; the portal relays their signalling by HTTPS at "web", which serves only
+/// the portal: GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The session ends with
+/// its application, when the portal stops it, or when it has no client and the portal does not renew it.
 #[derive(clap::Args, Debug)]
 #[command(
     args_override_self = true,
@@ -80,78 +80,76 @@ Examples:
   openuvr session --id UUID --ticket-key KEY --door api -- ./an-application-that-links-libopenuvr"
 )]
 pub(crate) struct Args {
-    /// Which session this is: its UUID
+    /// UUID of the session
     #[arg(long, value_name = "UUID")]
     id: SessionUuid,
-    /// The key of the portal, whose tickets are taken
+    /// Public key of the portal that signs the tickets
     #[arg(long, value_name = "KEY")]
     ticket_key: TicketKey,
-    /// Whose session it is: OPENUVR_USER in the application's environment
+    /// User name for OPENUVR_USER in the application's environment
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
-    /// How the application's pictures are taken
+    /// Capture method
     #[arg(long, value_enum, default_value = "screen")]
-    door: Door,
-    /// The size of its display
+    door: CaptureMethod,
+    /// Size of the display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
-    /// Whether an only window fills the display and dialogs lie centred over it; false for desktop sessions, and for
-    /// window managers that do not replace another
+    /// Let a single window fill the display, with dialogs centred above it; false for desktop sessions and for window
+    /// managers that do not replace another
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
-    /// Most frames a second [default: the host's]
+    /// Maximum frame rate [default: the host's]
     #[arg(long, value_name = "NUMBER")]
     fps: Option<f64>,
-    /// A folder that is the application's home and stays; only one session at a time may have it [default: one that
-    /// goes with the session]
+    /// Persistent home folder of the application, for one session at a time [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
-    /// End when nobody was connected, and the portal did not renew the session, for so many seconds
+    /// Seconds without a client and without a renewal after which the session ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lease: u32,
-    /// The address at which the session is reached; its ports are free ones, unless one is named
+    /// Address to listen on; free ports are chosen if none is given
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
-    /// Answer the portal, which is on this machine, at a Unix socket in the session's folder, and at no TCP port
+    /// Serve the portal at a Unix socket in the session's folder instead of a TCP port, for a portal on this machine
     #[arg(long)]
     portal_socket: bool,
-    /// The address that is told to the portal, and to browsers for media [default: that in OPENUVR_ADDRESS, else that of
+    /// Address announced to the portal, and to browsers for media [default: that in OPENUVR_ADDRESS, else that of
     /// --listen]
     #[arg(long, value_name = "ADDRESS")]
     reached_as: Option<IpAddr>,
-    /// Bytes of memory that all its processes may have of their own, with K, M or G [default: no limit]
+    /// Limit of the private memory of all its processes in bytes, with K, M or G [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
-    /// Bytes that its home and its temporary files may take on the disk, with K, M or G
+    /// Limit of the disk space of its home and its temporary files in bytes, with K, M or G
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
     disk: u64,
-    /// End when the application has shown nothing within so many seconds
+    /// Seconds without a picture of the application after which the session ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     first_picture: u32,
-    /// Start the application as this account, with its groups: for that this program must be root. With --door
-    /// screen alone, since otherwise the host is in the application
+    /// Run the application as this account, with its groups; requires root and --door screen, since other methods run the
+    /// host inside the application
     #[arg(long, value_name = "NAME")]
     application_user: Option<String>,
-    /// Start the application in a sandbox of bubblewrap: it sees its own processes alone, can write to its home and
-    /// temporary files alone, and can read the system's files and its own. The host's keys are not among them, but
-    /// with --door run, xr and api the host is in the application
+    /// Run the application in a bubblewrap sandbox: it sees only its own processes, can write only to its home and
+    /// temporary files, and can read only system files and its own. The host's keys are hidden, except with --door run, xr
+    /// and api, which run the host inside the application
     #[arg(long)]
     sandbox: bool,
-    /// A file or folder that can be read in the sandbox, for an application that is installed elsewhere than in
-    /// /usr or /opt; may be repeated
+    /// File or folder that is readable in the sandbox, for an application outside /usr and /opt; may be repeated
     #[arg(long, value_name = "PATH", requires = "sandbox")]
     readable: Vec<PathBuf>,
-    /// A further setting of the host, as in --set encoder=jpeg; may be repeated
+    /// Further setting of the host, such as --set encoder=jpeg; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
-    /// The program to start, with its arguments
+    /// Program to start, with its arguments
     #[arg(value_name = "APP", required = true, last = true)]
     words: Vec<OsString>,
 }
 
 impl Args {
-    /// The address that people are told, if it is not that of `--listen`.
-    fn told_address(&self) -> Option<IpAddr> {
+    /// The address to announce, if it is not that of `--listen`.
+    fn announced_address(&self) -> Option<IpAddr> {
         self.reached_as.or_else(address_of_machine)
     }
 }
@@ -162,24 +160,24 @@ fn size(text: &str) -> Result<Size, String> {
         let sound = |side: u32| (16..=16_384).contains(&side);
         (sound(size.width) && sound(size.height)).then_some(size)
     });
-    parsed.ok_or_else(|| "a size is WIDTHxHEIGHT, as in 1280x720".to_owned())
+    parsed.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
 }
 
-/// What the cluster that started this says of the machine: an address, or a name of it.
+/// The address of this machine, as announced by the cluster that started this program: an address, or a name.
 fn address_of_machine() -> Option<IpAddr> {
-    let said = std::env::var("OPENUVR_ADDRESS").ok()?;
-    let mut found = (said.as_str(), 0).to_socket_addrs().ok()?;
+    let name = std::env::var("OPENUVR_ADDRESS").ok()?;
+    let mut found = (name.as_str(), 0).to_socket_addrs().ok()?;
     found.next().map(|at| at.ip())
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let alone = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
     let place = alone.or_else(|_| parse_address(text));
-    place.map_err(|_| "an address is 192.168.1.5, or with a port 192.168.1.5:4710".to_owned())
+    place.map_err(|_| "expected an address, such as 192.168.1.5 or 192.168.1.5:4710".to_owned())
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    let refused = || "a number of bytes, with K, M or G for 2^10, 2^20, 2^30".to_owned();
+    let refused = || "expected a number of bytes, with K, M or G for 2^10, 2^20, 2^30".to_owned();
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K') => (&text[..text.len() - 1], 10),
         Some(b'M') => (&text[..text.len() - 1], 20),
@@ -196,41 +194,41 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// Runs until the session has ended.
 ///
 /// # Errors
-/// One line: it can't begin. It has said so as its end, too.
+/// The session can't start. The message has one line, and was also printed as the session's result.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    // What a cluster's launcher left open is not for the application.
-    keep_inherited();
+    // Files that a cluster's launcher left open are not inherited by the application.
+    close_inherited_on_exec();
     let stop = openuvr_terminal::signals::stop_in_order()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
     let ended = serve(&args, &stop);
-    // Whatever happened: nothing goes on.
+    // In any case, no process must survive.
     descendants::end_all();
     let (code, why) = match &ended {
         Ok(ended) => (ended.code, ended.why.clone()),
         Err(why) => (1, format!("{why:#}")),
     };
     eprintln!("openuvr session: {why}");
-    report::say(&serde_json::json!({ "session": id.to_string(), "code": code, "why": why }));
+    report::print_line(&serde_json::json!({ "session": id.to_string(), "code": code, "why": why }));
     Ok(ExitCode::from(code))
 }
 
-/// How a session ended.
-struct Ended {
+/// The result of a session.
+struct SessionEnd {
     code: u8,
     why: String,
 }
 
-fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
-    if args.application_user.is_some() && args.door != Door::Screen {
+fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
+    if args.application_user.is_some() && args.door != CaptureMethod::Screen {
         bail!(
-            "--application-user is for --door screen: by other doors the host is in the application"
+            "--application-user requires --door screen: other capture methods run the host inside the application"
         );
     }
-    let folder = SessionFolder::make(args.id)?;
-    // What the host in the application needs of the folder that is hidden from it.
+    let folder = SessionFolder::create(args.id)?;
+    // The files that a host inside the application needs from the hidden folder.
     let keys = match args.door {
-        Door::Screen => Vec::new(),
+        CaptureMethod::Screen => Vec::new(),
         _ => vec![folder.keys()],
     };
     let temporary = folder.temporary();
@@ -243,28 +241,28 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     };
     confinement.check()?;
     let shared = args.application_user.is_some();
-    let saves = Saves::open(args.save.as_deref(), &folder, shared)?;
+    let saves = SaveFolder::open(args.save.as_deref(), &folder, shared)?;
     if let Some(user) = &args.application_user {
-        folder.let_through()?;
-        Account::find(user)?.give(&[saves.home(), &temporary])?;
+        folder.allow_traversal()?;
+        Account::find(user)?.change_owner(&[saves.home(), &temporary])?;
     }
-    let words = confinement.words(&args.words)?;
+    let words = confinement.command_line(&args.words)?;
     let limits = Limits::new(args.memory, args.disk, [saves.home(), folder.path()]);
-    // A game needs a display, and takes the one it finds, as may what links the library; an OpenXR application may
-    // have none.
-    let display = matches!(args.door, Door::Run | Door::Api)
+    // Games and applications that link the library use the display in their environment; an OpenXR application may need
+    // none.
+    let display = matches!(args.door, CaptureMethod::Run | CaptureMethod::Api)
         .then(|| VirtualDisplay::start(args.size, Some(folder.path()), args.place));
     let display = display.transpose()?;
-    if args.door == Door::Screen {
-        // The host's, on which this process looks for a window.
-        name_authority(&folder.path().join(AUTHORITY));
+    if args.door == CaptureMethod::Screen {
+        // The host starts the display, and this process searches it for a window.
+        set_xauthority(&folder.path().join(AUTHORITY));
     }
     let name = display.as_ref().map(VirtualDisplay::name);
-    let mut host = Host::start(args, &words, (&folder, &saves), name)?;
-    let ended = follow(args, &folder, limits, &mut host, stop);
+    let mut host = HostProcess::start(args, &words, (&folder, &saves), name)?;
+    let ended = supervise(args, &folder, limits, &mut host, stop);
     host.end();
     let ended = ended?;
-    // What it held of the display goes first.
+    // The application ends before its display.
     descendants::end_all_but(
         &display
             .as_ref()
@@ -274,132 +272,127 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<Ended> {
     Ok(ended)
 }
 
-/// Looks after the session until it ends.
-fn follow(
+/// Supervises the session until it ends.
+fn supervise(
     args: &Args,
     folder: &SessionFolder,
     mut limits: Limits,
-    host: &mut Host,
+    host: &mut HostProcess,
     stop: &AtomicBool,
-) -> Result<Ended> {
+) -> Result<SessionEnd> {
     let ended_by_us = |why: String| {
-        Ok(Ended {
-            code: ENDED_BY_US,
+        Ok(SessionEnd {
+            code: EXIT_TERMINATED,
             why,
         })
     };
     let began = Instant::now();
-    let patience = Duration::from_secs(args.first_picture.into());
-    let mut running: Option<Running> = None;
-    let mut shown = args.door != Door::Screen;
+    let limit = Duration::from_secs(args.first_picture.into());
+    let mut running: Option<RunningReport> = None;
+    let mut shown = args.door != CaptureMethod::Screen;
     loop {
         if let Some(status) = host.ended()? {
             return Ok(read_end(folder.path()).map_or_else(
-                || lost_host(status, running.is_some()),
-                |end| Ended {
+                || unreported_end(status, running.is_some()),
+                |end| SessionEnd {
                     code: end.code,
                     why: end.why,
                 },
             ));
         }
         if stop.load(Ordering::Relaxed) {
-            return Ok(Ended {
+            return Ok(SessionEnd {
                 code: 0,
-                why: "the session was told to end by a signal".to_owned(),
+                why: "the session was ended by a signal".to_owned(),
             });
         }
         if running.is_none()
             && let Some(at) = read_running(folder.path())
         {
-            let at = Running {
+            let at = RunningReport {
                 socket: args.portal_socket.then(|| folder.socket()),
                 ..at
             };
-            report::say(&at.line(args.id, args.told_address()));
+            report::print_line(&at.line(args.id, args.announced_address()));
             running = Some(at);
         }
         if let Some(at) = running.as_ref().filter(|_| !shown) {
             shown = at.display.as_deref().is_none_or(shows_a_window);
         }
-        let waits = running.is_none() || !shown;
-        if waits && began.elapsed() >= patience {
-            let seconds = patience.as_secs();
+        let pending = running.is_none() || !shown;
+        if pending && began.elapsed() >= limit {
+            let seconds = limit.as_secs();
             return ended_by_us(format!(
-                "the application has shown nothing within {seconds} s"
+                "the application showed no picture within {seconds} s"
             ));
         }
         if let Some(why) = limits.exceeded() {
             return ended_by_us(why);
         }
-        std::thread::sleep(TURN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// The host went without a word.
-fn lost_host(status: ExitStatus, ran: bool) -> Ended {
+/// The result if the host ended without a report.
+fn unreported_end(status: ExitStatus, ran: bool) -> SessionEnd {
     let code = status.code().or(status.signal().map(|signal| signal + 128));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     let when = match ran {
         true => "",
         false => " before the session could be played",
     };
-    Ended {
+    SessionEnd {
         code: code.max(1),
         why: format!("the host of the session ended{when}: {status}"),
     }
 }
 
-/// The process that streams: `openuvr host`, `run` or `xr`.
-struct Host(Child);
+/// The streaming process: `openuvr host`, `run` or `xr`.
+struct HostProcess(Child);
 
-impl Host {
+impl HostProcess {
     fn start(
         args: &Args,
         application: &[OsString],
-        (folder, saves): (&SessionFolder, &Saves),
+        (folder, saves): (&SessionFolder, &SaveFolder),
         display: Option<&str>,
-    ) -> Result<Host> {
+    ) -> Result<HostProcess> {
         let settings = args.settings.iter();
         let settings = settings.map(|setting| match setting.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok(format!("--{name}={value}")),
-            _ => bail!("--set {setting}: a setting is NAME=VALUE"),
+            _ => bail!("--set {setting}: expected NAME=VALUE"),
         });
         let settings = settings.collect::<Result<Vec<String>>>()?;
-        // Also where the file was replaced since this program was started.
+        // Works also if the executable was replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
-        inner::words(args, folder, &mut command);
+        host_command::add_arguments(args, folder, &mut command);
         command.args(settings).arg("--").args(application);
-        inner::surround(args, folder, saves, display, &mut command);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "its descriptor: nothing is written"
-        )]
+        host_command::set_environment(args, folder, saves, display, &mut command);
+        #[expect(clippy::disallowed_methods, reason = "only its descriptor is used")]
         let log = std::io::stderr().as_fd().try_clone_to_owned()?;
         command
             .stdin(Stdio::null())
             .stdout(Stdio::from(log))
-            // Who ends the session by a signal to a group ends this program, which ends the rest in order.
+            // A signal to the process group ends this program, which ends the rest in order.
             .process_group(0);
-        // It ends in order when this program is gone, however that ended.
+        // It ends in order when this program has ended, however that happened.
         die_with_parent(&mut command);
         let child = command.spawn();
-        child
-            .map(Host)
-            .context("no process can be started that streams")
+        child.map(HostProcess).context("can't start the host")
     }
 
     fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.0.try_wait()?)
     }
 
-    /// Ends it, in order if it can.
+    /// Ends it, in order if possible.
     fn end(&mut self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let (Some(pid), Ok(None)) = (pid, self.0.try_wait()) {
             let _ = kill_process(pid, Signal::TERM);
-            let until = Instant::now() + END;
+            let until = Instant::now() + END_TIMEOUT;
             while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
-                std::thread::sleep(TURN);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         let _ = self.0.kill();
@@ -407,7 +400,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for HostProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -418,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_command_line_are_read_or_refused() {
+    fn command_line_values_are_parsed_or_rejected() {
         assert_eq!(bytes("4G"), Ok(4 << 30));
         assert_eq!(bytes("512"), Ok(512));
         for bad in ["", "K", "-1", "0", "1T", "99999999999G"] {

@@ -1,5 +1,5 @@
-//! What the host of a session tells `openuvr session`, which started it, in two files of the session's folder; and the lines
-//! of JSON that become of it.
+//! Reports of a session's host to its parent `openuvr session`, in two files of the session's folder; and the JSON lines
+//! made from them.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -12,65 +12,65 @@ use openuvr_runtime::client::link::key_text;
 use rustix::process::{Pid, getpid, getppid, set_child_subreaper};
 use serde::{Deserialize, Serialize};
 
-use crate::sys::keep_inherited;
+use crate::sys::close_inherited_on_exec;
 
 /// The variable with the session's folder.
 pub(crate) const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
 
-/// The file in it with the cookie of the session's display.
+/// The X authority file of the session's display, in that folder.
 pub(crate) const AUTHORITY: &str = "xauthority";
 
 const RUNNING: &str = "running.json";
 const END: &str = "end.json";
 
-/// Bytes of either file at most.
-const LONGEST: u64 = 16 * 1024;
+/// The maximum size of either file in bytes.
+const MAX_BYTES: u64 = 16 * 1024;
 
-/// Where a session can be played.
+/// The addresses of a running session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Running {
-    /// Where native clients are answered.
+pub(crate) struct RunningReport {
+    /// The address for native clients.
     pub(crate) native: Option<SocketAddr>,
     /// The host's key, in base64url.
     pub(crate) key: String,
-    /// Where the portal is answered by HTTPS …
+    /// The address that serves the portal by HTTPS …
     pub(crate) web: Option<SocketAddr>,
-    /// … with a certificate of this SHA-256 …
+    /// … with a certificate of this SHA-256 fingerprint …
     pub(crate) fingerprint: String,
-    /// … or at a Unix socket instead.
+    /// … or the Unix socket that serves it instead.
     #[serde(default)]
     pub(crate) socket: Option<PathBuf>,
-    /// The display that is shown, if one is.
+    /// The streamed display, if any.
     pub(crate) display: Option<String>,
 }
 
-/// How it ended, as the host sees it.
+/// The result, from the host's view.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct EndReport {
     pub(crate) code: u8,
     pub(crate) why: String,
 }
 
-/// The host's end: who hears what it tells. It is there only in a host that `openuvr session` has started.
+/// The reporter of a host that `openuvr session` has started.
 pub(crate) struct Reporter {
     folder: PathBuf,
-    /// Who started this process.
+    /// The parent process.
     parent: Option<Pid>,
 }
 
 static REPORTER: OnceLock<Reporter> = OnceLock::new();
 
-/// This process is a host: from now on it is that of a session, if `openuvr session` has started it. Before the
-/// application begins.
-pub(crate) fn begin() {
+/// Enables reports if `openuvr session` has started this process. To be called in a host before its application
+/// starts.
+pub(crate) fn init() {
     if let Some(reporter) = Reporter::of_process() {
-        // The locks of the session's folders are not for the application.
-        keep_inherited();
+        // The application must not inherit the locks of the session's folders.
+        close_inherited_on_exec();
         let _ = REPORTER.set(reporter);
     }
 }
 
-/// Who hears what this process tells, if it is the host of a session.
+/// The reporter, if this process is the host of a session.
 pub(crate) fn reporter() -> Option<&'static Reporter> {
     REPORTER.get()
 }
@@ -83,7 +83,7 @@ impl Reporter {
         if parent != ours {
             return None;
         }
-        // What the application leaves behind is this process's to end.
+        // Orphans of the application become children of this process, which ends them.
         let _ = set_child_subreaper(Some(getpid()));
         Some(Reporter {
             folder,
@@ -96,8 +96,8 @@ impl Reporter {
         &self.folder
     }
 
-    /// The session can be played.
-    pub(crate) fn running(
+    /// Reports that the session can be played.
+    pub(crate) fn report_running(
         &self,
         native: Option<SocketAddr>,
         key: &PublicKey,
@@ -105,7 +105,7 @@ impl Reporter {
         display: Option<&str>,
     ) {
         let (web, fingerprint) = page.unzip();
-        let running = Running {
+        let running = RunningReport {
             native,
             key: key_text(key),
             web,
@@ -116,36 +116,36 @@ impl Reporter {
         self.write(RUNNING, &running);
     }
 
-    /// It ends, for this reason. The first one counts.
-    pub(crate) fn ends(&self, code: u8, why: String) {
+    /// Reports the end and its reason. Only the first report counts.
+    pub(crate) fn report_end(&self, code: u8, why: String) {
         if !self.folder.join(END).exists() {
-            self.write(END, &End { code, why });
+            self.write(END, &EndReport { code, why });
         }
     }
 
-    /// This process ends. If who started it was killed, nobody else removes the session's folder, which has a key.
-    pub(crate) fn leaves(&self) {
+    /// Ends the reports. If the parent was killed, this process removes the session's folder, which contains a key.
+    pub(crate) fn finish(&self) {
         if getppid() != self.parent {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 
-    /// Writes all of it, or nothing.
-    fn write(&self, name: &str, what: &impl Serialize) {
+    /// Writes a file atomically.
+    fn write(&self, name: &str, report: &impl Serialize) {
         let file = self.folder.join(name);
-        let begun = self.folder.join(format!("{name}.new"));
-        let written = serde_json::to_vec(what)
+        let partial = self.folder.join(format!("{name}.new"));
+        let written = serde_json::to_vec(report)
             .map_err(std::io::Error::other)
-            .and_then(|bytes| fs::write(&begun, bytes))
-            .and_then(|()| fs::rename(&begun, &file));
+            .and_then(|bytes| fs::write(&partial, bytes))
+            .and_then(|()| fs::rename(&partial, &file));
         if let Err(e) = written {
             eprintln!("openuvr session: can't write {}: {e}", file.display());
         }
     }
 }
 
-impl Running {
-    /// The line that the launcher reads.
+impl RunningReport {
+    /// The JSON line for the launcher.
     pub(crate) fn line(
         &self,
         session: SessionUuid,
@@ -172,23 +172,23 @@ impl Running {
     }
 }
 
-/// Where the session can be played, once it can.
-pub(crate) fn read_running(folder: &Path) -> Option<Running> {
+/// The addresses of the session, once it can be played.
+pub(crate) fn read_running(folder: &Path) -> Option<RunningReport> {
     read(&folder.join(RUNNING))
 }
 
-/// How it ended, once it has said so.
-pub(crate) fn read_end(folder: &Path) -> Option<End> {
+/// The result, once reported.
+pub(crate) fn read_end(folder: &Path) -> Option<EndReport> {
     read(&folder.join(END))
 }
 
 fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
-    let short = fs::metadata(file).is_ok_and(|about| about.len() <= LONGEST);
+    let short = fs::metadata(file).is_ok_and(|about| about.len() <= MAX_BYTES);
     let bytes = short.then(|| fs::read(file).ok()).flatten()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Writes a line for who started this program.
-pub(crate) fn say(line: &serde_json::Value) {
+/// Prints a JSON line for the launcher.
+pub(crate) fn print_line(line: &serde_json::Value) {
     println!("{line}");
 }

@@ -13,7 +13,7 @@ fn wrong(words: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_line() {
+fn usage_errors_have_one_line() {
     let cases = [
         (
             &["openuvr", "host", "--port", "4711"][..],
@@ -34,12 +34,12 @@ fn what_is_wrong_is_said_in_one_line() {
             "unrecognized subcommand 'lits'; is list meant? `openuvr devices --help` names all",
         ),
     ];
-    for (words, said) in cases {
-        assert_eq!(wrong(words), said);
+    for (words, message) in cases {
+        assert_eq!(wrong(words), message);
     }
 }
 
-/// Every option of every subcommand, with a value that clap takes.
+/// Every option of every subcommand, with a value that clap accepts.
 fn options(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
     for arg in command.get_arguments() {
         let Some(long) = arg.get_long() else { continue };
@@ -65,7 +65,7 @@ fn options(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
 }
 
 #[test]
-fn of_an_option_given_twice_the_last_counts() {
+fn the_last_of_repeated_options_applies() {
     let mut found = Vec::new();
     options(&command(), &["openuvr".to_owned()], &mut found);
     assert!(found.len() > 130, "{}", found.len());

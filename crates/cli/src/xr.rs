@@ -1,5 +1,5 @@
-//! `openuvr xr`: starts an OpenXR application on our runtime, as `openuvr run` starts a game with the hook in it;
-//! or makes the runtime that of all applications of a person.
+//! `openuvr xr`: starts an OpenXR application on our runtime, as `openuvr run` starts a game with the hook, or makes
+//! the runtime the default of all applications of a user.
 
 use std::process::ExitCode;
 
@@ -12,19 +12,19 @@ use openuvr_runtime::line::Order;
 use crate::config::xr::{INSTALL, UNINSTALL};
 use crate::config::{Settings as _, XrConfig};
 use crate::gateways::Gateways;
-use crate::run::{Launch, launched};
+use crate::run::{Launch, supervise};
 use openuvr_terminal::usage::WrongUsage;
 
-/// Frames a second, where neither a person nor a player's display says anything else: most headsets' rate.
-const USUAL_FPS: f64 = 90.0;
+/// The frame rate without a setting and without a player's display: that of most headsets.
+const DEFAULT_FPS: f64 = 90.0;
 
-/// What may be the matter with an application whose pictures do not come.
-const WHY_NONE: &str = "It may use another runtime of OpenXR, draw with neither Vulkan nor OpenGL, or not be an \
-    OpenXR application: then `openuvr run` or `openuvr host` shows it";
+/// The usual causes of missing pictures of an application.
+const NO_PICTURE_HINT: &str = "Possible causes: it uses another OpenXR runtime, draws with neither Vulkan nor OpenGL, or is no \
+    OpenXR application; try `openuvr run` or `openuvr host`";
 
-/// Why an application that drew may have ended, where a client that waits for it would see no answer.
-const WHY_OVER: &str = "Its standard input is no terminal, and programs such as hello_xr end at the end of their standard \
-    input: `sleep infinity | openuvr xr …` keeps it open";
+/// A hint for an application that presented pictures and ended early, so that clients get no answer.
+const EARLY_END_HINT: &str = "Programs such as hello_xr exit at the end of their standard input, which is not a terminal here: \
+    `sleep infinity | openuvr xr …` keeps it open";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
@@ -48,17 +48,17 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
     let library = launch::xr_runtime(config.runtime.as_deref())?;
     let eye = order.eye.clone().unwrap_or_default();
     let application = words.clone();
-    launched(Launch {
-        who: "xr",
-        what: "application",
-        why_none: WHY_NONE,
-        why_over: Some(WHY_OVER),
+    supervise(Launch {
+        subcommand: "xr",
+        noun: "application",
+        no_picture_hint: NO_PICTURE_HINT,
+        early_end_hint: Some(EARLY_END_HINT),
         host: &config.host,
         order,
         words: &words,
-        // Its controllers are the headset's.
+        // The controllers are those of the headset.
         pads: None,
-        stands_in: false,
+        uses_stand_in: false,
         hook: None,
         command: &|socket| launch::xr_command(&application, &library, socket, &eye),
     })
@@ -66,14 +66,14 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn order(config: &XrConfig) -> Order {
     let mut host = Config::from(&config.host);
-    host.fps = config.host.fps.unwrap_or(USUAL_FPS);
+    host.fps = config.host.fps.unwrap_or(DEFAULT_FPS);
     Order {
         input: false,
         window: None,
         eye: config
             .eye
             .map(|eye| format!("{}x{}", eye.width, eye.height)),
-        gateways: Gateways::are_wanted(&config.host),
+        gateways: Gateways::are_configured(&config.host),
         host,
     }
 }
@@ -84,26 +84,29 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    if Gateways::are_wanted(&config.config.host) {
+    if Gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
-            "web, rtsp and record need a program beside the application: start it with `openuvr xr -- APP`"
+            "web, rtsp and record require a program beside the application: start it with `openuvr xr -- APP`"
         ));
     }
     let mut order = order(&config.config);
-    // Applications are started elsewhere.
+    // Applications start in other folders.
     let keys = order.host.config_dir.as_deref().map(std::path::absolute);
     order.host.config_dir = keys.transpose()?;
     order.host.check().map_err(WrongUsage::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &order)?;
-    println!("OpenXR applications use OpenUVR now: {}", file.display());
+    println!(
+        "OpenUVR is now the OpenXR runtime of this user: {}",
+        file.display()
+    );
     Ok(ExitCode::SUCCESS)
 }
 
 fn uninstall() -> Result<ExitCode> {
     match launch::uninstall()? {
-        true => println!("OpenXR applications use OpenUVR no more"),
-        false => println!("OpenUVR was not the OpenXR runtime of this person"),
+        true => println!("OpenUVR is no longer the OpenXR runtime of this user"),
+        false => println!("OpenUVR was not the OpenXR runtime of this user"),
     }
     Ok(ExitCode::SUCCESS)
 }

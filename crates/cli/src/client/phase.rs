@@ -1,4 +1,4 @@
-//! When the display shows pictures, for the host, whose application draws for these moments.
+//! Refresh times of the display, for the host: its application renders for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,30 +9,36 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_runtime::client::ClientRuntime;
 use openuvr_runtime::clock;
 
-/// How long a blank is waited for before the thread looks whether it is to end.
-const WAIT: Duration = Duration::from_millis(100);
+/// The maximum wait for a vertical blank before the thread checks its stop flag.
+const BLANK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// So often the host hears a newer phase: what period and clocks are off by adds up meanwhile.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The interval of reports to the host: errors of the period and of the clocks accumulate meanwhile.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the host hears of the display.
-pub(super) struct Told {
+/// Reports of the display to the host.
+pub(super) struct DisplayReporter {
     eyes: Option<Eyes>,
-    said: Option<Instant>,
+    sent_at: Option<Instant>,
 }
 
-impl Told {
-    pub(super) fn new(eyes: Option<Eyes>) -> Told {
-        Told { eyes, said: None }
+impl DisplayReporter {
+    pub(super) fn new(eyes: Option<Eyes>) -> DisplayReporter {
+        DisplayReporter {
+            eyes,
+            sent_at: None,
+        }
     }
 
-    /// The display shows pictures at these moments, of the monotonic clock; whether the host heard it now.
+    /// Reports the refresh times, on the monotonic clock, unless the last report is recent; whether it was sent.
     pub(super) fn refresh(&mut self, client: &ClientRuntime, refresh: Refresh<Instant>) -> bool {
         let now = clock::now();
-        if self.said.is_some_and(|said| now.since(said) < AGAIN) {
+        if self
+            .sent_at
+            .is_some_and(|sent_at| now.since(sent_at) < REPORT_INTERVAL)
+        {
             return false;
         }
-        self.said = Some(now);
+        self.sent_at = Some(now);
         let refresh = Refresh {
             phase: PeerInstant(refresh.phase.0),
             period: refresh.period,
@@ -45,9 +51,9 @@ impl Told {
     }
 }
 
-/// Does `work` while the refreshes of `display`, of an X server, go to the host of `client`. Where they can't be
-/// known, it is as if nobody asked.
-pub(super) fn beside<T>(
+/// Runs `work` while the refresh times of the X display `display` are sent to the host of `client`. If they are
+/// unavailable, only `work` runs.
+pub(super) fn report_during<T>(
     display: &str,
     eyes: Option<Eyes>,
     client: &ClientRuntime,
@@ -55,14 +61,14 @@ pub(super) fn beside<T>(
 ) -> T {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| measure(display, Told::new(eyes), client, &over));
+        scope.spawn(|| measure(display, DisplayReporter::new(eyes), client, &over));
         let done = work();
         over.store(true, Ordering::Relaxed);
         done
     })
 }
 
-fn measure(name: &str, mut told: Told, client: &ClientRuntime, over: &AtomicBool) {
+fn measure(name: &str, mut reporter: DisplayReporter, client: &ClientRuntime, over: &AtomicBool) {
     let mut phase = match DisplayPhase::open(name) {
         Ok(Some(phase)) => phase,
         Ok(None) => return tracing::debug!("{name} has no Present extension"),
@@ -70,10 +76,10 @@ fn measure(name: &str, mut told: Told, client: &ClientRuntime, over: &AtomicBool
     };
     let mut first = true;
     while !over.load(Ordering::Relaxed) {
-        match phase.next(WAIT) {
+        match phase.next(BLANK_TIMEOUT) {
             Ok(Some(refresh)) => {
-                if told.refresh(client, refresh) && std::mem::take(&mut first) {
-                    tracing::debug!("{name} shows a picture every {:?}", refresh.period);
+                if reporter.refresh(client, refresh) && std::mem::take(&mut first) {
+                    tracing::debug!("{name} has a refresh period of {:?}", refresh.period);
                 }
             }
             Ok(None) => {}

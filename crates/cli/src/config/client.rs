@@ -1,4 +1,4 @@
-//! What `openuvr client` can be told.
+//! Settings of `openuvr client`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,269 +17,264 @@ use openuvr_runtime::client::{DrawWith, EyeView, Eyes, Reproject};
 use openuvr_runtime::host::config::BITRATES;
 use tracing::Level;
 
-use super::ends::{HeadFrom, InputKind, PresentKind, head, input};
+use super::endpoints::{HeadSpec, InputKind, PresentKind, head, input};
 use super::kind::{
     Choice, LinkName, Pin, Realtime, TableMode, bitrate, choice, cores, count, flag, number,
     optional, path, pin, size, text, time,
 };
-use super::portal::{CertificateHash, Place, PortalAddress, fingerprint, place, portal};
-use super::{Default, LONGEST_NAME, NO_DISPLAY, Refused, Settings, Surroundings, apart, settings};
+use super::portal::{CertificateHash, HostTarget, PortalAddress, fingerprint, host_target, portal};
+use super::{
+    ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
+};
 
-/// What is missing to write pictures.
-const NO_FOLDER: &str = "present headless needs a folder for its pictures: give --output FOLDER";
+/// The message if pictures have no output folder.
+const MISSING_FOLDER: &str = "present headless requires a folder: give --output FOLDER";
 
 settings! {
     /// The configuration of a client.
     ClientConfig is "client" {
-        about: "Show what a host streams, and send it this machine's keyboard and mouse";
+        about: "Show the stream of a host and send it keyboard and mouse input";
         examples: "\
 Examples:
-  openuvr client                            play at the paired host that is found on this network
-  openuvr client desk                       play; the first time it asks for the host's PIN
-  openuvr client 192.168.1.5 --observe      only watch
-  openuvr client desk --full-screen --grab  for a game that turns with the mouse
+  openuvr client                            play at the paired host found on this network
+  openuvr client desk                       play; the first time it prompts for the host's PIN
+  openuvr client 192.168.1.5 --observe      watch only
+  openuvr client desk --full-screen --grab  for a game with mouse look
   openuvr client [fe80::1%eth0]:4711        by address, on another port
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client desk --present headless --output shots --every 60
-                                            no window; each 60th picture as a PNG
+                                            no window; every 60th picture as PNG
   openuvr client --portal https://play.example.org --application openarena
-                                            what a portal offers; without --application it lists that
+                                            play by a portal; without --application list its offers
   openuvr client desk --head mouse --grab --view left
-                                            an OpenXR application; the mouse is the head
+                                            an OpenXR application; the mouse turns the head
   openuvr client desk --head opentrack --overscan 8
                                             the same with opentrack and a webcam
 
---FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
-the last counts. --help says more on each than -h.";
-        agree: ClientConfig::contradiction;
-        can_begin: ClientConfig::finds_all;
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
+-h prints short help, --help the full help.";
+        check_consistency: ClientConfig::find_contradiction;
+        check_environment: ClientConfig::check_requirements;
 
-        "The host" {
-            /// The host's name or address, and its port if that isn't 4710.
-            /// Without it those on this network are looked for by multicast DNS: the one that is paired
-            /// is taken; of several, or of new ones, a number is asked for. An IPv6 address with a port needs brackets. IFACE/MAC is an interface of this machine
-            /// and the host's Ethernet address there: raw Ethernet without any IP.
-            /// Or it is the link of a portal, openuvr://HOST:PORT/?key=KEY&ticket=TICKET: then nobody pairs.
-            host: Option<Place> = "host", optional(place()), Default::Argument;
-            /// The PIN that the host shows, for one pairing.
-            /// Needed only the first time; without it the client asks on the terminal. It is not
-            /// used for a host that is known. Other users of this machine may see it in the list of
-            /// processes.
-            pin: Option<Pin> = "pin", optional(pin()), Default::OnlyFlag(&Default::Unset("it asks"));
-            /// Pair with a host that is known already, with a new PIN.
-            /// For a host that was set up anew or has forgotten this client. The host's key is
-            /// replaced, and both keys' fingerprints are shown.
+        "Host" {
+            /// Name or address of the host, with its port if it is not 4710.
+            /// By default hosts on the local network are discovered by multicast DNS: the paired one is used; of
+            /// several, or of unpaired ones, the client prompts for a number. An IPv6 address with a port needs
+            /// brackets. IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's
+            /// Ethernet address. A portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
+            host: Option<HostTarget> = "host", optional(host_target()), Default::Argument;
+            /// PIN shown by the host, for pairing.
+            /// Needed only the first time; by default the client prompts for it. Ignored for a paired host.
+            /// Other users of this machine may see it in the process list.
+            pin: Option<Pin> = "pin", optional(pin()), Default::OnlyFlag(&Default::Unset("prompt"));
+            /// Pair again with a known host, with a new PIN.
+            /// For a host that was reinstalled or has removed this client. The host's key is replaced, and the
+            /// fingerprints of both keys are shown.
             pair_again: bool = "pair-again", flag(), Default::OnlyFlag(&Default::Is("false"));
-            /// Only watch.
+            /// Only watch, without input.
             observe: bool = "observe", flag(), Default::Is("false");
-            /// Take the player's role from whoever has it, if the host allows it.
+            /// Take over the player's role, if the host allows it.
             take_over: bool = "take-over", flag(), Default::Is("false");
-            /// The only transport that will do.
-            /// Without it the best that works is taken, and shown: `udp-gso`, where the kernel splits
-            /// batches; `raw`, Ethernet without IP, where host and client are on one segment and both
-            /// have the capability CAP_NET_RAW; `udp`, each datagram by itself. Never taken by
-            /// themselves are `raw-ring` and `xdp`: `raw` through mapped rings, or through AF_XDP if it
-            /// was built in, on this side.
+            /// Force a transport.
+            /// By default the best that works is used, and shown: `udp-gso`, UDP with segmentation offload; `raw`,
+            /// Ethernet without IP, if host and client are on one segment and both have the capability
+            /// CAP_NET_RAW; `udp`, each datagram separately. `raw-ring` (`raw` through memory-mapped rings on this
+            /// side) and `xdp` (`raw` through AF_XDP, if built in) are used only on request.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
-            /// Connect again when the link breaks.
+            /// Reconnect when the link fails.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
-            /// This client's name at the host.
+            /// Name of this client, as shown at the host.
             name: String = "name", text("NAME", LONGEST_NAME),
-                Default::From("this machine's name", Surroundings::machine_text);
-            /// Folder of keys and known hosts.
+                Default::From("this machine's name", Environment::machine_text);
+            /// Folder for keys and known hosts.
             config_dir: PathBuf = "config-dir", path("FOLDER"),
-                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Surroundings::config_dir_text);
+                Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Environment::config_dir_text);
         }
-        "A portal" {
-            /// Play what a portal offers: its address.
-            /// It asks for your account there, once: the log-in is kept in the folder of keys, for this user
-            /// alone. Without `--application` it lists what you may start and which sessions there are. Ctrl-C,
-            /// or closing the window, leaves the session running, as closing the portal's page does: the same
-            /// command joins it again; `--stop-session` ends it.
+        "Portal" {
+            /// Play an application offered by the portal at this address.
+            /// The client prompts for your account once and keeps the log-in in the folder of keys, readable only by
+            /// this user. Without `--application` it lists the applications and sessions. Ctrl-C, or closing the
+            /// window, leaves the session running, as closing the portal's page does: the same command joins it
+            /// again; `--stop-session` ends it.
             portal: Option<PortalAddress> = "portal", optional(portal()),
                 Default::OnlyFlag(&Default::Unset(""));
-            /// What to play there: an application's name, or a session's id.
-            /// Of an application of which you have a session that one is joined, and else one is started. The
-            /// session of somebody who shares it is only watched.
+            /// Application or session at the portal: a name or a session id.
+            /// Your running session of an application is joined; otherwise one is started. The shared session of
+            /// another user can only be watched.
             application: Option<String> = "application", optional(text("NAME", 64)),
-                Default::OnlyFlag(&Default::Unset("list them"));
-            /// End the session when this client ends, also while it waits for a place.
+                Default::OnlyFlag(&Default::Unset("list all"));
+            /// End the session when this client ends, also while it is queued.
             stop_session: bool = "stop-session", flag(), Default::Is("false");
-            /// The account there.
+            /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
-                Default::Unset("that of the last log-in, or it asks");
-            /// A file whose first line is the account's password.
-            /// For programs; without it the client asks at the terminal. The variable
-            /// OPENUVR_PORTAL_PASSWORD_FILE names one, too.
+                Default::Unset("the last one, else prompt");
+            /// File with the account's password in its first line.
+            /// For scripts; by default the client prompts for it. The variable OPENUVR_PORTAL_PASSWORD_FILE can name
+            /// the file, too.
             portal_password_file: Option<PathBuf> = "portal-password-file", optional(path("FILE")),
-                Default::Unset("it asks");
-            /// The portal's certificate, if this system does not know who signed it.
-            /// Its SHA-256 fingerprint, as `openssl x509 -noout -sha256 -fingerprint` shows it; it is kept with
-            /// the log-in, and must be the same from then on.
+                Default::Unset("prompt");
+            /// Fingerprint of a portal certificate that the system does not trust.
+            /// SHA-256, as printed by `openssl x509 -noout -sha256 -fingerprint`. It is kept with the log-in, and
+            /// later certificates must match it.
             portal_fingerprint: Option<CertificateHash> = "portal-fingerprint", optional(fingerprint()),
-                Default::OnlyFlag(&Default::Unset("one that the system trusts"));
+                Default::OnlyFlag(&Default::Unset("trust as the system does"));
         }
         "Picture" {
-            /// Where pictures go.
-            /// `x11` is a window; `xr` the headset of the OpenXR runtime that is active here, whose head
-            /// and controllers are the host's; `headless` writes PNG files, see `--output`; `null` decodes
-            /// them and shows nothing.
+            /// Picture output.
+            /// `x11`: a window. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and
+            /// controllers. `headless`: PNG files, see `--output`. `null`: pictures are decoded and discarded.
             present: PresentKind = "present", choice(), Default::Is("x11");
-            /// What decodes H.264.
-            /// `avcodec` is the processor, which decodes while a picture arrives; the others are
-            /// hardware through libavcodec, which begins when it is whole. One that does not work
-            /// here is an error.
+            /// H.264 decoder.
+            /// `avcodec`: the CPU, which decodes while a picture arrives. The others are hardware decoders through
+            /// libavcodec, which start when a picture is complete. An unavailable decoder is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
-            /// Take only this kind of video.
-            /// For a host with several encoders, of which a client gets the first that it can decode:
-            /// `jpeg` for a fast network, although the host would rather send H.264.
+            /// Accept only this codec.
+            /// For a host with several encoders, which sends the first that the client can decode: for example
+            /// `jpeg` for a fast network, although the host prefers H.264.
             codec: Option<CodecName> = "codec", optional(choice()),
-                Default::Unset("what the host sends first");
-            /// The X display of the window.
+                Default::Unset("the host's first choice");
+            /// X display of the window.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
-            /// The window's size at the start.
-            /// The picture is scaled to it. Without it the window has the picture's size, also when
-            /// that changes, until you change it; it is never larger than the screen.
+            /// Initial size of the window.
+            /// The picture is scaled to it. By default the window follows the picture's size until you resize it;
+            /// it is never larger than the screen.
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
-            /// The largest picture that the host is to send.
-            /// It makes a larger one smaller before it encodes, in its shape: for a slow link, or a
-            /// small screen. A player's wish; an observer sees what the player sees.
-            max_size: Option<Size> = "max-size", optional(size()), Default::Unset("as it is");
-            /// The most bits per second that the host is to send.
-            /// Within the limits of the host, headers and repairs included. A player's wish.
+            /// Maximum picture size.
+            /// The host scales larger pictures down before encoding, keeping the aspect ratio: for a slow link or
+            /// a small screen. Only for the player; observers see the player's picture.
+            max_size: Option<Size> = "max-size", optional(size()), Default::Unset("unscaled");
+            /// Maximum bitrate, in bits per second.
+            /// Within the host's limits; includes header and repair overhead. Only for the player.
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
-                Default::Unset("what the host allows");
-            /// Cover the whole screen.
+                Default::Unset("the host's limit");
+            /// Full-screen window.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
-            /// Show figures of the latency over the picture.
-            /// Ctrl+Alt+Shift+L shows and hides them at any time.
+            /// Show latency figures over the picture.
+            /// Ctrl+Alt+Shift+L toggles them.
             overlay: bool = "overlay", flag(), Default::Is("false");
-            /// Folder of the PNG files of `headless`.
+            /// Folder for the PNG files of `headless`.
             output: Option<PathBuf> = "output", optional(path("FOLDER")), Default::Unset("");
-            /// Write each so many pictures of `headless`.
+            /// Write every Nth picture of `headless`.
             /// The last picture is always written, as last.png.
             every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
                 Default::Unset("only the last");
         }
         "Virtual reality" {
-            /// Whose head OpenXR applications draw for.
-            /// `none`; `mouse`: while the window has the mouse (`--grab`, Ctrl+Alt+Shift+G) it looks around,
-            /// W A S D or the arrows, Page Up and Page Down go, Q and E lean; `script:FILE`: lines
-            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, again and again; `opentrack` or
-            /// `opentrack:ADDRESS:PORT`: what opentrack's output "UDP over network" says, at 127.0.0.1:4242
-            /// if nothing else is said.
-            head: HeadFrom = "head", head(), Default::Is("none");
-            /// Which eyes of a picture with two are shown.
-            /// Of OpenXR applications: `both` side by side; `left` or `right`; `anaglyph`, for glasses with
-            /// a red filter on the left and a cyan one on the right. Ctrl+Alt+Shift+E goes through them.
+            /// Head-pose source for OpenXR applications.
+            /// `none`. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G) it turns the head;
+            /// W A S D or the arrow keys and Page Up and Page Down move, Q and E lean. `script:FILE`: lines
+            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack` or
+            /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242.
+            head: HeadSpec = "head", head(), Default::Is("none");
+            /// Displayed eyes of a stereo picture.
+            /// `both`: side by side. `left` or `right`. `anaglyph`: for glasses with a red filter on the left and a
+            /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
             view: EyeView = "view", choice(), Default::Is("both");
-            /// Re-aim pictures to where the head looks now.
-            /// Each picture of an OpenXR application says for which head it was drawn. It is turned by
-            /// as much as the head has turned since, as often as the display shows one, also while no new
-            /// one comes. `auto`: with a head (`--head`).
+            /// Reproject pictures to the current head pose.
+            /// Each picture of an OpenXR application carries the head pose that it was rendered for. It is rotated
+            /// by the head's rotation since then, at the display's refresh rate, also without new pictures.
+            /// `auto`: if there is a head-pose source (`--head`).
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
-            /// What draws re-aimed pictures.
-            /// `gl`: OpenGL 3.3, in step with the display; `software`: two cores. `auto` takes OpenGL where a
-            /// graphics card is behind it: drawn on the processor (llvmpipe and the like) it is slower than
-            /// our own code. If `gl` does not work, that is told, and it is `software`.
+            /// Renderer of reprojected pictures.
+            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: OpenGL on a GPU;
+            /// software OpenGL (llvmpipe and the like) is slower than `software`. If `gl` does not work, a message
+            /// is printed, and `software` is used.
             reproject_with: DrawWith = "reproject-with", choice(), Default::Is("auto");
-            /// What is drawn beyond each side of what is shown, to re-aim.
-            /// So that edges don't go black while the head turns: its speed times the round trip.
+            /// Extra field of view on each side, for reprojection.
+            /// Avoids black edges while the head turns: its angular speed times the round-trip time.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
-            /// How often a picture is re-aimed.
-            /// For a display that does not say it, such as a virtual one.
+            /// Reprojection rate.
+            /// For a display that does not report its refresh rate, such as a virtual one.
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
-                Default::Unset("as often as the display shows one, else 60");
-            /// How wide each eye sees, in degrees, across and up and down.
-            /// OpenXR applications draw that much, and the `--overscan` beside it.
+                Default::Unset("the display's refresh rate, else 60");
+            /// Field of view of each eye, horizontal and vertical.
+            /// OpenXR applications render it, with `--overscan` on each side.
             fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
-            /// How far apart the eyes are, in millimetres.
+            /// Interpupillary distance.
             ipd: Option<f64> = "ipd", optional(number(0.0..=200.0, "mm")), Default::Unset("63");
         }
         "Sound" {
-            /// Where the host's sound is played.
-            /// `auto`: by PulseAudio or PipeWire, if one runs and the host is another machine; `off`: nowhere,
-            /// and it is not sent;
-            /// `pulse:SINK`: on that device (`pactl list short sinks`); `wav:FILE`: into a file.
+            /// Output device for the host's sound.
+            /// `auto`: PulseAudio or PipeWire, if one runs and the host is another machine. `off`: none, and sound is
+            /// not sent. `pulse:SINK`: that sink (`pactl list short sinks`). `wav:FILE`: a file.
             sound: String = "sound", text("DEVICE", 4096), Default::Is("auto");
-            /// How loud, in per cent.
-            /// 0 is silent; above 100 loud passages may be distorted.
+            /// Sound volume.
+            /// 0 is silent; loud passages may be distorted above 100.
             volume: u32 = "volume", count(0..=200, "per cent"), Default::Is("100");
         }
         "Input" {
-            /// The microphone that a host which allows it hears.
-            /// `off`: none; `on`: the usual one of PulseAudio or PipeWire; `pulse:SOURCE`: that one
-            /// (`pactl list short sources`). Only while you play.
+            /// Microphone for a host that accepts one.
+            /// `off`: none. `on`: the default source of PulseAudio or PipeWire. `pulse:SOURCE`: that source
+            /// (`pactl list short sources`). Only for the player.
             microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
-            /// Where input comes from.
-            /// `x11` is the window; `script` is a file, see `--input-script`; `evdev:` and devices
-            /// with commas between, such as evdev:/dev/input/event3,/dev/input/mice, are those
-            /// devices, as 0, 1 and so on at the host or as what is before a =, as in
-            /// evdev:7=/dev/input/event3. Others still read them, too.
+            /// Input source.
+            /// `x11`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated
+            /// by commas, such as evdev:/dev/input/event3,/dev/input/mice. The host numbers them 0, 1 and so on, or by
+            /// the number before a =, as in evdev:7=/dev/input/event3. Other programs still receive their events.
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("x11 if there is a window, else none");
-            /// A file of input events to play; - is the standard input.
-            /// Each line says when and what.
+            /// File of input events to play; - is the standard input.
+            /// Each line has a time and an event.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
-            /// Keep mouse and keyboard in the window.
-            /// For games that turn with the mouse: it sends how far it moves. All keys go to the host,
-            /// also those of the window manager, such as Alt+Tab; Ctrl+Alt+Shift+G releases both.
+            /// Grab the mouse and keyboard.
+            /// For games with mouse look: relative motion is sent. All keys go to the host, including those of the
+            /// window manager, such as Alt+Tab. Ctrl+Alt+Shift+G releases both.
             grab: bool = "grab", flag(), Default::Is("false");
             /// Share the clipboard with a host that allows it.
-            /// Text that is copied here can then be pasted there, or the other way round: the host
-            /// chooses which, and by itself allows neither. Only while you play, in a window.
+            /// Text copied here can be pasted there, or the other way round: the host selects the directions, and
+            /// by default allows neither. Only for the player, in a window.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
-            /// Send what is done on this machine's game pads.
-            /// For a host that takes them, while the window has the focus, and not with `--input none`. Those in /dev/input that
-            /// this user may read are used, as they come and go; others still read them, too.
+            /// Send this machine's game pads.
+            /// For a host that accepts them, while the window has the focus, and not with `--input none`. All pads in
+            /// /dev/input that this user may read are used, with hot plug; other programs still receive their events.
             pads: bool = "pads", flag(), Default::Is("true");
-            /// A file that says where the buttons of game pads are.
-            /// As SDL's game-controller database (gamecontrollerdb.txt): a line for each pad. Pads that the
-            /// kernel knows need none. What the variable SDL_GAMECONTROLLERCONFIG holds counts too.
+            /// Button mappings of game pads.
+            /// A file in the format of SDL's game-controller database (gamecontrollerdb.txt): one line per pad. Pads
+            /// known to the kernel need no mapping. The variable SDL_GAMECONTROLLERCONFIG is read, too.
             pad_db: Option<PathBuf> = "pad-db", optional(path("FILE")), Default::Unset("the kernel's rules");
-            /// What a key is at the host.
-            /// `symbol`: what it types here, whatever the host's layout, for text; `position`: the
-            /// key in the same place, for games: WASD is ZQSD on a French keyboard.
-            /// Ctrl+Alt+Shift+K changes it at any time.
+            /// Key mapping at the host.
+            /// `symbol`: a key types the same symbol as here, whatever the host's layout; for text. `position`: a
+            /// key keeps its physical position; for games: WASD is ZQSD on a French keyboard.
+            /// Ctrl+Alt+Shift+K toggles it.
             keys: Option<Keys> = "keys", optional(choice()),
                 Default::Unset("position with --grab and for games of openuvr run, else symbol");
         }
-        "Measuring and running" {
-            /// Write a row for each frame.
+        "Measurement and operation" {
+            /// CSV file with a row for each frame.
             csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
-            /// Record how long threads take to hear of each other and of their timers.
-            /// A file for each place, for `openuvr lab jitter analyse FOLDER/*.jitter`.
+            /// Folder for records of thread scheduling latency.
+            /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             handoffs: Option<PathBuf> = "handoffs", optional(path("FOLDER")), Default::Unset("");
-            /// Show the times of the stages while running.
-            /// `auto`: on a terminal; `on`: also into a pipe, as plain lines.
+            /// Live table of stage times.
+            /// `auto`: on a terminal. `on`: also into a pipe, as plain lines.
             table: TableMode = "table", choice(), Default::Is("auto");
-            /// End after this time.
-            lasting: Option<Duration> = "for", optional(time()), Default::Unset("on Ctrl-C");
+            /// Stop after this time.
+            lasting: Option<Duration> = "for", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: if the system allows it; without, a busy machine adds milliseconds.
+            /// `auto`: if permitted; without it a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
-            /// Keep the threads that must not wait on these cores.
-            /// As many as the decoder has threads, or more; the application should be elsewhere.
+            /// Pin latency-critical threads to these cores.
+            /// At least as many cores as decoder threads; applications should run on others.
             pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
-            /// How much is logged.
+            /// Log level.
             log: Level = "log", choice(), Default::Is("info");
         }
     }
 }
 
-/// Between the eyes, where it is not said: the mean of adults.
+/// The default interpupillary distance in millimetres: the mean of adults.
 const USUAL_IPD: f64 = 63.0;
 
-/// What each eye sees, where it is not said.
+/// The default field of view of each eye, in degrees.
 const USUAL_FOV: f64 = 90.0;
 
-/// Half of what is drawn at most: at 90 degrees a plane ends nowhere.
+/// The maximum rendered half angle in degrees: at 90 degrees the image plane would be infinite.
 const WIDEST: f64 = 80.0;
 
 impl ClientConfig {
-    /// What the person said of the eyes, if anything. What is left out at the sides is drawn, too.
-    pub(crate) fn eyes_seen(&self) -> Option<display::Eyes> {
+    /// The configured eyes, with the overscan; `None` without such settings.
+    pub(crate) fn configured_eyes(&self) -> Option<display::Eyes> {
         if self.fov.is_none() && self.ipd.is_none() && self.overscan <= 0.0 {
             return None;
         }
@@ -298,8 +293,8 @@ impl ClientConfig {
         })
     }
 
-    /// What a client of `host` is told.
-    pub(crate) fn of_client(&self, host: Place) -> Config {
+    /// The runtime's configuration for a client of `host`.
+    pub(crate) fn runtime_config(&self, host: HostTarget) -> Config {
         let config = self;
         Config {
             portal: host.word,
@@ -320,7 +315,7 @@ impl ClientConfig {
             wishes: Wishes {
                 bitrate: config.bitrate,
                 size: config.max_size,
-                // Known once the display is.
+                // Known when the display is open.
                 fps: None,
             },
             ..Config::new(host.target)
@@ -329,7 +324,7 @@ impl ClientConfig {
 }
 
 impl Choice for EyeView {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (EyeView::Both.name(), EyeView::Both),
         (EyeView::Left.name(), EyeView::Left),
         (EyeView::Right.name(), EyeView::Right),
@@ -338,7 +333,7 @@ impl Choice for EyeView {
 }
 
 impl Choice for Reproject {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", Reproject::Auto),
         ("on", Reproject::On),
         ("off", Reproject::Off),
@@ -346,19 +341,19 @@ impl Choice for Reproject {
 }
 
 impl Choice for DrawWith {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (DrawWith::Auto.name(), DrawWith::Auto),
         (DrawWith::Gl.name(), DrawWith::Gl),
         (DrawWith::Software.name(), DrawWith::Software),
     ];
 }
 
-/// A kind of video.
+/// A codec.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CodecName(Codec);
 
 impl Choice for CodecName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("h264", CodecName(Codec::H264)),
         ("jpeg", CodecName(Codec::Jpeg)),
         ("raw", CodecName(Codec::Raw)),
@@ -370,7 +365,7 @@ impl Choice for CodecName {
 pub(crate) struct DecoderName(pub(crate) &'static str);
 
 impl Choice for DecoderName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("avcodec", DecoderName("avcodec")),
         ("h264_cuvid", DecoderName("h264_cuvid")),
         ("h264_qsv", DecoderName("h264_qsv")),
@@ -378,20 +373,20 @@ impl Choice for DecoderName {
     ];
 }
 
-/// Where pictures go, with all that it needs.
+/// The picture output with its parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Surface {
     /// A window.
     X11 {
         /// The X display.
         display: String,
-        /// The size at the start, or the picture's.
+        /// The initial size; `None`: the picture's.
         size: Option<Size>,
         /// Whether it covers the screen.
         full_screen: bool,
-        /// Whether it keeps the mouse and the keyboard.
+        /// Whether it grabs the mouse and the keyboard.
         grab: bool,
-        /// What a key is at the host, if that was chosen.
+        /// The selected key mapping, if any.
         keys: Option<Keys>,
     },
     /// The headset of the active OpenXR runtime.
@@ -400,30 +395,30 @@ pub(crate) enum Surface {
     Headless {
         /// The folder.
         output: PathBuf,
-        /// Each so many pictures; `None`: only the last.
+        /// The interval of written pictures; `None`: only the last.
         every: Option<u32>,
     },
-    /// Nowhere.
+    /// No output.
     Null,
 }
 
-/// Where input comes from.
+/// The input source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum InputFrom {
+pub(crate) enum InputSpec {
     /// The window.
     Window,
     /// A file, or `-` for the standard input.
     Script(PathBuf),
     /// These devices.
     Devices(String),
-    /// Nowhere.
+    /// No input.
     Nothing,
 }
 
 impl ClientConfig {
     /// The subcommand with all flags, and the window's shortcuts at the end of its help.
     pub(crate) fn command() -> Command {
-        let mut end = String::from("Keys of the window, which the host does not get:\n");
+        let mut end = String::from("Shortcuts of the window, which are not sent to the host:\n");
         for shortcut in SHORTCUTS {
             end += &format!("  {}  {}\n", shortcut.keys, shortcut.does);
         }
@@ -431,21 +426,21 @@ impl ClientConfig {
         <ClientConfig as Settings>::command().after_help(format!("{end}\n{examples}"))
     }
 
-    /// Makes it that of one who only watches.
+    /// Changes the configuration to that of an observer.
     pub(crate) fn watch(&mut self) {
         self.observe = true;
         self.take_over = false;
         (self.bitrate, self.max_size) = (None, None);
-        self.head = HeadFrom(None);
+        self.head = HeadSpec(None);
     }
 
-    /// Where pictures go.
+    /// The picture output.
     ///
     /// # Errors
-    /// What is missing for it. A configuration that came from
-    /// [`Settings::from_matches`] was asked already.
-    pub(crate) fn surface(&self) -> Result<Surface, Refused> {
-        let missing = |words: &str| Refused(words.to_owned());
+    /// A required setting is missing. [`Settings::from_matches`] has checked its configuration for this
+    /// already.
+    pub(crate) fn surface(&self) -> Result<Surface, ConfigError> {
+        let missing = |words: &str| ConfigError(words.to_owned());
         Ok(match self.present {
             PresentKind::X11 => Surface::X11 {
                 display: self.display.clone().ok_or_else(|| missing(NO_DISPLAY))?,
@@ -456,37 +451,37 @@ impl ClientConfig {
             },
             PresentKind::Xr => Surface::Xr,
             PresentKind::Headless => Surface::Headless {
-                output: self.output.clone().ok_or_else(|| missing(NO_FOLDER))?,
+                output: self.output.clone().ok_or_else(|| missing(MISSING_FOLDER))?,
                 every: self.every,
             },
             PresentKind::Null => Surface::Null,
         })
     }
 
-    /// The display whose clipboard the host may share: that of the window.
+    /// The display of the shared clipboard: that of the window.
     pub(crate) fn clipboard_display(&self) -> Option<String> {
         let shared = self.clipboard && self.present == PresentKind::X11;
         self.display.clone().filter(|_| shared)
     }
 
-    /// Whether this machine's game pads are for the host, if it takes any.
+    /// Whether this machine's game pads are sent.
     pub(crate) fn sends_pads(&self) -> bool {
         self.pads && !self.observe && self.input != Some(InputKind::None)
     }
 
-    fn finds_all(&self) -> Result<(), Refused> {
-        apart(&[
+    fn check_requirements(&self) -> Result<(), ConfigError> {
+        check_distinct(&[
             ("input-script", self.input_script.as_deref()),
             ("csv", self.csv.as_deref()),
         ])?;
         match (&self.portal, &self.application) {
-            // It only lists.
+            // It only lists offers.
             (Some(_), None) => Ok(()),
             _ => self.surface().map(drop),
         }
     }
 
-    /// How pictures of eyes are shown, on a display with so many refreshes a second, if it says it.
+    /// Presentation of stereo pictures on a display with this refresh rate, if known.
     pub(crate) fn eyes(&self, refresh: Option<f64>) -> Eyes {
         let usual = Eyes::default();
         #[expect(clippy::cast_possible_truncation, reason = "it is a few degrees")]
@@ -501,36 +496,36 @@ impl ClientConfig {
         }
     }
 
-    /// Where input comes from.
-    pub(crate) fn input_from(&self) -> InputFrom {
+    /// The input source.
+    pub(crate) fn input_spec(&self) -> InputSpec {
         match (&self.input, &self.input_script) {
-            (None | Some(InputKind::Script), Some(file)) => InputFrom::Script(file.clone()),
-            (Some(InputKind::Evdev(devices)), _) => InputFrom::Devices(devices.clone()),
-            (Some(InputKind::X11), _) => InputFrom::Window,
-            (None, None) if self.present == PresentKind::X11 => InputFrom::Window,
-            _ => InputFrom::Nothing,
+            (None | Some(InputKind::Script), Some(file)) => InputSpec::Script(file.clone()),
+            (Some(InputKind::Evdev(devices)), _) => InputSpec::Devices(devices.clone()),
+            (Some(InputKind::X11), _) => InputSpec::Window,
+            (None, None) if self.present == PresentKind::X11 => InputSpec::Window,
+            _ => InputSpec::Nothing,
         }
     }
 
-    fn contradiction(&self) -> Result<(), Refused> {
+    fn find_contradiction(&self) -> Result<(), ConfigError> {
         let (window, files) = (
             self.present == PresentKind::X11,
             self.present == PresentKind::Headless,
         );
         let scripted = self.input == Some(InputKind::Script);
         let words = match () {
-            () if files && self.output.is_none() => NO_FOLDER,
+            () if files && self.output.is_none() => MISSING_FOLDER,
             () if self.observe && (self.bitrate.is_some() || self.max_size.is_some()) => {
-                "bitrate and max-size are a player's wishes: an observer sees what the player sees"
+                "bitrate and max-size are for the player: an observer sees the player's picture"
             }
             () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
-                "a portal says which host it is, and nobody pairs: give either HOST or --portal"
+                "a portal selects the host and needs no PIN: give either HOST or --portal"
             }
             () if self.portal.is_none() && self.application.is_some() => {
-                "application is what a portal offers: give --portal URL, too"
+                "application is for a portal: give --portal URL, too"
             }
             () if self.observe && self.take_over => {
-                "observe and take-over exclude each other: give one of them"
+                "observe and take-over are mutually exclusive: give one of them"
             }
             () if !window
                 && (self.size.is_some()
@@ -539,28 +534,28 @@ impl ClientConfig {
                     || self.keys.is_some()
                     || self.overlay) =>
             {
-                "size, full-screen, grab, keys and overlay need a window: present x11"
+                "size, full-screen, grab, keys and overlay require a window: present x11"
             }
-            () if !window && self.head == HeadFrom(Some("mouse".to_owned())) => {
-                "head mouse needs a window: present x11"
+            () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
+                "head mouse requires a window: present x11"
             }
-            () if self.observe && self.head != HeadFrom(None) => {
-                "head is a player's: an observer sees what the player's head sees"
+            () if self.observe && self.head != HeadSpec(None) => {
+                "head is for the player: an observer sees the player's view"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
-                "output and every are for pictures as files: they need present headless"
+                "output and every require present headless"
             }
             () if !window && self.input == Some(InputKind::X11) => {
-                "input x11 comes from the window: it needs present x11"
+                "input x11 comes from the window: it requires present x11"
             }
             () if scripted && self.input_script.is_none() => {
-                "input script needs a file: give --input-script FILE"
+                "input script requires a file: give --input-script FILE"
             }
             () if !scripted && self.input.is_some() && self.input_script.is_some() => {
-                "input-script needs input script, or no input at all"
+                "input-script requires input script, or no input setting"
             }
             () => return Ok(()),
         };
-        Err(Refused(words.to_owned()))
+        Err(ConfigError(words.to_owned()))
     }
 }

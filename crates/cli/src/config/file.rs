@@ -10,21 +10,21 @@ use openuvr_runtime::store::write_whole;
 use toml::de::{DeTable, DeValue};
 
 use super::kind::Form;
-use super::{Default, Origin, Refused, Setting, Value};
+use super::{ConfigError, Default, Origin, Setting, Value};
 
-/// Reads `text`, which came from `path`. Every value is checked, also those that a flag replaces.
+/// Parses `text`, the content of `path`. Every value is checked, including those that a flag replaces.
 pub(super) fn read(
     text: &str,
     path: &Path,
     table: &[Setting],
     role: &str,
-) -> Result<HashMap<&'static str, Value>, Refused> {
+) -> Result<HashMap<&'static str, Value>, ConfigError> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line(span.start));
         // The parser's message may have several lines.
         let message = error.message().replace('\n', ", ");
-        Refused(format!("{}:{line}: {message}", path.display()))
+        ConfigError(format!("{}:{line}: {message}", path.display()))
     })?;
     let mut values = HashMap::new();
     for (name, value) in document.get_ref() {
@@ -36,15 +36,15 @@ pub(super) fn read(
         let Some(setting) = table.iter().find(open) else {
             let (path, line) = (path.display(), line(name.span().start));
             let name = name.get_ref();
-            return Err(Refused(format!(
-                "{path}:{line}: there is no setting `{name}`; `openuvr {role} --help` names all"
+            return Err(ConfigError(format!(
+                "{path}:{line}: unknown setting `{name}`; `openuvr {role} --help` lists all"
             )));
         };
         if let Default::OnlyFlag(_) = setting.default {
             let (path, line) = (path.display(), line(name.span().start));
-            return Err(Refused(format!(
-                "{path}:{line}: `{0}` is for one run and is not read from a file: remove the line, \
-                 and give --{0} when it is needed",
+            return Err(ConfigError(format!(
+                "{path}:{line}: `{0}` applies to one run and is not read from a file: remove the line, \
+                 and give --{0} when needed",
                 setting.key
             )));
         }
@@ -53,7 +53,7 @@ pub(super) fn read(
             let instead = text.get(span).unwrap_or_default().lines().next();
             setting.refused(&origin, &format!("`{}`", instead.unwrap_or_default()))
         })?;
-        // As if it was not there.
+        // Like an absent setting.
         if setting.optional && text.is_empty() {
             continue;
         }
@@ -62,26 +62,23 @@ pub(super) fn read(
     Ok(values)
 }
 
-/// Puts `text` in the place of the file, or of what a link there means; which that is. It may hold a
-/// PIN: nobody else can read it, nor a folder that is made for it.
+/// Writes `text` to the file at `path`, or to the target of a link there, and returns the written path. The text may
+/// contain a PIN: the file and a newly created folder are accessible only to this user.
 pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.exists() && !path.is_file() {
-        bail!(
-            "{} is no file: settings can't be written there",
-            path.display()
-        );
+        bail!("can't write the settings: {} is not a file", path.display());
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         let mut new = DirBuilder::new();
         let made = new.recursive(true).mode(0o700).create(folder);
-        made.with_context(|| format!("can't make the folder {}", folder.display()))?;
+        made.with_context(|| format!("can't create the folder {}", folder.display()))?;
     }
     write_whole(&path, text.as_bytes())?;
     Ok(path)
 }
 
-/// The value in the words of a flag, if it has the right form.
+/// The value as the text of a flag, if it has the right form.
 fn words(value: &DeValue<'_>, form: Form) -> Option<String> {
     match (value, form) {
         (DeValue::Boolean(yes), Form::Flag) => Some(yes.to_string()),

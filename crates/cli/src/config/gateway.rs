@@ -1,14 +1,14 @@
-//! What `openuvr gateway` can be told: of what a host can, what lets others than our own clients in.
+//! Settings of `openuvr gateway`: the part of a host's settings that serves browsers, video players and recordings.
 
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::host::HostConfig;
-use super::{Effective, Given, Refused, Setting, Settings};
+use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
-/// What a gateway has a choice of; all else is the application's.
-const ITS_OWN: [&str; 16] = [
+/// The settings of a gateway; all others belong to the application.
+const GATEWAY_SETTINGS: [&str; 16] = [
     "config-dir",
     "log",
     "name",
@@ -38,7 +38,7 @@ pub(crate) struct GatewayConfig {
 impl Settings for GatewayConfig {
     const ROLE: &'static str = "gateway";
     const ABOUT: &'static str =
-        "Let browsers and video players into an application of the C API, or record it";
+        "Serve browsers and video players for a C API application, or record it";
     const EXAMPLES: &'static str = "\
 Examples:
   openuvr gateway /run/user/1000/game.sock --web
@@ -46,40 +46,40 @@ Examples:
   openuvr gateway game.sock --rtsp --record play.mp4
                                             video players, and a recording
 
-SOCKET is what the application has named in its configuration (`gateway` of struct
-openuvr_config): none of this runs in the application's process. It need not be there yet, and may
-come again. Ctrl-C ends it. --FLAG=false turns a flag off, --OPTION '' unsets an option that was
-saved; of an option given twice the last counts. --help says more on each than -h.";
+SOCKET is the path that the application has configured (`gateway` of struct openuvr_config). The
+gateway runs outside the application's process. The socket may appear later, and may come back after
+the application restarts. Ctrl-C ends the gateway. --FLAG=false disables a flag, --OPTION '' unsets
+a saved option. The last of repeated options applies. -h prints short help, --help the full help.";
 
     fn table() -> Vec<Setting> {
         let host = HostConfig::table().into_iter();
-        let host = host.map(|setting| match ITS_OWN.contains(&setting.key) {
+        let host = host.map(|setting| match GATEWAY_SETTINGS.contains(&setting.key) {
             true => setting,
             false => setting.fixed(),
         });
         host.collect()
     }
 
-    fn typed(given: &Given) -> Result<GatewayConfig, Refused> {
-        let host = HostConfig::typed(given)?;
+    fn typed(values: &RawValues) -> Result<GatewayConfig, ConfigError> {
+        let host = HostConfig::typed(values)?;
         Ok(GatewayConfig { host })
     }
 
-    fn agree(&self) -> Result<(), Refused> {
-        self.host.gateways_agree()
+    fn check_consistency(&self) -> Result<(), ConfigError> {
+        self.host.check_gateways()
     }
 
-    fn can_begin(&self) -> Result<(), Refused> {
+    fn check_environment(&self) -> Result<(), ConfigError> {
         match &self.host {
             HostConfig {
                 web: None,
                 rtsp: None,
                 record: None,
                 ..
-            } => Err(Refused(
-                "nobody is to be let in: give --web, --rtsp or --record".to_owned(),
+            } => Err(ConfigError(
+                "the gateway has nothing to serve: give --web, --rtsp or --record".to_owned(),
             )),
-            host => host.files_are_apart(),
+            host => host.check_files(),
         }
     }
 }
@@ -89,7 +89,7 @@ impl GatewayConfig {
     pub(crate) fn command() -> Command {
         let socket = Arg::new(SOCKET)
             .value_name("SOCKET")
-            .help("Where the application's host listens")
+            .help("Socket on which the application's host listens")
             .value_parser(value_parser!(PathBuf))
             .required_unless_present_any(["print-config", "save"]);
         <GatewayConfig as Settings>::command()
@@ -97,7 +97,7 @@ impl GatewayConfig {
             .arg(socket)
     }
 
-    /// The configuration, and the socket; without one settings are only printed or saved.
+    /// The configuration and the socket's path, which is empty if settings are only printed or saved.
     ///
     /// # Errors
     /// See [`Settings::from_matches`].

@@ -1,6 +1,6 @@
-//! Kinds of values: what a setting's text may look like, and what it becomes.
+//! Value types of settings: the accepted texts and the parsed values.
 //!
-//! A kind knows its range once; messages, help and the printed configuration say it in its words.
+//! A kind defines its range once, for messages, help and the printed configuration.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -22,24 +22,24 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::client::Target;
 
-/// What values of one setting look like.
+/// The value type of a setting.
 pub(crate) struct Kind<T> {
     /// The placeholder in the help, such as `NUMBER`.
     pub(super) placeholder: &'static str,
-    /// The range in short, for the help: `1–240 frames/s`.
+    /// The short form of the range, for the help: `1–240 frames/s`.
     pub(super) range: String,
     /// Completes "must be …".
     pub(super) allowed: String,
     pub(super) form: Form,
     pub(super) parse: Parse<T>,
-    /// What it is without a value, if it may be without.
+    /// The value without a text, if it may be absent.
     pub(super) absent: Option<fn() -> T>,
 }
 
-/// Makes a value of its text, or `None` if it is not allowed.
+/// Parses a value; `None` if the text is not allowed.
 type Parse<T> = Box<dyn Fn(&str) -> Option<T>>;
 
-/// How a value is written in TOML.
+/// The representation of a value in TOML.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     /// `true` or `false`; as a flag, its name alone means `true`.
@@ -54,7 +54,7 @@ pub(super) enum Form {
     TextOr(&'static str),
 }
 
-/// A value that may be left out.
+/// A value that may be absent.
 pub(super) fn optional<T: 'static>(kind: Kind<T>) -> Kind<Option<T>> {
     let parse = kind.parse;
     Kind {
@@ -67,7 +67,7 @@ pub(super) fn optional<T: 'static>(kind: Kind<T>) -> Kind<Option<T>> {
     }
 }
 
-/// Yes or no.
+/// A Boolean value.
 pub(super) fn flag() -> Kind<bool> {
     Kind {
         placeholder: "true|false",
@@ -79,7 +79,7 @@ pub(super) fn flag() -> Kind<bool> {
     }
 }
 
-/// A whole number of `unit`, which may be empty.
+/// A whole number with a unit, which may be empty.
 pub(super) fn count<T>(range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
 where
     T: FromStr + PartialOrd + Display + 'static,
@@ -87,12 +87,12 @@ where
     numeric("a whole number", range, unit)
 }
 
-/// A number of `unit`, fractions allowed.
+/// A number with a unit, fractions allowed.
 pub(super) fn number(range: RangeInclusive<f64>, unit: &'static str) -> Kind<f64> {
     numeric("a number", range, unit)
 }
 
-fn numeric<T>(what: &str, range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
+fn numeric<T>(noun: &str, range: RangeInclusive<T>, unit: &'static str) -> Kind<T>
 where
     T: FromStr + PartialOrd + Display + 'static,
 {
@@ -105,65 +105,65 @@ where
     Kind {
         placeholder: "NUMBER",
         range: format!("{low}–{high}{space}{unit}"),
-        allowed: format!("{what}{of}{unit} from {low} to {high}"),
+        allowed: format!("{noun}{of}{unit} from {low} to {high}"),
         form: Form::Number,
         parse: Box::new(move |text| text.parse().ok().filter(|n| range.contains(n))),
         absent: None,
     }
 }
 
-/// Words of which one is chosen.
+/// An enumerated value.
 pub(super) trait Choice: Copy + 'static {
-    /// Each word with its meaning.
-    const WORDS: &'static [(&'static str, Self)];
+    /// Each accepted text with its value.
+    const VALUES: &'static [(&'static str, Self)];
 
-    /// The word that means this.
+    /// The text of the value.
     fn word(self) -> &'static str
     where
         Self: PartialEq,
     {
-        let mut words = Self::WORDS.iter();
+        let mut words = Self::VALUES.iter();
         words
             .find(|(_, meaning)| *meaning == self)
             .map_or("", |(word, _)| word)
     }
 }
 
-/// One of the words of `T`.
+/// One of the values of `T`.
 pub(super) fn choice<T: Choice>() -> Kind<T> {
-    let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = T::VALUES.iter().map(|(word, _)| *word).collect();
     Kind {
         placeholder: "WORD",
         range: words.join(", "),
         allowed: format!("one of {}", words.join(", ")),
         form: Form::Text,
         parse: Box::new(|text| {
-            let found = T::WORDS.iter().find(|(word, _)| *word == text);
+            let found = T::VALUES.iter().find(|(word, _)| *word == text);
             found.map(|(_, meaning)| *meaning)
         }),
         absent: None,
     }
 }
 
-/// One or several of the words of `T`, with commas between.
+/// A comma-separated list of values of `T`.
 pub(super) fn choices<T: Choice>() -> Kind<Vec<T>> {
     let one = choice::<T>();
     Kind {
         placeholder: "WORD,…",
         range: one.range,
-        allowed: format!("{}, or several of them with commas between", one.allowed),
+        allowed: format!("{}, or several separated by commas", one.allowed),
         form: one.form,
         parse: Box::new(move |text| text.split(',').map(&one.parse).collect()),
         absent: None,
     }
 }
 
-/// Servers of STUN and TURN, with commas between.
+/// A comma-separated list of STUN and TURN servers.
 pub(super) fn ice_servers() -> Kind<Vec<IceServer>> {
     Kind {
         placeholder: "SERVER,…",
         range: String::new(),
-        allowed: "stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT], or several of them with commas between"
+        allowed: "stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT], or several separated by commas"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
@@ -171,13 +171,13 @@ pub(super) fn ice_servers() -> Kind<Vec<IceServer>> {
     }
 }
 
-/// Addresses of this host as others see it, with commas between.
+/// A comma-separated list of public addresses of this host.
 pub(super) fn public_addresses() -> Kind<Vec<PublicAddress>> {
     Kind {
         placeholder: "IP[:PORT],…",
         range: String::new(),
         allowed: "an address as in 203.0.113.7, 203.0.113.7:4711, 2001:db8::7 or [2001:db8::7]:4711, or several \
-                  of them with commas between"
+                  separated by commas"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
@@ -189,8 +189,8 @@ pub(super) fn web_origins() -> Kind<Vec<WebOrigin>> {
     Kind {
         placeholder: "https://NAME,…",
         range: String::new(),
-        allowed: "an origin as in https://play.example.org or https://play.example.org:8443, or several of them with \
-                  commas between"
+        allowed: "an origin as in https://play.example.org or https://play.example.org:8443, or several separated by \
+                  commas"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
@@ -202,8 +202,8 @@ pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
     Kind {
         placeholder: "IP[/BITS],…",
         range: String::new(),
-        allowed: "an address or a network as in 127.0.0.1, 10.0.0.0/8 or 2001:db8::/64, or several of them with \
-                  commas between"
+        allowed: "an address or a network as in 127.0.0.1, 10.0.0.0/8 or 2001:db8::/64, or several separated by \
+                  commas"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
@@ -212,7 +212,7 @@ pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
 }
 
 impl Choice for SecondPlayer {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("refuse", SecondPlayer::Refuse),
         ("observe", SecondPlayer::Observe),
         ("take-over", SecondPlayer::TakeOver),
@@ -220,14 +220,14 @@ impl Choice for SecondPlayer {
 }
 
 impl Choice for Keys {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (Keys::Symbol.name(), Keys::Symbol),
         (Keys::Position.name(), Keys::Position),
     ];
 }
 
 impl Choice for tracing::Level {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("error", tracing::Level::ERROR),
         ("warn", tracing::Level::WARN),
         ("info", tracing::Level::INFO),
@@ -236,40 +236,40 @@ impl Choice for tracing::Level {
     ];
 }
 
-/// Whether threads ask for real-time scheduling.
+/// Real-time scheduling of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Realtime {
-    /// If the system allows it.
+    /// If permitted.
     Auto,
     /// No.
     Off,
 }
 
 impl Choice for Realtime {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("auto", Realtime::Auto), ("off", Realtime::Off)];
 }
 
-/// Whether the live table is shown.
+/// The mode of the live table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TableMode {
-    /// On a terminal.
+    /// Shown on a terminal.
     Auto,
-    /// Also into a file or pipe, then as plain lines.
+    /// Shown also in a file or pipe, as plain lines.
     On,
     /// Never.
     Off,
 }
 
 impl Choice for TableMode {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", TableMode::Auto),
         ("on", TableMode::On),
         ("off", TableMode::Off),
     ];
 }
 
-/// The most processors that Linux is built for: a bound on what is asked, not on what is there.
+/// The maximum number of processors of a Linux kernel; a machine may have fewer.
 const MAX_CORES: usize = 8192;
 
 /// Processor cores: `2,3`, or `off` for any.
@@ -277,7 +277,7 @@ pub(super) fn cores() -> Kind<BTreeSet<usize>> {
     Kind {
         placeholder: "CORES",
         range: "2,3 or off".to_owned(),
-        allowed: "numbers of cores as in /proc/cpuinfo with commas between, such as 2,3, or off"
+        allowed: "core numbers of /proc/cpuinfo separated by commas, such as 2,3, or off"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| {
@@ -285,7 +285,7 @@ pub(super) fn cores() -> Kind<BTreeSet<usize>> {
                 return Some(BTreeSet::new());
             }
             let core = |word| {
-                usize::try_from(whole(word)?)
+                usize::try_from(parse_digits(word)?)
                     .ok()
                     .filter(|&n| n < MAX_CORES)
             };
@@ -338,7 +338,7 @@ pub(super) fn time() -> Kind<Duration> {
     }
 }
 
-/// `2.5M` is the number times what the unit stands for.
+/// Parses a number with a unit, such as `2.5M`.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -361,20 +361,20 @@ pub(super) fn size() -> Kind<Size> {
     }
 }
 
-/// Digits only: `FromStr` also takes a sign.
-fn whole(text: &str) -> Option<u32> {
+/// Parses digits only: `FromStr` also accepts a sign.
+fn parse_digits(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?
 }
 
-/// A part of a display, in its pixels.
+/// A region of a display, in pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Region {
-    /// Its left edge, 0 to 32 767 (X11 places are 16 bits with a sign).
+    /// The left edge, 0 to 32 767 (X11 coordinates are signed 16-bit).
     pub(crate) x: i32,
-    /// Its upper edge, in the same range.
+    /// The top edge, in the same range.
     pub(crate) y: i32,
-    /// Its sides.
+    /// Width and height.
     pub(crate) size: Size,
 }
 
@@ -383,12 +383,12 @@ pub(super) fn region() -> Kind<Region> {
     Kind {
         placeholder: "WxH+X+Y",
         range: "pixels".to_owned(),
-        allowed: "a size and a place in pixels, such as 640x480+100+50".to_owned(),
+        allowed: "a size and a position in pixels, such as 640x480+100+50".to_owned(),
         form: Form::Text,
         parse: Box::new(|text| {
             let (size, place) = text.split_once('+')?;
             let (x, y) = place.split_once('+')?;
-            let edge = |text| i16::try_from(whole(text)?).ok().map(i32::from);
+            let edge = |text| i16::try_from(parse_digits(text)?).ok().map(i32::from);
             Some(Region {
                 x: edge(x)?,
                 y: edge(y)?,
@@ -399,7 +399,7 @@ pub(super) fn region() -> Kind<Region> {
     }
 }
 
-/// How a window is called.
+/// The identification of a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum WindowName {
     /// Its X id, as `xwininfo` shows it.
@@ -437,7 +437,7 @@ pub(super) fn address() -> Kind<SocketAddr> {
     }
 }
 
-/// A socket address that goes without saying: the flag alone means `usual`.
+/// A socket address with a default: the flag alone means `usual`.
 pub(super) fn address_or(usual: &'static str) -> Kind<SocketAddr> {
     Kind {
         form: Form::TextOr(usual),
@@ -450,7 +450,7 @@ pub(super) fn address_or(usual: &'static str) -> Kind<SocketAddr> {
 pub(crate) struct LinkName(pub(crate) Rung);
 
 impl Choice for LinkName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (Rung::UdpGso.name(), LinkName(Rung::UdpGso)),
         (Rung::Raw.name(), LinkName(Rung::Raw)),
         (Rung::Ring.name(), LinkName(Rung::Ring)),
@@ -474,7 +474,7 @@ pub(super) fn target() -> Kind<Target> {
     }
 }
 
-/// The digits that a person types to pair two devices. `Debug` does not show them.
+/// The PIN for pairing two devices. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Pin(String);
 
@@ -498,7 +498,7 @@ pub(super) fn pin() -> Kind<Pin> {
         range: "4–12 digits".to_owned(),
         allowed: "4 to 12 digits (in a file: between quotes)".to_owned(),
         form: Form::Text,
-        // Pasted ones may have blanks.
+        // Pasted PINs may contain blanks.
         parse: Box::new(|text| {
             pairing::Pin::parse(text)
                 .ok()
@@ -535,7 +535,7 @@ pub(super) fn path(placeholder: &'static str) -> Kind<PathBuf> {
     }
 }
 
-/// The key of a portal.
+/// The public key of a portal.
 pub(super) fn ticket_key() -> Kind<TicketKey> {
     Kind {
         placeholder: "KEY",
@@ -547,7 +547,7 @@ pub(super) fn ticket_key() -> Kind<TicketKey> {
     }
 }
 
-/// The name of a portal's session.
+/// The UUID of a portal's session.
 pub(super) fn uuid() -> Kind<SessionUuid> {
     Kind {
         placeholder: "UUID",

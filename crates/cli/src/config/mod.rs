@@ -1,13 +1,12 @@
-//! Configuration: each role has one table of settings, from which its flags, its TOML file, its
-//! help and the printed configuration are made.
+//! Configuration: each role has one table of settings, from which its flags, its TOML file, its help and the
+//! printed configuration are generated.
 //!
-//! A flag goes before the file, the file before the default. The text of a value is looked at
-//! once, here; what comes out is typed ([`HostConfig`], [`ClientConfig`]). It opens no device and
-//! knows nothing of what the values do.
+//! Flags override the file, and the file overrides the defaults. Values are parsed once, here, into types
+//! ([`HostConfig`], [`ClientConfig`]). This module opens no device and does not interpret the values.
 
+mod app_args;
 mod client;
-mod command_words;
-mod ends;
+mod endpoints;
 mod file;
 mod gateway;
 mod host;
@@ -29,7 +28,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-pub(crate) use self::client::{ClientConfig, InputFrom, Surface};
+pub(crate) use self::client::{ClientConfig, InputSpec, Surface};
 pub(crate) use self::gateway::GatewayConfig;
 pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
@@ -41,11 +40,11 @@ use self::kind::{Form, Kind};
 pub(crate) use self::run::RunConfig;
 pub(crate) use self::xr::XrConfig;
 
-/// A time on the command line of a subcommand without settings.
+/// Parses a time on the command line of a subcommand without settings.
 ///
 /// # Errors
-/// What a time is.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
+/// The text is not a time; the message states the format.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let kind = kind::time();
     (kind.parse)(text).ok_or(format!("not {}", kind.allowed))
 }
@@ -54,22 +53,22 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
 pub(crate) trait Settings: Sized {
     /// The subcommand, and the name of its default file: `host` means `host.toml`.
     const ROLE: &'static str;
-    /// One line on what the subcommand does.
+    /// A one-line description of the subcommand.
     const ABOUT: &'static str;
-    /// The end of its help.
+    /// The end of its help: examples and general rules.
     const EXAMPLES: &'static str;
 
     /// Its settings, in the order of the help.
     fn table() -> Vec<Setting>;
 
-    /// All settings as types.
-    fn typed(given: &Given) -> Result<Self, Refused>;
+    /// All settings, typed.
+    fn typed(values: &RawValues) -> Result<Self, ConfigError>;
 
-    /// Refuses values that contradict each other.
-    fn agree(&self) -> Result<(), Refused>;
+    /// Checks that the values do not contradict each other.
+    fn check_consistency(&self) -> Result<(), ConfigError>;
 
-    /// Refuses what lacks something of this place, which settings for another day need not have.
-    fn can_begin(&self) -> Result<(), Refused>;
+    /// Checks requirements on the current environment, which saved settings for later use need not meet.
+    fn check_environment(&self) -> Result<(), ConfigError>;
 
     /// The subcommand with all flags.
     fn command() -> Command {
@@ -84,15 +83,14 @@ pub(crate) trait Settings: Sized {
                     .value_name("FILE")
                     .value_parser(value_parser!(PathBuf))
                     .help(format!(
-                        "Settings as TOML [default: ~/.config/openuvr/{}.toml if it is there]",
+                        "Settings file (TOML) [default: ~/.config/openuvr/{}.toml if it exists]",
                         Self::ROLE
                     ))
                     .long_help(format!(
                         "A TOML file with settings, named like the flags without `--`.\n\n\
-                         A flag goes before the file, the file before the default. Without this \
-                         flag it is $XDG_CONFIG_HOME/openuvr/{0}.toml or \
-                         ~/.config/openuvr/{0}.toml, if it is there; `--config /dev/null` reads \
-                         none. `--save` writes it.",
+                         Flags override the file, and the file overrides the defaults. Without this flag the file is \
+                         $XDG_CONFIG_HOME/openuvr/{0}.toml or ~/.config/openuvr/{0}.toml, if it exists; \
+                         `--config /dev/null` reads none. `--save` writes the file.",
                         Self::ROLE
                     )),
             )
@@ -100,44 +98,43 @@ pub(crate) trait Settings: Sized {
                 Arg::new("print-config")
                     .long("print-config")
                     .action(ArgAction::SetTrue)
-                    .help("Print what is in effect as a TOML file, with its origin, and end"),
+                    .help("Print the effective settings as TOML with their origins, and exit"),
             )
             .arg(
                 Arg::new("save")
                     .long("save")
                     .action(ArgAction::SetTrue)
                     .conflicts_with("print-config")
-                    .help("Write what the file and the flags say into the file, and end")
+                    .help("Write the settings of file and flags into the file, and exit")
                     .long_help(
-                        "Write what the file and the flags say into the file, and end.\n\nThe \
-                         file is that of --config, made if it is not there. It is written anew as \
-                         a whole: settings that are not set stand in it as comments, comments of \
-                         yours are gone.",
+                        "Write the settings of file and flags into the file, and exit.\n\nThe file is that of --config, \
+                         created if necessary. It is rewritten completely: unset settings appear in it as comments, and \
+                         your comments are lost.",
                     ),
             )
             .args(all)
     }
 
-    /// The configuration that flags, file, defaults and this process's surroundings give.
+    /// The effective configuration from flags, file, defaults and this process's environment.
     ///
     /// # Errors
-    /// The file can't be read or written, or a value is refused: one line that names the setting,
-    /// where it was given, and what is allowed.
+    /// The file can't be read or written, or a value is not allowed. The message is one line with the setting, its
+    /// origin and the allowed values.
     fn from_matches(matches: &ArgMatches) -> anyhow::Result<Effective<Self>> {
-        Self::from_matches_in(matches, &Surroundings::of_process())
+        Self::from_matches_in(matches, &Environment::of_process())
     }
 
-    /// The same in chosen surroundings.
+    /// The same for a given environment.
     fn from_matches_in(
         matches: &ArgMatches,
-        surroundings: &Surroundings,
+        environment: &Environment,
     ) -> anyhow::Result<Effective<Self>> {
         let table = Self::table();
         let save = matches.get_flag("save");
         let named = matches.get_one::<PathBuf>("config").cloned();
         let may_be_missing = named.is_none() || save;
         let usual = || {
-            let file = surroundings.config_dir.as_ref()?;
+            let file = environment.config_dir.as_ref()?;
             Some(file.join(format!("{}.toml", Self::ROLE)))
         };
         let file = named.or_else(usual);
@@ -145,7 +142,7 @@ pub(crate) trait Settings: Sized {
             Some(path) if path.exists() || !may_be_missing => {
                 let Some(text) = read_text(path)? else {
                     bail!(WrongUsage::new(format!(
-                        "can't read the settings in {}: there is no such file",
+                        "can't read the settings in {}: no such file",
                         path.display()
                     )));
                 };
@@ -153,7 +150,7 @@ pub(crate) trait Settings: Sized {
             }
             _ => HashMap::new(),
         };
-        let mut given = Given(HashMap::new());
+        let mut values = RawValues(HashMap::new());
         for setting in &table {
             let flag = match setting.fixed {
                 true => None,
@@ -161,53 +158,55 @@ pub(crate) trait Settings: Sized {
             };
             let in_file = in_file.remove(setting.key);
             let value = match flag {
-                // As if nobody had ever set it.
+                // As if it had never been set.
                 Some(text) if setting.optional && text.is_empty() => None,
                 Some(text) => Some(setting.flag(text)?),
                 None => in_file,
             };
-            let value = value.or_else(|| setting.default.value(surroundings));
+            let value = value.or_else(|| setting.default.value(environment));
             match (value, setting.default) {
-                (Some(value), _) => _ = given.0.insert(setting.key, value),
-                (None, Default::From(what, _)) if !setting.optional => {
+                (Some(value), _) => _ = values.0.insert(setting.key, value),
+                (None, Default::From(source, _)) if !setting.optional => {
                     bail!(WrongUsage::new(format!(
-                        "--{} is missing: there is no {what} here; give --{0} {}",
+                        "--{} is missing: there is no {source}; give --{0} {}",
                         setting.key, setting.placeholder
                     )))
                 }
                 (None, _) => {}
             }
         }
-        let config = Self::typed(&given)?;
-        config.agree()?;
+        let config = Self::typed(&values)?;
+        config.check_consistency()?;
         let printed = if save {
             let Some(file) = file else {
                 bail!(WrongUsage::new(
-                    "there is no folder for settings here: say where with --config FILE"
+                    "there is no folder for settings: give --config FILE"
                 ));
             };
-            let file = file::write(&file, &print::toml::<Self>(&table, &given, false))?;
-            Some(format!("the settings are in {}\n", file.display()))
+            let file = file::write(&file, &print::toml::<Self>(&table, &values, false))?;
+            Some(format!("settings saved in {}\n", file.display()))
         } else if matches.get_flag("print-config") {
-            Some(print::toml::<Self>(&table, &given, true))
+            Some(print::toml::<Self>(&table, &values, true))
         } else {
-            config.can_begin().map_err(|why| why.at(surroundings))?;
+            config
+                .check_environment()
+                .map_err(|why| why.at(environment))?;
             None
         };
         Ok(Effective { config, printed })
     }
 }
 
-/// What came out.
+/// The result of parsing.
 #[derive(Debug)]
 pub(crate) struct Effective<C> {
     /// The settings.
     pub(crate) config: C,
-    /// With `--print-config` or `--save`: the text to print, and nothing else is to be done.
+    /// With `--print-config` or `--save`: the text to print, after which the command ends.
     pub(crate) printed: Option<String>,
 }
 
-/// One setting of a table, without its type.
+/// One setting of a table, without its static type.
 pub(crate) struct Setting {
     key: &'static str,
     heading: &'static str,
@@ -219,15 +218,15 @@ pub(crate) struct Setting {
     form: Form,
     default: Default,
     accepts: Box<dyn Fn(&str) -> bool>,
-    /// It may be without a value.
+    /// Whether the value may be absent.
     optional: bool,
     positional: bool,
-    /// It has its default, and nobody is asked.
+    /// Whether the setting always has its default, without a flag.
     fixed: bool,
 }
 
 impl Setting {
-    /// `docs`: the help in its first line, what else there is to say in the others.
+    /// `docs`: the short help in the first line, further help in the others.
     fn new<T: 'static>(
         key: &'static str,
         heading: &'static str,
@@ -256,7 +255,7 @@ impl Setting {
         }
     }
 
-    /// The same, of another role's table, where this role has no choice.
+    /// The same in the table of another role, which fixes it to its default.
     fn fixed(self) -> Setting {
         Setting {
             fixed: true,
@@ -264,7 +263,7 @@ impl Setting {
         }
     }
 
-    /// The same, of another role's table, with another default here.
+    /// The same in the table of another role, with another default.
     fn with_default(self, default: Default) -> Setting {
         Setting { default, ..self }
     }
@@ -300,19 +299,19 @@ impl Setting {
         }
     }
 
-    /// The value of its flag, which the system may give as anything.
-    fn flag(&self, text: &OsStr) -> Result<Value, Refused> {
+    /// Parses the value of its flag, which need not be UTF-8.
+    fn flag(&self, text: &OsStr) -> Result<Value, ConfigError> {
         let origin = Origin::Flag;
         match text.to_str() {
             Some(text) => self.check(Value {
                 text: text.to_owned(),
                 origin,
             }),
-            None => Err(self.refused(&origin, &format!("{text:?}, which is no text (UTF-8)"))),
+            None => Err(self.refused(&origin, &format!("{text:?}, which is not UTF-8"))),
         }
     }
 
-    fn check(&self, value: Value) -> Result<Value, Refused> {
+    fn check(&self, value: Value) -> Result<Value, ConfigError> {
         if (self.accepts)(&value.text) {
             Ok(value)
         } else {
@@ -323,9 +322,9 @@ impl Setting {
         }
     }
 
-    fn refused(&self, origin: &Origin, instead: &str) -> Refused {
+    fn refused(&self, origin: &Origin, instead: &str) -> ConfigError {
         let Setting { key, allowed, .. } = self;
-        Refused(match origin {
+        ConfigError(match origin {
             Origin::Flag if self.positional => {
                 format!("{} must be {allowed}, not {instead}", self.placeholder)
             }
@@ -336,25 +335,25 @@ impl Setting {
                     path.display()
                 )
             }
-            Origin::Default | Origin::Surroundings(_) => {
+            Origin::Default | Origin::Environment(_) => {
                 format!("{key} must be {allowed}, not {instead}")
             }
         })
     }
 }
 
-/// What a setting is if neither a flag nor the file gives it.
+/// The value of a setting that neither a flag nor the file gives.
 #[derive(Clone, Copy)]
 enum Default {
-    /// This, in the words of a flag.
+    /// This value, in the text form of a flag.
     Is(&'static str),
-    /// What the surroundings give; in words.
-    From(&'static str, fn(&Surroundings) -> Option<String>),
-    /// Nothing; what that means.
+    /// A value from the environment, and its description.
+    From(&'static str, fn(&Environment) -> Option<String>),
+    /// No value, and a description of the effect.
     Unset(&'static str),
-    /// It has to be given, and is the one argument without a name.
+    /// A required value; the only positional argument.
     Argument,
-    /// This; and a settings file neither gives it nor keeps it: it is meant for one run.
+    /// The same, but a settings file neither contains nor keeps it: the setting applies to one run.
     OnlyFlag(&'static Default),
 }
 
@@ -368,41 +367,41 @@ impl Default {
         }
     }
 
-    fn value(&self, surroundings: &Surroundings) -> Option<Value> {
+    fn value(&self, environment: &Environment) -> Option<Value> {
         let (text, origin) = match self {
             Default::Is(text) => ((*text).to_owned(), Origin::Default),
-            Default::From(words, of) => (of(surroundings)?, Origin::Surroundings(words)),
+            Default::From(words, of) => (of(environment)?, Origin::Environment(words)),
             Default::Unset(_) | Default::Argument => return None,
-            Default::OnlyFlag(default) => return default.value(surroundings),
+            Default::OnlyFlag(default) => return default.value(environment),
         };
         Some(Value { text, origin })
     }
 }
 
-/// What a message shows of a value: not who logs in at a server, nor by which secret (`turn:USER:SECRET@HOST`).
+/// The value without user names and secrets of servers (`turn:USER:SECRET@HOST`), for messages.
 fn without_secret(text: &str) -> String {
     let hidden = |one: &str| match (one.split_once(':'), one.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}:…@{place}"),
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}:…@{host}"),
         _ => one.to_owned(),
     };
     text.split(',').map(hidden).collect::<Vec<_>>().join(",")
 }
 
-/// The texts that are in effect, by key.
-pub(crate) struct Given(HashMap<&'static str, Value>);
+/// The texts of the effective values, by key.
+pub(crate) struct RawValues(HashMap<&'static str, Value>);
 
-impl Given {
-    fn typed<T>(&self, key: &'static str, kind: Kind<T>) -> Result<T, Refused> {
+impl RawValues {
+    fn typed<T>(&self, key: &'static str, kind: Kind<T>) -> Result<T, ConfigError> {
         match (self.0.get(key), kind.absent) {
             (Some(value), _) => (kind.parse)(&value.text).ok_or_else(|| {
-                Refused(format!(
+                ConfigError(format!(
                     "{key} must be {}, not `{}`",
                     kind.allowed,
                     without_secret(&value.text)
                 ))
             }),
             (None, Some(absent)) => Ok(absent()),
-            (None, None) => Err(Refused(format!(
+            (None, None) => Err(ConfigError(format!(
                 "{key} is missing; it must be {}",
                 kind.allowed
             ))),
@@ -415,10 +414,10 @@ struct Value {
     origin: Origin,
 }
 
-/// Who gave a value.
+/// The origin of a value.
 enum Origin {
     Default,
-    Surroundings(&'static str),
+    Environment(&'static str),
     File { path: PathBuf, line: usize },
     Flag,
 }
@@ -427,14 +426,14 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
-            Origin::Surroundings(what) => write!(f, "default: {what}"),
+            Origin::Environment(source) => write!(f, "default: {source}"),
             Origin::File { path, line } => write!(f, "file: {}:{line}", path.display()),
             Origin::Flag => f.write_str("flag"),
         }
     }
 }
 
-/// A value as one short line shows it.
+/// The value in one short line.
 pub(crate) fn visible(text: &str) -> String {
     const LONGEST: usize = 200;
     let mut shown = String::new();
@@ -450,42 +449,42 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// What a role without a display says that needs one.
+/// The message of a role that requires a display and has none.
 const NO_DISPLAY: &str = "no X display is known: give --display, such as :0, or set DISPLAY";
 
-/// Why the configuration is refused: which setting, where, and what is allowed.
+/// Why the configuration is not accepted: the setting, its origin and the allowed values.
 #[derive(Debug)]
-pub(crate) struct Refused(String);
+pub(crate) struct ConfigError(String);
 
-impl Refused {
-    /// Whether words or settings are wrong, whatever the machine has: a missing display is its own fault.
-    pub(crate) fn is_usage(&self) -> bool {
+impl ConfigError {
+    /// Whether the command line or settings are wrong on any machine; a missing display depends on the machine.
+    pub(crate) fn is_usage_error(&self) -> bool {
         !self.0.starts_with(NO_DISPLAY)
     }
 
-    /// The same, with what these surroundings have to do with it.
-    fn at(self, surroundings: &Surroundings) -> Refused {
-        match &surroundings.wayland {
-            Some(wayland) if self.0 == NO_DISPLAY => Refused(format!(
-                "{NO_DISPLAY}; the Wayland session {wayland} alone won't do: its Xwayland, if it has \
-                 one, is a display for a client; a host streams single windows of it (--window)"
+    /// The same, with an explanation that depends on the environment.
+    fn at(self, environment: &Environment) -> ConfigError {
+        match &environment.wayland {
+            Some(wayland) if self.0 == NO_DISPLAY => ConfigError(format!(
+                "{NO_DISPLAY}; the Wayland session {wayland} does not suffice: a client can use its Xwayland \
+                 display, if it has one; a host streams single windows of Xwayland (--window)"
             )),
             _ => self,
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ConfigError {}
 
-/// What defaults are taken from.
+/// The source of defaults.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct Environment {
     /// The X display that the environment names.
     pub(crate) display: Option<String>,
     /// The Wayland display that the environment names.
@@ -496,9 +495,9 @@ pub(crate) struct Surroundings {
     pub(crate) machine: String,
 }
 
-impl Surroundings {
-    /// Those of this process.
-    pub(crate) fn of_process() -> Surroundings {
+impl Environment {
+    /// The environment of this process.
+    pub(crate) fn of_process() -> Environment {
         let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
         // Relative paths are invalid there (XDG Base Directory Specification 0.8).
         let absolute = |name| {
@@ -508,7 +507,7 @@ impl Surroundings {
         };
         let config = absolute("XDG_CONFIG_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
-        Surroundings {
+        Environment {
             display: variable("DISPLAY"),
             wayland: variable("WAYLAND_DISPLAY"),
             config_dir: config.map(|dir| dir.join("openuvr")),
@@ -525,56 +524,56 @@ impl Surroundings {
     }
 }
 
-/// Refuses two settings that name one file: one would overwrite the other.
-fn apart(files: &[(&str, Option<&Path>)]) -> Result<(), Refused> {
-    let mut known: Vec<(&str, Place)> = Vec::new();
+/// Checks that no two settings contain the same file: one would overwrite the other.
+fn check_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), ConfigError> {
+    let mut seen: Vec<(&str, FileIdentity)> = Vec::new();
     for (key, path) in files {
-        let Some(place) = path.and_then(Place::of) else {
+        let Some(identity) = path.and_then(FileIdentity::of) else {
             continue;
         };
-        if let Some((other, _)) = known.iter().find(|(_, known)| *known == place) {
-            return Err(Refused(format!(
+        if let Some((other, _)) = seen.iter().find(|(_, seen)| *seen == identity) {
+            return Err(ConfigError(format!(
                 "{other} and {key} are one file, {}: give each its own",
                 path.unwrap_or(Path::new("")).display()
             )));
         }
-        known.push((key, place));
+        seen.push((key, identity));
     }
     Ok(())
 }
 
-/// Which file a path means.
+/// The identity of a file.
 #[derive(PartialEq)]
-enum Place {
-    /// One that is there: its device and its number.
-    There(u64, u64),
-    /// One that is to be made.
+enum FileIdentity {
+    /// An existing file: its device and inode.
+    Existing(u64, u64),
+    /// A new file: its absolute path.
     New(PathBuf),
 }
 
-impl Place {
-    /// `None` for what may be written to by several, such as /dev/null.
-    fn of(path: &Path) -> Option<Place> {
+impl FileIdentity {
+    /// `None` for files that several settings may share, such as /dev/null.
+    fn of(path: &Path) -> Option<FileIdentity> {
         if let Ok(there) = std::fs::metadata(path) {
-            return (there.is_file()).then(|| Place::There(there.dev(), there.ino()));
+            return (there.is_file()).then(|| FileIdentity::Existing(there.dev(), there.ino()));
         }
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
         let folder = std::fs::canonicalize(folder).ok()?;
-        Some(Place::New(folder.join(path.file_name()?)))
+        Some(FileIdentity::New(folder.join(path.file_name()?)))
     }
 }
 
 /// Declares a role's configuration: for each setting its field and type, its key, its kind, its
-/// default, and as documentation its help (the first line) and what else there is to say.
+/// default, and its help as documentation: the short help in the first line, further help below.
 macro_rules! settings {
     ($(#[$outer:meta])* $config:ident is $role:literal {
         about: $about:expr;
         examples: $examples:expr;
-        agree: $agree:expr;
-        can_begin: $can_begin:expr;
+        check_consistency: $check_consistency:expr;
+        check_environment: $check_environment:expr;
         $($heading:literal {
             $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $key:literal, $kind:expr, $default:expr;)+
         })+
@@ -598,19 +597,19 @@ macro_rules! settings {
             }
 
             fn typed(
-                given: &$crate::config::Given,
-            ) -> Result<Self, $crate::config::Refused> {
-                Ok(Self { $($($field: given.typed($key, $kind)?,)+)+ })
+                values: &$crate::config::RawValues,
+            ) -> Result<Self, $crate::config::ConfigError> {
+                Ok(Self { $($($field: values.typed($key, $kind)?,)+)+ })
             }
 
-            fn agree(&self) -> Result<(), $crate::config::Refused> {
-                let agree: fn(&Self) -> Result<(), $crate::config::Refused> = $agree;
-                agree(self)
+            fn check_consistency(&self) -> Result<(), $crate::config::ConfigError> {
+                let check_consistency: fn(&Self) -> Result<(), $crate::config::ConfigError> = $check_consistency;
+                check_consistency(self)
             }
 
-            fn can_begin(&self) -> Result<(), $crate::config::Refused> {
-                let can_begin: fn(&Self) -> Result<(), $crate::config::Refused> = $can_begin;
-                can_begin(self)
+            fn check_environment(&self) -> Result<(), $crate::config::ConfigError> {
+                let check_environment: fn(&Self) -> Result<(), $crate::config::ConfigError> = $check_environment;
+                check_environment(self)
             }
         }
     };

@@ -1,4 +1,4 @@
-//! What the person says of a portal: its address, its certificate's fingerprint, and a session's link.
+//! Settings for portals: the portal's address, its certificate's fingerprint, and a session's link.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,20 +10,20 @@ use openuvr_runtime::client::link::{PortalLink, SCHEME};
 
 use super::kind::{Form, Kind, target};
 
-/// Characters of a portal's address at most: a host's name has 253 (RFC 1035, section 2.3.4).
+/// The maximum length of a portal's address: a host name has up to 253 characters (RFC 1035, section 2.3.4).
 const LONGEST: usize = 300;
 
-/// Where a portal is: a scheme, a host and a port, and no more.
+/// The address of a portal: scheme, host and port only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PortalAddress {
-    /// Whether it is asked by HTTPS. Without, it is this machine.
+    /// Whether the scheme is HTTPS. HTTP is for this machine only.
     pub(crate) secure: bool,
-    /// Host and port as they stand in an address, in lower case.
+    /// Host and port as written in a URL, in lower case.
     pub(crate) authority: String,
 }
 
 impl PortalAddress {
-    /// Whether it is this machine, by its address.
+    /// Whether the address is a loopback address.
     pub(crate) fn is_loopback(&self) -> bool {
         is_loopback(&self.authority)
     }
@@ -57,7 +57,7 @@ impl FromStr for PortalAddress {
             && (host.starts_with('[') == host.contains(':'));
         let port_is_one = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
         let fits = text.len() <= LONGEST && authority.chars().all(plain);
-        // A password does not cross a network for all to read.
+        // A password must not cross a network unencrypted.
         let safe = secure || is_loopback(authority);
         match named && port_is_one && fits && safe {
             true => Ok(PortalAddress {
@@ -83,7 +83,7 @@ pub(super) fn portal() -> Kind<PortalAddress> {
         placeholder: "URL",
         range: String::new(),
         allowed: "a portal's address without a path, such as https://play.example.org or \
-                  https://192.168.1.5:8443; http:// only of this machine"
+                  https://192.168.1.5:8443; http:// only for this machine"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),
@@ -109,7 +109,7 @@ impl fmt::Display for CertificateHash {
 impl FromStr for CertificateHash {
     type Err = ();
 
-    /// With colons between its bytes, or without.
+    /// With or without colons between the bytes.
     fn from_str(text: &str) -> Result<CertificateHash, ()> {
         let digits: Vec<u8> = (text.chars().filter(|c| *c != ':'))
             .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
@@ -138,39 +138,39 @@ pub(super) fn fingerprint() -> Kind<CertificateHash> {
     }
 }
 
-/// Where the host is, and what a portal says of it.
+/// A host, optionally with a portal's authorisation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    /// Where.
+pub(crate) struct HostTarget {
+    /// The address.
     pub(crate) target: Target,
-    /// Its key and a ticket, if it was a link.
+    /// The host's key and a ticket, if given by a portal's link.
     pub(crate) word: Option<PortalWord>,
 }
 
-impl From<Target> for Place {
-    fn from(target: Target) -> Place {
-        Place { target, word: None }
+impl From<Target> for HostTarget {
+    fn from(target: Target) -> HostTarget {
+        HostTarget { target, word: None }
     }
 }
 
-impl From<PortalLink> for Place {
-    fn from(PortalLink { target, word }: PortalLink) -> Place {
+impl From<PortalLink> for HostTarget {
+    fn from(PortalLink { target, word }: PortalLink) -> HostTarget {
         let word = Some(word);
-        Place { target, word }
+        HostTarget { target, word }
     }
 }
 
 /// A host, or a portal's link to one.
-pub(super) fn place() -> Kind<Place> {
+pub(super) fn host_target() -> Kind<HostTarget> {
     let by_name = target();
     Kind {
         placeholder: by_name.placeholder,
         range: by_name.range,
-        allowed: format!("{}, or the whole link of a portal", by_name.allowed),
+        allowed: format!("{}, or a portal's complete link", by_name.allowed),
         form: by_name.form,
         parse: Box::new(move |text| match text.starts_with(SCHEME) {
-            true => text.parse::<PortalLink>().ok().map(Place::from),
-            false => (by_name.parse)(text).map(Place::from),
+            true => text.parse::<PortalLink>().ok().map(HostTarget::from),
+            false => (by_name.parse)(text).map(HostTarget::from),
         }),
         absent: None,
     }

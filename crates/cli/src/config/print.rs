@@ -1,25 +1,24 @@
-//! The configuration as a settings file, to be read by a person or written down.
+//! The configuration as a settings file, for display or for saving.
 
 use std::fmt::Write as _;
 
 use super::kind::Form;
-use super::{Default, Given, Origin, Setting, Settings};
+use super::{Default, Origin, RawValues, Setting, Settings};
 use openuvr_terminal::wrap::wrapped;
 
-/// Reading it as a file gives the same configuration here. What nobody has set is a comment: where
-/// the file is read, the defaults and the surroundings of that day hold. With `origins`, behind each
-/// value stands where it came from.
-pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool) -> String {
+/// The file that reproduces this configuration. Unset settings are comments, so that the defaults and the environment
+/// apply when the file is read. With `origins`, a comment behind each value states its origin.
+pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: bool) -> String {
     let role = C::ROLE;
     let place = match origins {
-        true => ", and behind each the place it comes from",
+        true => ", each with its origin",
         false => "",
     };
     let mut out = format!(
         "# openuvr {role}: the settings in effect{place}.\n\
-         # A line `# name = value` is a default; without its # it is set. Read from\n\
-         # $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or\n\
-         # from --config FILE. Each is a flag, too, and the flag goes before the file.\n"
+          # A line `# name = value` is a default; without the # it is set. The file is read from\n\
+          # $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or from\n\
+          # --config FILE. Each setting is also a flag; flags override the file.\n"
     );
     let mut heading = "";
     let kept = |setting: &&Setting| !matches!(setting.default, Default::OnlyFlag(_));
@@ -40,18 +39,18 @@ pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool)
         for line in wrapped(&about, 97) {
             push(&mut out, format_args!("# {line}\n"));
         }
-        match given.0.get(setting.key) {
+        match values.0.get(setting.key) {
             Some(value) => {
                 let text = literal(&value.text, setting.form);
                 let comment = match value.origin {
-                    Origin::Default | Origin::Surroundings(_) => "# ",
+                    Origin::Default | Origin::Environment(_) => "# ",
                     Origin::File { .. } | Origin::Flag => "",
                 };
-                // TOML writes a text of several lines in several lines.
+                // TOML writes multi-line text in several lines.
                 let text = text.replace('\n', &format!("\n{comment}"));
                 push(&mut out, format_args!("{comment}{} = {text}", setting.key));
                 if origins {
-                    // A path in the comment may hold anything.
+                    // A path in the comment may contain any character.
                     let origin: String = value.origin.to_string().escape_debug().collect();
                     push(&mut out, format_args!(" # {origin}"));
                 }
@@ -63,17 +62,17 @@ pub(super) fn toml<C: Settings>(table: &[Setting], given: &Given, origins: bool)
     out
 }
 
-fn push(out: &mut String, what: std::fmt::Arguments<'_>) {
+fn push(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing into a string does not fail.
-    let _ = out.write_fmt(what);
+    let _ = out.write_fmt(arguments);
 }
 
-/// The value as TOML writes it.
+/// The value as a TOML literal.
 fn literal(text: &str, form: Form) -> String {
     let number = || text.parse::<f64>().ok().filter(|n| n.is_finite());
     match (form, number()) {
         (Form::Flag, _) => text.to_owned(),
-        // TOML knows no `+.5` and no `007`.
+        // TOML does not allow `+.5` or `007`.
         (Form::Number | Form::NumberOrText, Some(number)) => number.to_string(),
         _ => toml::Value::String(text.to_owned()).to_string(),
     }

@@ -1,4 +1,4 @@
-//! What `openuvr run` can be told: what a host can, but for where its pictures come from.
+//! Settings of `openuvr run`: those of a host, except for its source.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,42 +7,41 @@ use clap::{ArgMatches, Command};
 
 use super::host::{HostConfig, PadsKind};
 use super::kind::{flag, optional, path, text};
-use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
+use super::{ConfigError, Default, Effective, RawValues, Setting, Settings, app_args, settings};
 
 settings! {
-    /// What a host has no use for.
-    Own is "run" {
-        about: "Start a game and stream what it draws, from inside its process";
+    /// The settings that a host does not have.
+    RunSettings is "run" {
+        about: "Start a game and stream its pictures from inside its process";
         examples: "\
 Examples:
-  openuvr run -- glxgears                   a new client needs the PIN shown
+  openuvr run -- glxgears                   new clients pair with the PIN shown
   openuvr run --fps 120 -- openarena +set r_fullscreen 0
   openuvr run --window Neverball -- sh start-game.sh
-                                            scripts and launchers are followed to the game
+                                            games started by scripts and launchers are found
   openuvr run --api --web -- ./my-engine    an application of the C API (libopenuvr)
-  openuvr run --fit --pads 2 -- neverball   the display takes the size of the player's window; two pads
-                                            are there from the start
+    openuvr run --fit --pads 2 -- neverball   resize the display to the player's window; two game pads
+                                              are present from the start
 
-For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that shows a picture is
-streamed. Ctrl-C goes to the game; its exit code is this program's. Not for 32-bit and static
-programs, nor those that gain privileges when they start (setuid): `openuvr host --window` shows
-these. --FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice
-the last counts. --help says more on each than -h.";
-        agree: |_| Ok(());
-        can_begin: |_| Ok(());
+For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that presents a picture is
+streamed. Ctrl-C is sent to the game; its exit code becomes this program's. 32-bit, static and setuid
+programs are not supported: use `openuvr host --window`.
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
+-h prints short help, --help the full help.";
+        check_consistency: |_| Ok(());
+        check_environment: |_| Ok(());
 
-        "What is shown" {
-            /// Only windows with this in their title or class.
-            /// Upper and lower case alike. Of several, and without this, the largest is streamed.
+        "Video source" {
+            /// Stream only windows with this text in their title or class.
+            /// Case is ignored. Of several windows, and without this option, the largest is streamed.
             window: Option<String> = "window", optional(text("TITLE", 255)),
                 Default::Unset("any");
-            /// The library that is loaded into the game.
+            /// Library to load into the game.
             hook: Option<PathBuf> = "hook", optional(path("FILE")),
                 Default::Unset("libopenuvr_hook.so beside this program, or in ../lib/openuvr");
-            /// For an application that links libopenuvr: nothing is loaded into it.
-            /// Its host is told from here where it listens and who may come in, and browsers, video players
-            /// and a recording are served by this program. What it shows, how that is encoded and what input
-            /// does is its own.
+            /// For an application that links libopenuvr: load no library into it.
+            /// The application's host gets its address and access rules from this program, which serves browsers,
+            /// video players and a recording. The application controls its picture source, encoder and input.
             api: bool = "api", flag(), Default::Is("false");
         }
     }
@@ -51,37 +50,37 @@ the last counts. --help says more on each than -h.";
 /// The configuration of `openuvr run`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RunConfig {
-    /// Only windows with this in their title or class.
+    /// A part of the title or class of the windows to stream.
     pub(crate) window: Option<String>,
-    /// The library.
+    /// The library to load.
     pub(crate) hook: Option<PathBuf>,
-    /// Whether the game links the library itself.
+    /// Whether the game links libopenuvr itself.
     pub(crate) api: bool,
-    /// The host inside the game.
+    /// The settings of the host inside the game.
     pub(crate) host: HostConfig,
 }
 
 impl Settings for RunConfig {
-    const ROLE: &'static str = Own::ROLE;
-    const ABOUT: &'static str = Own::ABOUT;
-    const EXAMPLES: &'static str = Own::EXAMPLES;
+    const ROLE: &'static str = RunSettings::ROLE;
+    const ABOUT: &'static str = RunSettings::ABOUT;
+    const EXAMPLES: &'static str = RunSettings::EXAMPLES;
 
     fn table() -> Vec<Setting> {
-        let host = HostConfig::table_inside(&[]);
+        let host = HostConfig::table_in_process(&[]);
         let host = host.filter(|setting| setting.key != "window");
         let host = host.map(|setting| match setting.key {
-            // A game's keys are places.
+            // A game's keys are positions.
             "keys" => setting.with_default(Default::Is("position")),
             _ => setting,
         });
-        Own::table().into_iter().chain(host).collect()
+        RunSettings::table().into_iter().chain(host).collect()
     }
 
-    fn typed(given: &Given) -> Result<RunConfig, Refused> {
-        let Own { window, hook, api } = Own::typed(given)?;
+    fn typed(values: &RawValues) -> Result<RunConfig, ConfigError> {
+        let RunSettings { window, hook, api } = RunSettings::typed(values)?;
         let host = HostConfig {
             window: None,
-            ..HostConfig::typed(given)?
+            ..HostConfig::typed(values)?
         };
         Ok(RunConfig {
             window,
@@ -91,21 +90,21 @@ impl Settings for RunConfig {
         })
     }
 
-    fn agree(&self) -> Result<(), Refused> {
+    fn check_consistency(&self) -> Result<(), ConfigError> {
         if self.host.pads == PadsKind::Uinput {
-            let words = "pads uinput is for openuvr host: a game of openuvr run sees pads by itself (auto), or off";
-            return Err(Refused(words.to_owned()));
+            let words = "pads uinput is for openuvr host: use auto or off";
+            return Err(ConfigError(words.to_owned()));
         }
         if self.api && (self.window.is_some() || self.hook.is_some()) {
-            let words = "window and hook are for a game with the hook in it: api does without";
-            return Err(Refused(words.to_owned()));
+            let words = "api excludes window and hook: no library is loaded into the application";
+            return Err(ConfigError(words.to_owned()));
         }
-        self.host.gateways_agree()?;
-        self.host.encoding_agrees()
+        self.host.check_gateways()?;
+        self.host.check_encoding()
     }
 
-    fn can_begin(&self) -> Result<(), Refused> {
-        self.host.files_are_apart()
+    fn check_environment(&self) -> Result<(), ConfigError> {
+        self.host.check_files()
     }
 }
 
@@ -114,10 +113,10 @@ impl RunConfig {
     pub(crate) fn command() -> Command {
         let command = <RunConfig as Settings>::command();
         let command = command.override_usage("openuvr run [OPTIONS] -- GAME [ARGS]...");
-        command.arg(command_words::required("GAME"))
+        command.arg(app_args::required("GAME"))
     }
 
-    /// The configuration, and the game with its arguments.
+    /// The configuration and the game's command line.
     ///
     /// # Errors
     /// See [`Settings::from_matches`].
@@ -126,7 +125,7 @@ impl RunConfig {
     ) -> anyhow::Result<(Effective<RunConfig>, Vec<OsString>)> {
         Ok((
             RunConfig::from_matches(matches)?,
-            command_words::program(matches)?,
+            app_args::program(matches)?,
         ))
     }
 }

@@ -9,13 +9,13 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 
-use super::client::{ClientConfig, InputFrom, Surface};
+use super::client::{ClientConfig, InputSpec, Surface};
 use super::host::{EncoderName, HostConfig, RateMode, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
-use super::{Effective, RunConfig, Settings, Surroundings};
+use super::{Effective, Environment, RunConfig, Settings};
 use openuvr_runtime::client::{DrawWith, EyeView, Target};
 
-/// A folder that is gone at the end of the test.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -39,8 +39,8 @@ impl Drop for Folder {
     }
 }
 
-fn surroundings(config_dir: &Path) -> Surroundings {
-    Surroundings {
+fn environment(config_dir: &Path) -> Environment {
+    Environment {
         display: Some(":7".to_owned()),
         wayland: None,
         config_dir: Some(config_dir.to_owned()),
@@ -48,7 +48,7 @@ fn surroundings(config_dir: &Path) -> Surroundings {
     }
 }
 
-fn effective<C: Settings>(args: &[&str], around: &Surroundings) -> anyhow::Result<Effective<C>> {
+fn effective<C: Settings>(args: &[&str], around: &Environment) -> anyhow::Result<Effective<C>> {
     let args = [&[C::ROLE], args].concat();
     let matches = <C as Settings>::command().try_get_matches_from(args)?;
     C::from_matches_in(&matches, around)
@@ -56,11 +56,11 @@ fn effective<C: Settings>(args: &[&str], around: &Surroundings) -> anyhow::Resul
 
 /// Without a settings file.
 fn host(args: &[&str]) -> anyhow::Result<HostConfig> {
-    effective(args, &surroundings(Path::new("/nonexistent"))).map(|e| e.config)
+    effective(args, &environment(Path::new("/nonexistent"))).map(|e| e.config)
 }
 
 fn client(args: &[&str]) -> anyhow::Result<ClientConfig> {
-    effective(args, &surroundings(Path::new("/nonexistent"))).map(|e| e.config)
+    effective(args, &environment(Path::new("/nonexistent"))).map(|e| e.config)
 }
 
 fn host_file(name: &str, text: &str, args: &[&str]) -> anyhow::Result<HostConfig> {
@@ -102,13 +102,13 @@ fn without_flags_and_file_the_defaults_hold() {
         keys: None,
     };
     assert_eq!(client.surface().unwrap(), window);
-    assert_eq!(client.input_from(), InputFrom::Window);
+    assert_eq!(client.input_spec(), InputSpec::Window);
     assert!(client.reconnect && !client.observe && !client.take_over);
 }
 
 #[test]
 fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
-    let around = surroundings(Path::new("/nonexistent"));
+    let around = environment(Path::new("/nonexistent"));
     let args = [
         "--fps", "90", "--csv", "a.csv", "--window", "doom", "--input", "none",
     ];
@@ -130,24 +130,24 @@ fn a_game_is_run_with_the_options_of_a_host_but_for_the_source() {
         refused.to_string().contains("must not be above"),
         "{refused}"
     );
-    // Without a display of X, input goes nowhere, and the game may draw on another system.
-    let nowhere = Surroundings {
+    // Without an X display input is ignored; the game may draw on another window system.
+    let nowhere = Environment {
         display: None,
         ..around.clone()
     };
     assert!(effective::<RunConfig>(&[], &nowhere).is_ok());
-    // What is printed is read again.
+    // The printed configuration can be read back.
     let printed = effective::<RunConfig>(&["--fps", "72", "--print-config"], &around);
     let printed = printed.unwrap().printed.unwrap();
     assert!(!printed.contains("scene-fps"), "{printed}");
     let folder = Folder::new("run");
     folder.file("run.toml", &printed);
-    let again = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap();
+    let again = effective::<RunConfig>(&[], &environment(&folder.0)).unwrap();
     assert_eq!(again.config.host.fps, Some(72.0));
     folder.file("run.toml", "source = \"x11\"");
-    let refused = effective::<RunConfig>(&[], &surroundings(&folder.0)).unwrap_err();
+    let refused = effective::<RunConfig>(&[], &environment(&folder.0)).unwrap_err();
     assert!(
-        refused.to_string().contains("no setting `source`"),
+        refused.to_string().contains("unknown setting `source`"),
         "{refused}"
     );
 }
@@ -178,8 +178,8 @@ fn every_encoder_of_the_table_can_be_asked_for() {
     }
     for backend in openuvr_media::decode::BACKENDS {
         let h264 = backend.codec == openuvr_media::codec::Codec::H264;
-        let asked = client(&["desk", "--decoder", backend.name]);
-        assert_eq!(asked.is_ok(), h264, "{}", backend.name);
+        let result = client(&["desk", "--decoder", backend.name]);
+        assert_eq!(result.is_ok(), h264, "{}", backend.name);
     }
     let given = host(&["--pixels", "rgb444", "--rate-mode", "cbr"]).unwrap();
     assert_eq!(given.pixels.map(|p| p.name()), Some("rgb444"));
@@ -202,7 +202,7 @@ fn the_usual_file_is_read_if_it_is_there() {
     let folder = Folder::new("usual");
     folder.file("host.toml", "slices = 4");
     folder.file("client.toml", "host = \"desk\"\nfull-screen = true");
-    let around = surroundings(&folder.0);
+    let around = environment(&folder.0);
     let host: Effective<HostConfig> = effective(&[], &around).unwrap();
     assert_eq!(host.config.slices, 4);
     let client: Effective<ClientConfig> = effective(&[], &around).unwrap();
@@ -253,14 +253,14 @@ fn every_kind_of_value_is_understood() {
     assert_eq!(time("2m"), Some(Duration::from_secs(120)));
     assert_eq!(time("1h"), Some(Duration::from_secs(3600)));
 
-    let told = host(&["--pin", "0042", "--link", "udp", "--top-up=false", "--pair"]).unwrap();
-    assert_eq!(told.pin.as_ref().unwrap().digits(), "0042");
+    let parsed = host(&["--pin", "0042", "--link", "udp", "--top-up=false", "--pair"]).unwrap();
+    assert_eq!(parsed.pin.as_ref().unwrap().digits(), "0042");
     assert!(
-        !format!("{told:?}").contains("0042"),
+        !format!("{parsed:?}").contains("0042"),
         "a PIN stays out of logs"
     );
     assert_eq!(
-        (told.link, told.top_up, told.pair),
+        (parsed.link, parsed.top_up, parsed.pair),
         (Some(LinkName(Rung::Udp)), false, true)
     );
 
@@ -278,12 +278,12 @@ fn every_kind_of_value_is_understood() {
         every: Some(60),
     };
     assert_eq!(headless.as_ref().unwrap().surface().unwrap(), surface);
-    assert_eq!(headless.unwrap().input_from(), InputFrom::Nothing);
+    assert_eq!(headless.unwrap().input_spec(), InputSpec::Nothing);
     let script = client(&["h", "--input-script", "-"]).unwrap();
-    assert_eq!(script.input_from(), InputFrom::Script("-".into()));
+    assert_eq!(script.input_spec(), InputSpec::Script("-".into()));
     let devices = client(&["desk", "--input", "evdev:2=/dev/input/event3"]);
-    let list = InputFrom::Devices("2=/dev/input/event3".into());
-    assert_eq!(devices.unwrap().input_from(), list);
+    let list = InputSpec::Devices("2=/dev/input/event3".into());
+    assert_eq!(devices.unwrap().input_spec(), list);
     assert!(client(&["desk", "--input", "evdev:"]).is_err());
 }
 
@@ -382,7 +382,7 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
         );
         assert!(error.ends_with(&format!("not `{bad}`")), "{error}");
     }
-    // One nearby is looked for.
+    // An absent or empty host selects discovery.
     for words in [&[][..], &[""]] {
         assert_eq!(client(words).unwrap().host, None);
     }
@@ -400,7 +400,7 @@ fn a_named_target_resolves_to_addresses() {
 }
 
 #[test]
-fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
+fn a_bad_value_is_refused_with_name_and_allowed_range() {
     let cases = [
         ("source", "wayland", "one of x11, pattern, clip, scene"),
         ("fps", "0.5", "a number of frames/s from 1 to 240"),
@@ -411,13 +411,13 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
             "encoder",
             "x265",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null, or several of them with commas between",
+             libx264, raw, null, or several separated by commas",
         ),
         (
             "encoder",
             "x264,",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null, or several of them with commas between",
+             libx264, raw, null, or several separated by commas",
         ),
         (
             "bitrate",
@@ -459,12 +459,12 @@ fn every_bad_value_is_refused_with_its_name_and_what_is_allowed() {
         (
             "region",
             "640x480",
-            "a size and a place in pixels, such as 640x480+100+50",
+            "a size and a position in pixels, such as 640x480+100+50",
         ),
         (
             "region",
             "640x480+-1+0",
-            "a size and a place in pixels, such as 640x480+100+50",
+            "a size and a position in pixels, such as 640x480+100+50",
         ),
         (
             "size",
@@ -524,7 +524,7 @@ fn a_refused_value_is_shown_in_one_short_line() {
 }
 
 #[test]
-fn an_empty_text_unsets_what_was_saved() {
+fn an_empty_text_unsets_a_saved_value() {
     let file = "window = \"doom\"\npin = \"1234\"\ndisplay = \":3\"\ncsv = \"a.csv\"\n";
     let words = ["--window", "", "--pin=", "--display", ""];
     let config = host_file("unset", file, &words).unwrap();
@@ -533,15 +533,15 @@ fn an_empty_text_unsets_what_was_saved() {
     assert_eq!(config.csv.as_deref(), Some(Path::new("a.csv")));
     let config = host_file("unset-file", "window = \"\"\n", &[]).unwrap();
     assert_eq!(config.window, None);
-    // Saved so, it is no longer set.
+    // After it is saved, it stays unset.
     let folder = Folder::new("unset-save");
-    let around = surroundings(&folder.0);
+    let around = environment(&folder.0);
     let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
     save(&["--window", "doom", "--save"]).unwrap();
     save(&["--window", "", "--save"]).unwrap();
     let text = std::fs::read_to_string(folder.0.join("host.toml")).unwrap();
     assert!(text.contains("\n# window = … # not set\n"), "{text}");
-    // What has to have a value can't be without.
+    // A required value can't be unset.
     assert!(host(&["--slices", ""]).is_err());
 }
 
@@ -551,7 +551,7 @@ fn two_records_are_never_one_file() {
     let path = |name: &str| folder.0.join(name).to_str().unwrap().to_owned();
     let there = folder.file("there", "");
     std::os::unix::fs::symlink(&there, folder.0.join("link")).unwrap();
-    let (around, there) = (surroundings(&folder.0), path("there"));
+    let (around, there) = (environment(&folder.0), path("there"));
     let two = |csv: &str, trace: &str| {
         effective::<HostConfig>(&["--csv", csv, "--trace", trace], &around).map(drop)
     };
@@ -572,10 +572,10 @@ fn two_records_are_never_one_file() {
 
 #[test]
 fn without_a_display_a_wayland_session_is_named() {
-    let around = Surroundings {
+    let around = Environment {
         display: None,
         wayland: Some("wayland-1".to_owned()),
-        ..surroundings(Path::new("/nonexistent"))
+        ..environment(Path::new("/nonexistent"))
     };
     let host = effective::<HostConfig>(&[], &around).unwrap_err();
     let client = effective::<ClientConfig>(&["desk"], &around).unwrap_err();
@@ -584,7 +584,7 @@ fn without_a_display_a_wayland_session_is_named() {
         assert!(error.contains("the Wayland session wayland-1"), "{error}");
     }
     let given = effective::<ClientConfig>(&["desk", "--display", ":1"], &around);
-    assert!(given.is_ok(), "and no word of it");
+    assert!(given.is_ok(), "the Wayland session is not mentioned");
 }
 
 #[test]
@@ -592,16 +592,16 @@ fn a_bad_file_is_refused_with_its_line() {
     let refused = |text: &str, args: &[&str]| host_file("bad", text, args).unwrap_err().to_string();
     assert_eq!(
         refused("fps = 30\n\nfsp = 60\n", &[]),
-        "/host.toml:3: there is no setting `fsp`; `openuvr host --help` names all"
+        "/host.toml:3: unknown setting `fsp`; `openuvr host --help` lists all"
     );
     assert_eq!(
         refused("[video]\nfps = 30\n", &[]),
-        "/host.toml:1: there is no setting `video`; `openuvr host --help` names all"
+        "/host.toml:1: unknown setting `video`; `openuvr host --help` lists all"
     );
     assert_eq!(
         refused("# mine\nfps = 1_000\n", &["--fps", "60"]),
         "/host.toml:2: fps must be a number of frames/s from 1 to 240, not `1000`",
-        "also if a flag would replace it"
+        "also if a flag replaces it"
     );
     assert_eq!(
         refused("fps = \"60\"\n", &[]),
@@ -668,7 +668,7 @@ fn contradictions_are_refused() {
     for args in clients {
         assert!(client(&[&["desk"], args].concat()).is_err(), "{args:?}");
     }
-    let nowhere = Surroundings {
+    let nowhere = Environment {
         display: None,
         wayland: None,
         config_dir: None,
@@ -685,7 +685,7 @@ fn contradictions_are_refused() {
     );
     let pattern = ["--source", "pattern", "--config-dir", "/tmp"];
     assert!(effective::<HostConfig>(&pattern, &nowhere).is_ok());
-    // Who only looks at settings needs no display, but they still must agree.
+    // Printing settings needs no display, but they must still be consistent.
     let seen = ["--config-dir", "/tmp", "--print-config"];
     assert!(effective::<HostConfig>(&seen, &nowhere).is_ok());
     let client = [&["desk"], &seen[..]].concat();
@@ -694,18 +694,18 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_by_name() {
+fn a_value_that_is_not_utf8_is_refused_by_name() {
     use std::ffi::{OsStr, OsString};
     use std::os::unix::ffi::OsStrExt as _;
     let odd = OsStr::from_bytes(b"caf\xe9");
     let words = ["host", "--csv"].map(OsString::from);
     let words = words.into_iter().chain([odd.to_owned()]);
     let matches = <HostConfig as Settings>::command().try_get_matches_from(words);
-    let around = surroundings(Path::new("/nonexistent"));
+    let around = environment(Path::new("/nonexistent"));
     let refused = HostConfig::from_matches_in(&matches.unwrap(), &around).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "--csv must be a path, not \"caf\\xE9\", which is no text (UTF-8)"
+        "--csv must be a path, not \"caf\\xE9\", which is not UTF-8"
     );
 }
 
@@ -713,7 +713,7 @@ fn what_is_no_text_is_refused_by_name() {
 fn settings_are_saved_into_the_file_that_they_came_from() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new("save");
-    let around = surroundings(&folder.0.join("new"));
+    let around = environment(&folder.0.join("new"));
     let saved = |args: &[&str]| {
         effective::<HostConfig>(&[args, &["--save"]].concat(), &around)
             .unwrap()
@@ -721,26 +721,26 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
             .unwrap()
     };
     let file = folder.0.join("new/host.toml");
-    let said = saved(&["--fps", "30", "--pin", "0042"]);
-    assert_eq!(said, format!("the settings are in {}\n", file.display()));
+    let printed = saved(&["--fps", "30", "--pin", "0042"]);
+    assert_eq!(printed, format!("settings saved in {}\n", file.display()));
     saved(&["--window", "blender"]);
     let now: Effective<HostConfig> = effective(&[], &around).unwrap();
-    assert_eq!(now.config.fps, Some(30.0), "what was there stays");
+    assert_eq!(now.config.fps, Some(30.0), "earlier settings are kept");
     assert_eq!(
         now.config.subject(),
         Subject::Window(WindowName::Text("blender".to_owned()))
     );
     assert_eq!(now.config.pin.unwrap().digits(), "0042");
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "it has a PIN");
-    // What nobody set is not kept: here the display of another day.
-    let later = Surroundings {
+    assert_eq!(mode & 0o777, 0o600, "it contains a PIN");
+    // Unset values are not saved: a later display is used.
+    let later = Environment {
         display: Some(":9".to_owned()),
         ..around.clone()
     };
     let later: Effective<HostConfig> = effective(&[], &later).unwrap();
     assert_eq!(later.config.display.as_deref(), Some(":9"));
-    // A link stays one, and what is refused changes nothing.
+    // A link is kept, and an error leaves the file unchanged.
     let link = folder.0.join("link.toml");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     saved(&["--config", link.to_str().unwrap(), "--fps", "31"]);
@@ -753,10 +753,10 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
 }
 
 #[test]
-fn what_is_printed_reads_back_as_the_same_configuration() {
+fn a_printed_configuration_reads_back_unchanged() {
     fn round_trip<C: Settings + PartialEq + std::fmt::Debug>(name: &str, args: &[&str]) -> String {
         let folder = Folder::new(name);
-        let around = surroundings(Path::new("/home/o\"dd\\näme/.config/openuvr"));
+        let around = environment(Path::new("/home/o\"dd\\näme/.config/openuvr"));
         let first: Effective<C> =
             effective(&[args, &["--print-config"]].concat(), &around).unwrap();
         let printed = first.printed.unwrap();
@@ -799,7 +799,7 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
         "# max-observers = 8 # default",
         "# display = \":7\" # default: $DISPLAY",
         "# region = … # not set",
-        "# Most frames a second.",
+        "# Maximum frame rate.",
         "# Allowed: a number of frames/s from 1 to 240. Default: 60, or less on a slower display.",
     ] {
         assert!(printed.lines().any(|l| l == line), "{line}\n{printed}");
@@ -810,7 +810,7 @@ fn what_is_printed_reads_back_as_the_same_configuration() {
 #[test]
 fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
     let folder = Folder::new("client-pin");
-    let around = surroundings(&folder.0);
+    let around = environment(&folder.0);
     let words = ["desk", "--grab", "--pin", "1234", "--pair-again"];
     let saved: Effective<ClientConfig> =
         effective(&[&words[..], &["--save"]].concat(), &around).unwrap();
@@ -836,8 +836,8 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
         assert_eq!(
             why.to_string(),
             format!(
-                "{}:2: `{key}` is for one run and is not read from a file: remove the line, and \
-                 give --{key} when it is needed",
+                "{}:2: `{key}` applies to one run and is not read from a file: remove the line, and \
+                 give --{key} when needed",
                 file.display()
             )
         );
@@ -848,7 +848,7 @@ fn a_clients_pin_is_neither_kept_nor_read_from_a_file() {
 fn the_printed_configuration_says_which_line_of_which_file() {
     let folder = Folder::new("origin");
     let file = folder.file("host.toml", "# mine\nslices = 0x08\nbitrate = 20_000_000\n");
-    let around = surroundings(Path::new("/nonexistent"));
+    let around = environment(Path::new("/nonexistent"));
     let args = ["--config", file.to_str().unwrap(), "--print-config"];
     let printed = effective::<HostConfig>(&args, &around)
         .unwrap()
@@ -869,7 +869,7 @@ fn the_printed_configuration_says_which_line_of_which_file() {
 fn tables_are_sound() {
     fn sound<C: Settings>() {
         C::command().debug_assert();
-        let around = surroundings(Path::new("/home/x"));
+        let around = environment(Path::new("/home/x"));
         let table = C::table();
         for setting in &table {
             let key = setting.key;
@@ -899,11 +899,11 @@ fn tables_are_sound() {
 
 #[test]
 fn the_transports_are_those_that_there_are() {
-    let words: Vec<&str> = LinkName::WORDS.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = LinkName::VALUES.iter().map(|(word, _)| *word).collect();
     let links = openuvr_net::LINKS.iter().map(|link| link.rung.name());
     assert_eq!(words, links.collect::<Vec<_>>());
     assert!(
-        LinkName::WORDS
+        LinkName::VALUES
             .iter()
             .all(|(word, name)| *word == name.0.name())
     );
@@ -912,11 +912,11 @@ fn the_transports_are_those_that_there_are() {
 #[test]
 fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let folder = Folder::new("keys");
-    let surroundings = surroundings(&folder.0);
+    let environment = environment(&folder.0);
     let host = |words: &[&str]| {
         let words = [&["host", "--config", "/dev/null"][..], words].concat();
         let matches = HostConfig::command().get_matches_from(words);
-        HostConfig::from_matches_in(&matches, &surroundings)
+        HostConfig::from_matches_in(&matches, &environment)
             .unwrap()
             .config
             .keys
@@ -929,7 +929,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         ]
         .concat();
         let matches = RunConfig::command().get_matches_from(words);
-        RunConfig::from_matches_in(&matches, &surroundings)
+        RunConfig::from_matches_in(&matches, &environment)
             .unwrap()
             .config
             .host
@@ -941,10 +941,10 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let client = |words: &[&str]| {
         let words = [&["client", "--config", "/dev/null", "desk"][..], words].concat();
         let matches = <ClientConfig as Settings>::command().get_matches_from(words);
-        ClientConfig::from_matches_in(&matches, &surroundings).map(|effective| effective.config)
+        ClientConfig::from_matches_in(&matches, &environment).map(|effective| effective.config)
     };
-    let wishes = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
-    let config = wishes.of_client(wishes.host.clone().unwrap());
+    let player = client(&["--bitrate", "5M", "--max-size", "1280x720"]).unwrap();
+    let config = player.runtime_config(player.host.clone().unwrap());
     let expected = Wishes {
         bitrate: Some(Bitrate::from_mbps(5)),
         size: Some(Size::new(1280, 720)),
@@ -954,7 +954,7 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
     let refused = client(&["--observe", "--bitrate", "5M"])
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("a player's wishes"), "{refused}");
+    assert!(refused.contains("are for the player"), "{refused}");
 }
 
 #[test]
@@ -984,19 +984,19 @@ fn help_names_every_setting_and_fits() {
     }
     let host = help::<HostConfig>();
     for words in [
-        "What is shown:",
+        "Video source:",
         "Picture quality:",
         "Network and clients:",
-        "Measuring and running:",
+        "Measurement and operation:",
         "--fps <NUMBER>",
-        "Most frames a second [1–240 frames/s; default: 60, or less",
+        "Maximum frame rate [1–240 frames/s; default: 60, or less",
         "Examples:",
     ] {
         assert!(host.contains(words), "{words}\n{host}");
     }
     let client = help::<ClientConfig>();
     for words in [
-        "The host:",
+        "Host:",
         "Picture:",
         "Input:",
         "Usage: client [OPTIONS] [HOST[:PORT]]",
@@ -1014,8 +1014,8 @@ fn help_names_every_setting_and_fits() {
     ] {
         for shortcut in SHORTCUTS {
             let mut lines = text.1.lines();
-            let told = |line: &str| line.contains(shortcut.keys) && line.contains(shortcut.does);
-            assert!(lines.any(told), "{} lacks {shortcut:?}", text.0);
+            let parsed = |line: &str| line.contains(shortcut.keys) && line.contains(shortcut.does);
+            assert!(lines.any(parsed), "{} lacks {shortcut:?}", text.0);
         }
         assert!(text.1.contains(grab), "the way out of the grab");
     }

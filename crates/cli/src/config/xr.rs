@@ -1,4 +1,4 @@
-//! What `openuvr xr` can be told: what a host can, but for where its pictures come from and its display.
+//! Settings of `openuvr xr`: those of a host, except for its source and display.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,40 +8,40 @@ use openuvr_proto::units::Size;
 
 use super::host::HostConfig;
 use super::kind::{optional, path, size};
-use super::{Default, Effective, Given, Refused, Setting, Settings, command_words, settings};
+use super::{ConfigError, Default, Effective, RawValues, Setting, Settings, app_args, settings};
 
 settings! {
-    /// What a host has no use for.
-    Own is "xr" {
-        about: "Start an OpenXR application on our runtime and stream what it draws";
+    /// The settings that a host does not have.
+    XrSettings is "xr" {
+        about: "Start an OpenXR application and stream its pictures";
         examples: "\
 Examples:
-  openuvr xr -- hello_xr -g Vulkan2         a new client needs the PIN shown
+  openuvr xr -- hello_xr -g Vulkan2         new clients pair with the PIN shown
   openuvr xr --eye 960x960 -- godot --path game
-  openuvr xr install                        for all OpenXR applications of this person
+  openuvr xr install                        for all OpenXR applications of this user
   openuvr xr uninstall
 
-For OpenXR applications that draw with Vulkan or OpenGL. The headset is the client. Nobody's display is
-needed. Ctrl-C goes to the application; its exit code is this program's. What install is told with options
-is what the runtime does wherever it is loaded; only devices that are paired already may come in there.
---FLAG=false turns a flag off, --OPTION '' unsets an option that was saved; of an option given twice the last
-counts. --help says more on each than -h.";
-        agree: |_| Ok(());
-        can_begin: |_| Ok(());
+For OpenXR applications that draw with Vulkan or OpenGL. The client is the headset; no display is
+needed. Ctrl-C is sent to the application; its exit code becomes this program's. Options of install
+configure the runtime wherever it is loaded; only paired devices may connect there.
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
+-h prints short help, --help the full help.";
+        check_consistency: |_| Ok(());
+        check_environment: |_| Ok(());
 
-        "What is shown" {
-            /// How large each eye's picture is, as applications are told.
-            /// Both eyes are one picture, side by side.
+        "Video source" {
+            /// Recommended per-eye resolution for applications.
+            /// Both eyes are sent as one picture, side by side.
             eye: Option<Size> = "eye", optional(size()), Default::Unset("640x640");
-            /// The library that is the runtime.
+            /// OpenXR runtime library.
             runtime: Option<PathBuf> = "runtime", optional(path("FILE")),
                 Default::Unset("libopenuvr_xr.so beside this program, or in ../lib/openuvr");
         }
     }
 }
 
-/// No display shows an OpenXR application, and what a person's hands do is its own affair.
-const OF_DISPLAYS: [&str; 7] = [
+/// Settings without a use for OpenXR applications: no X display shows them, and controllers are the client's input.
+const DISPLAY_SETTINGS: [&str; 7] = [
     "fit",
     "cursor",
     "input",
@@ -54,37 +54,37 @@ const OF_DISPLAYS: [&str; 7] = [
 /// The configuration of `openuvr xr`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct XrConfig {
-    /// Of an eye's picture.
+    /// The per-eye resolution.
     pub(crate) eye: Option<Size>,
-    /// The library.
+    /// The runtime library.
     pub(crate) runtime: Option<PathBuf>,
     /// The host inside the application.
     pub(crate) host: HostConfig,
 }
 
 impl Settings for XrConfig {
-    const ROLE: &'static str = Own::ROLE;
-    const ABOUT: &'static str = Own::ABOUT;
-    const EXAMPLES: &'static str = Own::EXAMPLES;
+    const ROLE: &'static str = XrSettings::ROLE;
+    const ABOUT: &'static str = XrSettings::ABOUT;
+    const EXAMPLES: &'static str = XrSettings::EXAMPLES;
 
     fn table() -> Vec<Setting> {
-        let host = HostConfig::table_inside(&OF_DISPLAYS);
-        Own::table().into_iter().chain(host).collect()
+        let host = HostConfig::table_in_process(&DISPLAY_SETTINGS);
+        XrSettings::table().into_iter().chain(host).collect()
     }
 
-    fn typed(given: &Given) -> Result<XrConfig, Refused> {
-        let Own { eye, runtime } = Own::typed(given)?;
-        let host = HostConfig::typed(given)?;
+    fn typed(values: &RawValues) -> Result<XrConfig, ConfigError> {
+        let XrSettings { eye, runtime } = XrSettings::typed(values)?;
+        let host = HostConfig::typed(values)?;
         Ok(XrConfig { eye, runtime, host })
     }
 
-    fn agree(&self) -> Result<(), Refused> {
-        self.host.gateways_agree()?;
-        self.host.encoding_agrees()
+    fn check_consistency(&self) -> Result<(), ConfigError> {
+        self.host.check_gateways()?;
+        self.host.check_encoding()
     }
 
-    fn can_begin(&self) -> Result<(), Refused> {
-        self.host.files_are_apart()
+    fn check_environment(&self) -> Result<(), ConfigError> {
+        self.host.check_files()
     }
 }
 
@@ -94,9 +94,10 @@ impl XrConfig {
         let command = <XrConfig as Settings>::command();
         let install = <XrConfig as Settings>::command()
             .name(INSTALL)
-            .about("Make our runtime that of all OpenXR applications of this person")
+            .about("Make OpenUVR the default OpenXR runtime of this user")
             .after_help("");
-        let uninstall = Command::new(UNINSTALL).about("End that");
+        let uninstall =
+            Command::new(UNINSTALL).about("Restore the previous default OpenXR runtime");
         command
             .override_usage(
                 "openuvr xr [OPTIONS] -- APP [ARGS]...\n       openuvr xr install|uninstall",
@@ -105,10 +106,10 @@ impl XrConfig {
             .subcommand_negates_reqs(true)
             .subcommand(install)
             .subcommand(uninstall)
-            .arg(command_words::required("APP"))
+            .arg(app_args::required("APP"))
     }
 
-    /// The configuration, and the application with its arguments.
+    /// The configuration and the application's command line.
     ///
     /// # Errors
     /// See [`Settings::from_matches`].
@@ -117,11 +118,11 @@ impl XrConfig {
     ) -> anyhow::Result<(Effective<XrConfig>, Vec<OsString>)> {
         Ok((
             XrConfig::from_matches(matches)?,
-            command_words::program(matches)?,
+            app_args::program(matches)?,
         ))
     }
 }
 
-/// The subcommand that makes our runtime the person's, and the one that ends that.
+/// The subcommands that make OpenUVR the user's default OpenXR runtime, and undo that.
 pub(crate) const INSTALL: &str = "install";
 pub(crate) const UNINSTALL: &str = "uninstall";

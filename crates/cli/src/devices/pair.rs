@@ -1,4 +1,4 @@
-//! `openuvr devices pair`: a pairing window at hosts that run already.
+//! `openuvr devices pair`: opens pairing at running hosts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_runtime::clock;
 use openuvr_runtime::trust_store::{LONGEST_WINDOW, PairingRequest};
 
-use crate::config::span;
+use crate::config::parse_time;
 
-/// How long hosts may take to answer: each looks four times a second, and the machine may be busy.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// The time limit for the first host: each checks four times per second, and the machine may be busy.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long further hosts may take behind the first.
-const OTHERS_WITHIN: Duration = Duration::from_secs(1);
+/// The time limit for further hosts after the first.
+const FURTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Between two looks.
-const TURN: Duration = Duration::from_millis(50);
+/// The interval of checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// The PIN [default: a random one of six digits]
+    /// PIN [default: a random one of six digits]
     #[arg(long, value_name = "DIGITS")]
     pin: Option<Pin>,
-    /// How long the window is open, one hour at most
+    /// Duration of open pairing, at most one hour
     #[arg(long = "for", value_name = "TIME", value_parser = window, default_value = "2m")]
     lasting: Duration,
 }
 
 fn window(text: &str) -> Result<Duration, String> {
-    let lasting = span(text)?;
+    let lasting = parse_time(text)?;
     match (Duration::from_secs(1)..=LONGEST_WINDOW).contains(&lasting) {
         true => Ok(lasting),
-        false => Err("a pairing window is open for 1 s to 1 h".to_owned()),
+        false => Err("pairing can be open for 1 s to 1 h".to_owned()),
     }
 }
 
-/// Opens it; the lines for the person.
+/// Opens pairing; returns the text to print.
 pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
     let lasting = args.lasting;
     let pin = match &args.pin {
@@ -45,7 +45,7 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
         None => Pin::generate()?,
     };
     let request = PairingRequest::leave(dir, &pin, lasting, now)?;
-    let asked = clock::now();
+    let requested_at = clock::now();
     let mut first = None;
     let opened = loop {
         let opened = request.opened()?;
@@ -54,19 +54,19 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
             first.get_or_insert(now);
         }
         let over = match first {
-            Some(first) => now.since(first) >= OTHERS_WITHIN,
-            None => now.since(asked) >= ANSWER_WITHIN,
+            Some(first) => now.since(first) >= FURTHER_TIMEOUT,
+            None => now.since(requested_at) >= FIRST_TIMEOUT,
         };
         if over {
             break opened;
         }
-        clock::sleep_until(now + TURN);
+        clock::sleep_until(now + POLL_INTERVAL);
     };
     request.withdraw()?;
     let seconds = lasting.as_secs();
     match opened.len() {
         0 => bail!(
-            "no host that uses the folder {} runs: start one (openuvr host), or name its folder (--config-dir FOLDER)",
+            "no running host uses the folder {}: start one (openuvr host), or give its folder (--config-dir FOLDER)",
             dir.display()
         ),
         1 => Ok(format!(

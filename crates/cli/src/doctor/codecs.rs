@@ -1,11 +1,11 @@
-//! Encoders and decoders: each of the tables really codes a picture.
+//! Encoders and decoders: each backend codes a test picture.
 
 use openuvr_media::codec::Codec;
 use openuvr_media::{decode, encode};
 
 use super::finding::Finding;
 
-/// The encoder that `openuvr host` uses if it is asked for none.
+/// The default encoder of `openuvr host`.
 const USUAL: &str = "x264";
 
 pub(super) fn encoders() -> Vec<Finding> {
@@ -64,7 +64,7 @@ pub(super) fn decoders() -> Vec<Finding> {
                 if let Some(driver) = driver(backend.name) {
                     return Finding::absent(backend.name, why, driver);
                 }
-                // What hosts send unless they are told otherwise.
+                // The default codec of hosts.
                 match backend.codec == Codec::H264 && !usable(Codec::H264) {
                     true => Finding::missing(backend.name, why, remedy),
                     false => Finding::better(backend.name, why, remedy),
@@ -78,31 +78,33 @@ fn compresses(codec: Codec) -> bool {
     !matches!(codec, Codec::Null | Codec::Raw)
 }
 
-/// What a backend needs that uses a device, packages of Debian, main and non-free; `None` for one
-/// that does without.
+/// The requirements of a backend that uses a device, as Debian packages (main and non-free); `None` for a backend
+/// without a device.
 fn driver(name: &str) -> Option<&'static str> {
     Some(match name {
-        "h264_nvenc" => "with a GPU of NVIDIA: sudo apt install libnvidia-encode1",
-        "h264_cuvid" => "with a GPU of NVIDIA: sudo apt install libnvcuvid1",
-        "h264_qsv" => "with a GPU of Intel: sudo apt install libmfx-gen1.2 intel-media-va-driver",
-        "h264_v4l2m2m" => "on a board that has it: `ls /dev/video*`; sudo usermod -aG video $USER",
-        "h264_vaapi" => "nothing helps yet",
+        "h264_nvenc" => "with an NVIDIA GPU: sudo apt install libnvidia-encode1",
+        "h264_cuvid" => "with an NVIDIA GPU: sudo apt install libnvcuvid1",
+        "h264_qsv" => "with an Intel GPU: sudo apt install libmfx-gen1.2 intel-media-va-driver",
+        "h264_v4l2m2m" => {
+            "on a board with a V4L2 codec: `ls /dev/video*`; sudo usermod -aG video $USER"
+        }
+        "h264_vaapi" => "not supported yet",
         _ => return None,
     })
 }
 
-/// Takes a message apart into what is wrong and what to do about it: those of backends put both
-/// into one line, with a colon or semicolon between them.
+/// Splits a message of a backend into the problem and the remedy, which are separated by a colon or semicolon in one
+/// line.
 fn split(why: &str) -> (String, String) {
     let parts = [why.rsplit_once(": "), why.rsplit_once("; ")];
-    // At the last of both.
+    // At the last separator of either kind.
     match parts
         .into_iter()
         .flatten()
-        .max_by_key(|(what, _)| what.len())
+        .max_by_key(|(summary, _)| summary.len())
     {
-        Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
-        None => (why.to_owned(), "use another one".to_owned()),
+        Some((summary, remedy)) => (summary.to_owned(), remedy.to_owned()),
+        None => (why.to_owned(), "use another backend".to_owned()),
     }
 }
 
@@ -122,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_split_into_what_it_is_and_what_to_do() {
-        let (what, remedy) = split("no libx264 (found none): apt install libx264-164");
-        assert_eq!(what, "no libx264 (found none)");
+    fn a_message_is_split_into_problem_and_remedy() {
+        let (summary, remedy) = split("no libx264 (found none): apt install libx264-164");
+        assert_eq!(summary, "no libx264 (found none)");
         assert_eq!(remedy, "apt install libx264-164");
-        let (what, remedy) = split("can't: its device is missing; choose another");
-        assert_eq!(what, "can't: its device is missing");
+        let (summary, remedy) = split("can't: its device is missing; choose another");
+        assert_eq!(summary, "can't: its device is missing");
         assert_eq!(remedy, "choose another");
     }
 }

@@ -1,4 +1,4 @@
-//! The X display: what a host captures and plays on, what a client needs for its window.
+//! The X display: requirements of a host's capture and input, and of a client's window.
 
 use openuvr_media::capture::Capture as _;
 use openuvr_media::capture::x11::{self, Target, What};
@@ -10,28 +10,28 @@ use x11rb::rust_connection::RustConnection;
 use super::Role;
 use super::finding::Finding;
 
-/// What each side asks of the server, and what it is for.
+/// The required extensions of each side, with their purpose.
 const HOST_NEEDS: &[(&str, &str)] = &[
-    ("DAMAGE", "says when the application has drawn"),
-    ("MIT-SHM", "brings pixels without a copy through a socket"),
-    ("XFIXES", "brings the pointer's shape"),
+    ("DAMAGE", "reports damage"),
+    ("MIT-SHM", "shares pixels without a copy through a socket"),
+    ("XFIXES", "reads the pointer's shape"),
     ("XInputExtension", "follows the pointer"),
-    ("XTEST", "presses keys"),
-    ("XKEYBOARD", "names keys"),
-    ("Composite", "captures a window that is covered (--window)"),
+    ("XTEST", "injects input"),
+    ("XKEYBOARD", "maps keys"),
+    ("Composite", "captures a covered window (--window)"),
 ];
 const CLIENT_NEEDS: &[(&str, &str)] = &[
-    ("MIT-SHM", "takes pictures without a copy through a socket"),
+    ("MIT-SHM", "shares pictures without a copy through a socket"),
     ("RENDER", "scales pictures and draws the pointer"),
-    ("XKEYBOARD", "names keys"),
-    ("XInputExtension", "reads the mouse's own motion"),
+    ("XKEYBOARD", "maps keys"),
+    ("XInputExtension", "reads raw mouse motion"),
 ];
 
 pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
     let Some(name) = name else {
         return vec![Finding::missing(
             "display",
-            "no X display is named",
+            "no X display given",
             match role.hosts() {
                 true => {
                     "run this inside the X session, or give --display :0; a virtual one: openuvr host \
@@ -59,9 +59,9 @@ pub(super) fn findings(role: Role, name: Option<&str>) -> Vec<Finding> {
         findings.push(match display::is_rootless_xwayland(&conn, number) {
             true => Finding::better(
                 "capture",
-                "this is the Xwayland of a Wayland session, whose desktop no X11 program sees",
+                "this is the Xwayland of a Wayland session: X11 clients cannot capture its desktop",
                 "stream one X11 window (--window TITLE) or an application (openuvr run, openuvr host \
-                 --virtual 1280x720 -- COMMAND), or log in to an X11 session",
+                 --virtual 1280x720 -- COMMAND), or use an X11 session",
             ),
             false => captures(name),
         });
@@ -83,15 +83,15 @@ fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> F
         true => Finding::ok(name, names.join(", ")),
         false => Finding::missing(
             name,
-            format!("the server lacks {}", absent.join(", ")),
-            "enable it in the section Extensions of xorg.conf, or use the machine's own X server \
-             and not one behind ssh -X",
+            format!("missing extensions: {}", absent.join(", ")),
+            "enable them in the section Extensions of xorg.conf, or use a local X server instead of \
+             ssh -X",
         ),
     }
 }
 
-/// Opens a capture of the display as a host does: this fails where pixels have another form, or
-/// shared memory does not reach the server.
+/// Opens a capture of the display as a host does: this fails with unsupported pixel formats, or if the server is not
+/// local.
 fn captures(display: &str) -> Finding {
     let target = Target {
         display: Some(display.to_owned()),
@@ -102,19 +102,19 @@ fn captures(display: &str) -> Finding {
         Err(why) => Finding::missing(
             "capture",
             why.to_string(),
-            "use a display of 8, 15, 16, 24 or 30 bits a pixel on this machine",
+            "use a local display with 8, 15, 16, 24 or 30 bits per pixel",
         ),
     }
 }
 
-/// The highest rate of the modes that are shown now: a picture waits half a refresh on average
-/// until it is visible.
+/// The highest refresh rate of the active modes: a picture waits half a refresh period on average until it is
+/// visible.
 fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
     let name = "refresh rate";
     let remedy =
         "choose a faster mode: `xrandr` lists them, xrandr --output NAME --rate HZ sets one";
     match display::highest_refresh_rate(conn, screen) {
-        None => Finding::ok(name, "not told: a virtual display"),
+        None => Finding::ok(name, "unknown: a virtual display"),
         Some(hz) if hz >= 100.0 => Finding::ok(name, format!("{hz:.0} Hz")),
         Some(hz) => Finding::better(
             name,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_display_nobody_can_run() {
+    fn without_a_display_no_role_can_run() {
         for role in [Role::Host, Role::Client, Role::Both] {
             let found = findings(role, None);
             assert_eq!(found[0].level, Level::Missing);

@@ -1,4 +1,4 @@
-//! What the doctor found, as text for a person and as JSON for a program.
+//! The doctor's findings, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Role;
 use openuvr_terminal::wrap::wrapped;
 
-/// How good something is.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) enum Level {
     #[serde(rename = "ok")]
@@ -16,7 +16,7 @@ pub(super) enum Level {
     Better,
     #[serde(rename = "missing")]
     Missing,
-    /// A device that few machines have: nothing to mend.
+    /// A device that few machines have: no problem.
     #[serde(rename = "not here")]
     Absent,
 }
@@ -42,59 +42,60 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) name: String,
     pub(super) level: Level,
-    /// What it is, in a line.
-    pub(super) what: String,
-    /// What to do about it, in a line, with the command.
+    /// The result, in one line.
+    #[serde(rename = "what")]
+    pub(super) summary: String,
+    /// The remedy, in one line, with the command.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
 impl Finding {
-    pub(super) fn ok(name: &str, what: impl Into<String>) -> Finding {
+    pub(super) fn ok(name: &str, summary: impl Into<String>) -> Finding {
         Finding {
             name: name.to_owned(),
             level: Level::Ok,
-            what: what.into(),
+            summary: summary.into(),
             remedy: None,
         }
     }
 
     pub(super) fn better(
         name: &str,
-        what: impl Into<String>,
+        summary: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
         Finding {
             level: Level::Better,
             remedy: Some(remedy.into()),
-            ..Finding::ok(name, what)
+            ..Finding::ok(name, summary)
         }
     }
 
     pub(super) fn absent(
         name: &str,
-        what: impl Into<String>,
+        summary: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
         Finding {
             level: Level::Absent,
-            ..Finding::better(name, what, remedy)
+            ..Finding::better(name, summary, remedy)
         }
     }
 
     pub(super) fn missing(
         name: &str,
-        what: impl Into<String>,
+        summary: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
         Finding {
             level: Level::Missing,
-            ..Finding::better(name, what, remedy)
+            ..Finding::better(name, summary, remedy)
         }
     }
 }
@@ -120,7 +121,7 @@ struct InArea<'a> {
     finding: &'a Finding,
 }
 
-/// Where a finding's text begins, and where its lines end at the latest.
+/// The indentation of a finding's text, and the maximum line length.
 const INDENT: usize = 40;
 const WIDTH: usize = 100;
 
@@ -160,14 +161,14 @@ impl Report {
             Role::Both => "a host and a client",
         };
         let better = match self.count(Level::Better) {
-            0 => "nothing could be better".to_owned(),
-            1 => "1 thing could be better".to_owned(),
-            n => format!("{n} things could be better"),
+            0 => "no improvements found".to_owned(),
+            1 => "1 possible improvement".to_owned(),
+            n => format!("{n} possible improvements"),
         };
         match self.count(Level::Missing) {
             0 => format!("This machine can be {role}; {better}."),
-            1 => format!("This machine can't be {role}: 1 thing is missing; {better}."),
-            n => format!("This machine can't be {role}: {n} things are missing; {better}."),
+            1 => format!("This machine can't be {role}: 1 requirement is missing; {better}."),
+            n => format!("This machine can't be {role}: {n} requirements are missing; {better}."),
         }
     }
 
@@ -184,7 +185,7 @@ fn add(text: &mut String, finding: &Finding, colours: bool) {
         true => format!("\x1b[{}m{padded}\x1b[0m", level.colour()),
         false => padded,
     };
-    let lines = wrapped(&finding.what, WIDTH - INDENT);
+    let lines = wrapped(&finding.summary, WIDTH - INDENT);
     let mut lines = lines.iter();
     let first = lines.next().map_or("", String::as_str);
     let _ = writeln!(text, "  {word}  {name:20} {first}");
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let long = "a sentence that is longer than what fits into one line beside its name, so \
+        let long = "a sentence that is longer than the space in one line beside its name, so \
                     that it has to be broken";
         Report {
             role: Role::Client,
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(remedy.trim(), "-> sudo make-it-fast");
         assert_eq!(
             *lines.last().unwrap(),
-            "This machine can't be a client: 1 thing is missing; 1 thing could be better."
+            "This machine can't be a client: 1 requirement is missing; 1 possible improvement."
         );
         assert!(report().text(true).contains("\x1b[31mmissing"));
     }

@@ -4,7 +4,7 @@ use openuvr_runtime::launch;
 
 use super::finding::Finding;
 
-/// Whether it lies where it is looked for.
+/// Whether the library is installed where `openuvr run` searches.
 pub(super) fn findings() -> Vec<Finding> {
     let name = "hook library";
     vec![match launch::library(None) {

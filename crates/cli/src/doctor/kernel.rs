@@ -1,4 +1,4 @@
-//! What the kernel offers for datagrams and for being on time.
+//! Kernel support for datagrams and for real-time behaviour.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,24 +26,25 @@ pub(super) fn findings() -> Vec<Finding> {
     findings
 }
 
-/// Datagrams of one batch: as many as a frame at 10 Mb/s and 60 frames/s has.
+/// The datagrams of one batch: those of a frame at 10 Mb/s and 60 frames/s.
 const BATCH: usize = 16;
 const SEGMENT: usize = 1200;
 
-/// Sends a batch to itself and counts what comes.
+/// Sends a batch over the loopback interface and counts the received datagrams.
 fn offload() -> Finding {
     let name = "UDP GSO and GRO";
-    let remedy = "it works without, with more work for each datagram; Linux 5.0 or newer has both";
+    let remedy =
+        "optional; without it each datagram costs more CPU time; Linux 5.0 or newer has both";
     match exchange() {
         Ok((BATCH, "udp-gso")) => Finding::ok(
             name,
-            format!("{BATCH} datagrams sent in one call all arrived over the loopback device"),
+            format!("all {BATCH} datagrams of one call arrived over the loopback device"),
         ),
         Ok((BATCH, link)) => Finding::better(name, format!("the link fell back to {link}"), remedy),
         Ok((count, _)) => Finding::missing(
             name,
-            format!("of {BATCH} datagrams over the loopback device {count} arrived"),
-            "a firewall in the way? `sudo nft list ruleset` shows it; `ip link set lo up`",
+            format!("{count} of {BATCH} datagrams arrived over the loopback device"),
+            "check the firewall (`sudo nft list ruleset`), and `ip link set lo up`",
         ),
         Err(why) => Finding::missing(
             name,
@@ -72,17 +73,16 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
     Ok((count, from.rung(path).name()))
 }
 
-/// Whether the kernel has a family of sockets: it looks for the family before the privilege.
+/// Whether the kernel has a socket family: it checks the family before the privilege.
 fn family(name: &str, family: AddressFamily, kind: SocketType, remedy: &str) -> Finding {
     match socket(family, kind, None) {
-        Ok(_) => Finding::ok(name, "the kernel has it, and we may open it"),
-        Err(Errno::PERM | Errno::ACCESS) => Finding::ok(
-            name,
-            "the kernel has it; we may not open it: see CAP_NET_RAW below",
-        ),
+        Ok(_) => Finding::ok(name, "available"),
+        Err(Errno::PERM | Errno::ACCESS) => {
+            Finding::ok(name, "available, but not permitted: see CAP_NET_RAW below")
+        }
         Err(why) => Finding::better(
             name,
-            format!("this kernel does not have it ({why}); UDP does without"),
+            format!("not supported by this kernel ({why}); UDP does not need it"),
             remedy,
         ),
     }
@@ -99,11 +99,11 @@ fn packet() -> Finding {
 }
 
 fn xdp() -> Finding {
-    let remedy = "a kernel built with CONFIG_XDP_SOCKETS=y, as those of Debian and Ubuntu are";
+    let remedy = "use a kernel with CONFIG_XDP_SOCKETS=y, such as Debian's or Ubuntu's";
     family("AF_XDP", AddressFamily::XDP, SocketType::RAW, remedy)
 }
 
-/// Sets the slack of a thread of its own as the media threads do, and reads it back.
+/// Sets the timer slack of a new thread like the media threads, and reads it back.
 fn timer_slack() -> Finding {
     let name = "timer slack";
     let set = || -> io::Result<u64> {
@@ -129,56 +129,55 @@ fn slack_refused(name: &str, why: &str) -> Finding {
 fn preemption() -> Finding {
     let name = "preemption";
     let version = first_line("/proc/sys/kernel/version").unwrap_or_default();
-    // Which of its models a PREEMPT_DYNAMIC kernel uses: only root may read it.
+    // Only root can read the model of a PREEMPT_DYNAMIC kernel.
     let chosen = first_line("/sys/kernel/debug/sched/preempt");
     let chosen = chosen.as_deref().and_then(in_parentheses);
     let real_time = first_line("/sys/kernel/realtime").as_deref() == Some("1");
     let remedy = "boot with preempt=full on the kernel's command line";
     match (version.as_str(), chosen) {
-        (_, _) if real_time => Finding::ok(
-            name,
-            "PREEMPT_RT: the kernel can nearly always be interrupted",
-        ),
+        (_, _) if real_time => {
+            Finding::ok(name, "PREEMPT_RT: the kernel is almost fully preemptible")
+        }
         (_, Some(model @ ("full" | "lazy"))) => Finding::ok(name, format!("model {model}")),
         (_, Some(model)) => Finding::better(
             name,
-            format!("model {model}: system calls of others delay our threads"),
+            format!("model {model}: system calls of other programs delay OpenUVR's threads"),
             remedy,
         ),
         (text, None) if text.contains("PREEMPT_DYNAMIC") => Finding::ok(
             name,
-            "PREEMPT_DYNAMIC; which model is chosen is hidden here (preempt=full is best)",
+            "PREEMPT_DYNAMIC; the selected model is not readable (preempt=full is best)",
         ),
         (text, None) if text.contains("PREEMPT") => Finding::ok(name, "PREEMPT"),
         _ => Finding::better(
             name,
-            "a kernel for servers: system calls of others delay our threads",
-            "a kernel with PREEMPT_DYNAMIC or PREEMPT (Debian's and Ubuntu's since 2022 have it)",
+            "a server kernel: system calls of other programs delay OpenUVR's threads",
+            "use a kernel with PREEMPT_DYNAMIC or PREEMPT (Debian's and Ubuntu's since 2022)",
         ),
     }
 }
 
-/// The word in parentheses: how files of sysfs mark the one that is chosen.
+/// The word in parentheses: sysfs marks the selected value this way.
 fn in_parentheses(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('(')?;
     rest.split_once(')').map(|(word, _)| word)
 }
 
-/// Of each period real-time threads get this much; what runs longer stands still until the next.
-/// Our threads block while they wait and use half a core at most (measured 42 to 60 % for both
-/// sides together at 720p60 and 1080p40), so from three quarters on none is ever throttled.
+/// Real-time threads may use this share of each period, and are suspended beyond it. OpenUVR's threads block while they
+/// wait and use half a core at most (measured: 42 to 60 % for both sides together at 720p60 and 1080p40), so that a
+/// share of three quarters or more throttles none of them.
 fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
     let name = "real-time throttling";
     match (runtime, period) {
-        (Some(-1), _) => Finding::ok(name, "off: real-time threads are never stopped"),
+        (Some(-1), _) => Finding::ok(name, "off: real-time threads are never throttled"),
         (Some(runtime), Some(period)) if period > 0 => {
             let percent = runtime.saturating_mul(100) / period;
-            let what = format!("real-time threads may use {percent} % of each core");
+            let summary = format!("real-time threads may use {percent} % of each core");
             match percent {
-                75.. => Finding::ok(name, format!("{what}: more than ours ever use")),
+                75.. => Finding::ok(name, format!("{summary}: more than OpenUVR uses")),
                 _ => Finding::better(
                     name,
-                    format!("{what}: beyond, they stand still"),
+                    format!("{summary} and are suspended beyond that"),
                     format!(
                         "sudo sysctl -w kernel.sched_rt_runtime_us={}",
                         period / 100 * 95
@@ -186,11 +185,11 @@ fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
                 ),
             }
         }
-        _ => Finding::ok(name, "this kernel throttles no real-time threads"),
+        _ => Finding::ok(name, "this kernel does not throttle real-time threads"),
     }
 }
 
-/// The lowest CPU quota of our control group and those around it.
+/// The lowest CPU quota of this process's control group and its ancestors.
 fn quota() -> Finding {
     let name = "CPU quota";
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -199,11 +198,13 @@ fn quota() -> Finding {
         .filter_map(quota_of)
         .min_by(|a, b| a.1.total_cmp(&b.1));
     match lowest {
-        None => Finding::ok(name, "no control group limits the processor"),
+        None => Finding::ok(name, "no control group limits CPU time"),
         Some((_, cores)) if cores >= 2.0 => Finding::ok(name, format!("{cores:.1} cores")),
         Some((file, cores)) => Finding::better(
             name,
-            format!("a control group allows {cores:.1} cores: beyond, all threads stand still"),
+            format!(
+                "a control group allows {cores:.1} cores; beyond that all threads are suspended"
+            ),
             format!("echo max | sudo tee {file}"),
         ),
     }
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_really_go_around() {
+    fn datagrams_are_received_over_loopback() {
         let (count, _) = exchange().unwrap();
         assert_eq!(count, BATCH);
     }
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_word_is_the_one_in_parentheses() {
+    fn the_selected_word_is_the_one_in_parentheses() {
         assert_eq!(in_parentheses("none voluntary (full) lazy"), Some("full"));
         assert_eq!(in_parentheses("none"), None);
     }

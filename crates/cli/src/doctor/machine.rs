@@ -13,8 +13,8 @@ pub(super) fn processor() -> Vec<Finding> {
         match cores {
             1 => Finding::better(
                 "cores",
-                "one core: capture, codec and network take turns",
-                "a second core; `taskset -p $$` shows whether this shell is kept on one",
+                "one core: capture, codec and network can't run in parallel",
+                "use two or more cores; `taskset -p $$` shows whether this shell is pinned to one",
             ),
             n => Finding::ok("cores", format!("{n}")),
         },
@@ -25,31 +25,28 @@ pub(super) fn processor() -> Vec<Finding> {
 
 fn governor(name: Option<&str>) -> Finding {
     match name {
-        None => Finding::ok(
-            "governor",
-            "the system does not change the processor's frequency",
-        ),
+        None => Finding::ok("governor", "no frequency scaling"),
         Some("performance") => Finding::ok("governor", "performance"),
         Some(other) => Finding::better(
             "governor",
-            format!("{other}: the processor is slow at the start of each frame"),
+            format!("{other}: the CPU clock is low at the start of each frame"),
             "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         ),
     }
 }
 
-/// Whether the processor has instructions for AES (x86: `flags`, Arm: `Features` of cpuinfo).
+/// Whether the processor supports AES instructions (x86: `flags`, Arm: `Features` of cpuinfo).
 fn aes(info: &str) -> Finding {
     let has = info
         .lines()
         .filter(|line| line.starts_with("flags") || line.starts_with("Features"))
         .any(|line| line.split_whitespace().any(|word| word == "aes"));
     match has {
-        true => Finding::ok("AES", "in hardware: sealing a frame takes microseconds"),
+        true => Finding::ok("AES", "in hardware: encrypting a frame takes microseconds"),
         false => Finding::better(
             "AES",
-            "in software: sealing takes longer",
-            "none by software; in a virtual machine, pass the host's processor model through",
+            "in software: encryption takes longer",
+            "in a virtual machine, pass the host's CPU model through",
         ),
     }
 }
@@ -74,11 +71,11 @@ fn clock_source(name: Option<&str>) -> Finding {
             format!("{name}: each reading is a system call"),
             "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
         ),
-        None => Finding::ok("source", "not shown by this system"),
+        None => Finding::ok("source", "not reported by this system"),
     }
 }
 
-/// Readings to find out what one costs.
+/// The number of readings for the measurement of their cost.
 const READINGS: u32 = 1000;
 
 fn resolution() -> Finding {
@@ -92,13 +89,13 @@ fn resolution() -> Finding {
         std::hint::black_box(clock::now());
     }
     let cost = clock::now().since(begun).as_nanos() / u128::from(READINGS);
-    let what = format!("steps of {step} ns; a reading takes {cost} ns");
+    let summary = format!("steps of {step} ns; a reading takes {cost} ns");
     match step {
-        ..=1000 => Finding::ok("resolution", what),
+        ..=1000 => Finding::ok("resolution", summary),
         _ => Finding::better(
             "resolution",
-            what,
-            "boot without nohz=off and highres=off on the kernel's command line",
+            summary,
+            "remove nohz=off and highres=off from the kernel's command line",
         ),
     }
 }
@@ -106,13 +103,15 @@ fn resolution() -> Finding {
 fn synchronised(state: sys::ClockState) -> Finding {
     let name = "time of day";
     match state {
-        sys::ClockState::Synchronised => Finding::ok(name, "kept by NTP or alike"),
+        sys::ClockState::Synchronised => Finding::ok(name, "synchronised (NTP or similar)"),
         sys::ClockState::Alone => Finding::better(
             name,
-            "kept by nobody: logs of two machines don't fit together; latency figures do not need it",
+            "not synchronised: logs of two machines can't be compared; latency figures do not need it",
             "sudo timedatectl set-ntp true",
         ),
-        sys::ClockState::Hidden => Finding::ok(name, "can't be read here; no figure needs it"),
+        sys::ClockState::Hidden => {
+            Finding::ok(name, "not readable here; latency figures do not need it")
+        }
     }
 }
 
@@ -122,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_for_aes_are_a_word_of_their_own() {
+    fn the_aes_flag_is_a_whole_word() {
         assert_eq!(aes("flags\t: fpu aes sse").level, Level::Ok);
         assert_eq!(aes("Features\t: fp asimd aes").level, Level::Ok);
         assert_eq!(aes("flags\t: fpu vaes\nbugs: aes").level, Level::Better);
     }
 
     #[test]
-    fn slow_clocks_and_governors_are_told() {
+    fn slow_clocks_and_governors_are_reported() {
         assert_eq!(clock_source(Some("kvm-clock")).level, Level::Ok);
         assert_eq!(clock_source(Some("acpi_pm")).level, Level::Better);
         assert_eq!(governor(Some("powersave")).level, Level::Better);

@@ -1,9 +1,8 @@
-//! `openuvr doctor`: whether this machine can be a host or a client, what would make it better at
-//! it, and the exact command for that.
+//! `openuvr doctor`: checks whether this machine can be a host or a client, and lists possible improvements with
+//! their commands.
 //!
-//! It tries things and does not only read about them: it sends datagrams, starts a real-time
-//! thread, codes a picture with each encoder. It changes nothing and listens nowhere for longer
-//! than it looks.
+//! It performs real operations: it sends datagrams, starts a real-time thread, and codes a picture with each encoder.
+//! It changes no settings, and opens sockets only for the duration of a check.
 
 mod codecs;
 mod displays;
@@ -20,36 +19,36 @@ use std::process::ExitCode;
 
 use finding::{Finding, Report};
 
-/// See whether this machine can be a host or a client, and what to do about what is missing
+/// Check whether this machine can be a host or a client, with a remedy for each problem
 ///
-/// Each finding is `ok`, `could be better` (it works, with more latency or on fewer paths),
-/// `missing` (the role can't run), or `not here` (a codec of a device that few machines have). Below
-/// it stands what to do. Exit status: 0 if the role can run, 1 if not.
+/// Each finding is `ok`, `could be better` (it works, with more latency or on fewer paths), `missing` (the role
+/// can't run), or `not here` (a codec of a rare device), followed by the remedy. Exit status: 0 if the role can
+/// run, 1 if not.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// What this machine is to be
+    /// Role to check
     #[arg(long, value_enum, default_value_t)]
     role: Role,
-    /// The X display to look at [default: $DISPLAY]
+    /// X display to check [default: $DISPLAY]
     #[arg(long, value_name = "DISPLAY")]
     display: Option<String>,
-    /// The UDP port that a host is to listen at
+    /// UDP port of the host
     #[arg(long, value_name = "PORT", default_value_t = openuvr_runtime::PORT)]
     port: u16,
-    /// Print JSON instead: an object with `role`, `can_run` and the list `findings`
+    /// Print JSON: an object with `role`, `can_run` and the list `findings`
     #[arg(long)]
     json: bool,
 }
 
-/// What a machine is asked to be.
+/// The role of a machine.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Role {
-    /// Runs the application
+    /// Run and stream an application
     Host,
-    /// Shows it
+    /// Show a stream
     Client,
-    /// Both at once, as for the demo
+    /// Both at once, as in the demo
     #[default]
     Both,
 }
@@ -64,10 +63,10 @@ impl Role {
     }
 }
 
-/// Looks, prints what was found, and says by the exit status whether the role can run.
+/// Runs the checks and prints the findings. The exit status tells whether the role can run.
 ///
 /// # Errors
-/// Only if the findings can't be written as JSON.
+/// The findings can't be written as JSON.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = examine(args);
     if args.json {
@@ -108,14 +107,14 @@ fn examine(args: &Args) -> Report {
     Report { role, areas }
 }
 
-/// The first line of a file of `/proc` or `/sys`, without blanks around it.
+/// The first line of a file of `/proc` or `/sys`, without surrounding blanks.
 fn first_line(path: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// The command that gives this program its privileges. All of them at once: each setcap(8)
-/// replaces what the one before gave.
+/// The command that grants this program its capabilities. It sets all of them: each setcap(8) replaces the previous
+/// set.
 fn setcap() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());
     let names = "cap_sys_nice,cap_net_raw,cap_ipc_lock";

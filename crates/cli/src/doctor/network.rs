@@ -17,7 +17,7 @@ pub(super) fn findings(role: Role, port: u16) -> Vec<Finding> {
     findings
 }
 
-/// What a socket gets when it asks as the link does: by privilege beyond the limit, or up to it.
+/// The buffer size that a socket gets when it is set like in the link: beyond the limit with a privilege, or up to it.
 fn granted(wanted: u32, receive: bool) -> rustix::io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .map_err(|why| rustix::io::Errno::from_io_error(&why).unwrap_or(rustix::io::Errno::IO))?;
@@ -31,7 +31,7 @@ fn granted(wanted: u32, receive: bool) -> rustix::io::Result<u64> {
             .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, wanted))?;
         sockopt::socket_send_buffer_size(&socket)?
     };
-    // The kernel doubles the figure for its own accounting (socket(7)).
+    // The kernel doubles the value for its own accounting (socket(7)).
     Ok(doubled as u64 / 2)
 }
 
@@ -71,7 +71,7 @@ fn judge(
         Err(why) => {
             return Finding::missing(
                 name,
-                format!("no UDP socket can be opened: {why}"),
+                format!("can't open a UDP socket: {why}"),
                 "sudo ip link set lo up",
             );
         }
@@ -79,12 +79,16 @@ fn judge(
     let limit = limit.map_or_else(String::new, |limit| {
         format!(" (the limit {key} is {limit})")
     });
-    let what = format!("{} KiB of {} KiB wanted{limit}", got >> 10, wanted >> 10);
+    let summary = format!(
+        "{} KiB of the requested {} KiB{limit}",
+        got >> 10,
+        wanted >> 10
+    );
     match got >= wanted.into() {
-        true => Finding::ok(name, what),
+        true => Finding::ok(name, summary),
         false => Finding::better(
             name,
-            format!("{what}: the datagrams of a key frame are lost"),
+            format!("{summary}: datagrams of key frames may be lost"),
             format!(
                 "echo {key}={wanted} | sudo tee /etc/sysctl.d/50-openuvr-{}.conf && sudo sysctl \
                  --system",
@@ -105,20 +109,19 @@ fn host_port(port: u16) -> Finding {
     match bound {
         Ok(_) => Finding::ok(&name, "free for `openuvr host`"),
         Err(why) if why.kind() == ErrorKind::AddrInUse => match listener(port) {
-            Some((id, program)) if program == "openuvr" => Finding::ok(
-                &name,
-                format!("an openuvr (process {id}) listens there already"),
-            ),
+            Some((id, program)) if program == "openuvr" => {
+                Finding::ok(&name, format!("in use by openuvr (process {id})"))
+            }
             Some((id, program)) => Finding::missing(
                 &name,
-                format!("{program} (process {id}) listens there"),
+                format!("in use by {program} (process {id})"),
                 format!("end it, or openuvr host --bind '[::]:{other}'"),
             ),
             None => Finding::missing(
                 &name,
-                "another program listens there",
+                "in use by another program",
                 format!(
-                    "`sudo ss -ulpn 'sport = :{port}'` names it; or openuvr host --bind \
+                    "`sudo ss -ulpn 'sport = :{port}'` shows it; or openuvr host --bind \
                      '[::]:{other}'"
                 ),
             ),
@@ -135,7 +138,7 @@ fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     UdpSocket::bind(address)
 }
 
-/// The process that has a UDP socket at `port`, if this user may see it.
+/// The process with a UDP socket at `port`, if visible to this user.
 fn listener(port: u16) -> Option<(u32, String)> {
     let inodes: Vec<String> = ["/proc/net/udp", "/proc/net/udp6"]
         .iter()
@@ -159,8 +162,8 @@ fn listener(port: u16) -> Option<(u32, String)> {
     })
 }
 
-/// The inodes of the sockets at `port` in a table such as `/proc/net/udp`: its second column is
-/// the local address, its tenth the inode.
+/// The inodes of the sockets at `port` in a table such as `/proc/net/udp`: its second column is the local address, its
+/// tenth the inode.
 fn inodes_at(table: &str, port: u16) -> Vec<String> {
     let end = format!(":{port:04X}");
     let rows = table.lines().skip(1).filter_map(|line| {
@@ -202,8 +205,8 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let (id, _) = listener(port).expect("it is ours");
         assert_eq!(id, std::process::id());
-        // The name of a test's program begins with the crate's.
-        assert!(host_port(port).what.contains("listens there"));
+        // A test program's name begins with the crate's name.
+        assert!(host_port(port).summary.contains("in use by"));
         drop(taken);
         assert_eq!(host_port(port).level, Level::Ok);
     }

@@ -1,4 +1,4 @@
-//! What this user may do: be real-time, keep memory, send raw frames.
+//! This user's privileges: real-time threads, locked memory, raw frames.
 
 use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole};
 use rustix::process::{Resource, getrlimit};
@@ -13,7 +13,7 @@ pub(super) fn findings() -> Vec<Finding> {
     vec![real_time(held), memory(), raw_frames(held)]
 }
 
-/// Starts a thread as host and client start theirs, and looks at what it got.
+/// Starts a thread like host and client, and checks its scheduling policy.
 fn real_time(held: CapabilitySet) -> Finding {
     let name = "real-time threads";
     let scheduler = Scheduler::new();
@@ -21,7 +21,7 @@ fn real_time(held: CapabilitySet) -> Finding {
     if let Err(why) = started.map(std::thread::JoinHandle::join) {
         return Finding::missing(
             name,
-            format!("no thread starts: {why}"),
+            format!("can't start a thread: {why}"),
             "ulimit -u unlimited",
         );
     }
@@ -45,12 +45,12 @@ fn real_time(held: CapabilitySet) -> Finding {
         }
         Some(Policy::Fifo(got)) => Finding::better(
             name,
-            format!("a thread got SCHED_FIFO {got} where {wanted} was asked for, by {by}"),
+            format!("a thread got SCHED_FIFO {got} instead of {wanted}, by {by}"),
             remedy,
         ),
         _ => Finding::better(
             name,
-            "SCHED_FIFO was refused: on a busy machine expect peaks of 4 ms and more",
+            "SCHED_FIFO denied: on a busy machine expect latency peaks of 4 ms and more",
             remedy,
         ),
     }
@@ -59,14 +59,11 @@ fn real_time(held: CapabilitySet) -> Finding {
 fn memory() -> Finding {
     let name = "locked memory";
     match realtime::limit() {
-        None => Finding::ok(
-            name,
-            "host and client may keep all their memory out of swap",
-        ),
+        None => Finding::ok(name, "host and client can lock all their memory"),
         Some(bytes) => Finding::better(
             name,
             format!(
-                "only {} KiB may be kept out of swap: host and client lock none",
+                "limited to {} KiB: host and client lock no memory",
                 bytes >> 10
             ),
             format!(
@@ -81,10 +78,10 @@ fn memory() -> Finding {
 fn raw_frames(held: CapabilitySet) -> Finding {
     let name = "CAP_NET_RAW";
     match held.contains(CapabilitySet::NET_RAW) {
-        true => Finding::ok(name, "held: raw Ethernet may be used as a link"),
+        true => Finding::ok(name, "held: raw Ethernet is available"),
         false => Finding::better(
             name,
-            "not held: raw Ethernet can't be used as a link; UDP needs no privilege",
+            "not held: raw Ethernet is unavailable; UDP needs no privilege",
             setcap(),
         ),
     }

@@ -1,18 +1,18 @@
-//! The one system call that the doctor needs and rustix does not have.
+//! A system call of the doctor that rustix does not provide.
 #![allow(unsafe_code)]
 
-/// Who keeps the time of day.
+/// The synchronisation of the system clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClockState {
-    /// A daemon that compares it with other machines.
+    /// Synchronised with other machines.
     Synchronised,
-    /// Nobody.
+    /// Not synchronised.
     Alone,
-    /// The kernel does not tell.
+    /// Unknown: the kernel does not report it.
     Hidden,
 }
 
-/// Asks the kernel (adjtimex(2), which changes nothing with `modes` 0).
+/// Queries the kernel (adjtimex(2), which changes nothing with `modes` 0).
 pub(super) fn clock_state() -> ClockState {
     // SAFETY: all-zero is a valid timex: integers only.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };

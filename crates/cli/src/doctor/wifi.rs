@@ -1,6 +1,6 @@
-//! Band and link rate of Wi-Fi devices, where there are any.
+//! Band and link rate of Wi-Fi devices.
 //!
-//! `iw` knows them (from nl80211); without it only the quality in `/proc/net/wireless` is told.
+//! `iw` reports them (from nl80211); without it they are unknown.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn device(name: &str) -> Vec<Finding> {
     let Some(link) = iw(&["link"]) else {
         return vec![Finding::better(
             name,
-            "a Wi-Fi device; its band and rate can't be read",
+            "Wi-Fi device with unknown band and rate",
             "sudo apt install iw",
         )];
     };
@@ -46,18 +46,18 @@ fn device(name: &str) -> Vec<Finding> {
     if iw(&["get", "power_save"]).is_some_and(|text| text.contains("Power save: on")) {
         findings.push(Finding::better(
             name,
-            "its power saving holds datagrams back for up to 100 ms",
+            "power saving delays datagrams by up to 100 ms",
             format!("sudo iw dev {name} set power_save off"),
         ));
     }
     findings
 }
 
-/// Below this many Mb/s between device and access point, retries and other stations leave too
-/// little for a stream of 10 to 20 Mb/s: a guess.
+/// Below this rate in Mb/s between device and access point, retries and other stations leave too little capacity for a
+/// stream of 10 to 20 Mb/s (guess).
 const SLOW: f64 = 60.0;
 
-/// Judges what `iw dev NAME link` says.
+/// Evaluates the output of `iw dev NAME link`.
 fn judge_link(name: &str, text: &str) -> Finding {
     let value = |key: &str| -> Option<f64> {
         let line = text
@@ -66,7 +66,7 @@ fn judge_link(name: &str, text: &str) -> Finding {
         line.split_whitespace().next()?.parse().ok()
     };
     let Some(mhz) = value("freq:") else {
-        return Finding::ok(name, "a Wi-Fi device that is not connected");
+        return Finding::ok(name, "not connected");
     };
     let band = match mhz as u32 {
         ..3000 => "2.4 GHz",
@@ -78,18 +78,22 @@ fn judge_link(name: &str, text: &str) -> Finding {
     let slowest = rates.into_iter().flatten().reduce(f64::min);
     let rate = slowest.map_or_else(|| "rate unknown".into(), |mbps| format!("{mbps} Mb/s"));
     let signal = value("signal:").map_or_else(String::new, |dbm| format!(", {dbm} dBm"));
-    let what = format!("{band}, {rate}{signal}");
+    let summary = format!("{band}, {rate}{signal}");
     if band == "2.4 GHz" {
-        let what = format!("{what}: shared with many neighbours, expect peaks of 20 ms and more");
-        return Finding::better(name, what, "join the access point's network at 5 or 6 GHz");
+        let summary = format!("{summary}: a crowded band; expect latency peaks of 20 ms and more");
+        return Finding::better(
+            name,
+            summary,
+            "use the access point's network at 5 or 6 GHz",
+        );
     }
     match slowest {
         Some(mbps) if mbps < SLOW => Finding::better(
             name,
-            format!("{what}: too slow for a calm stream"),
-            "move nearer to the access point, or choose a wider channel there",
+            format!("{summary}: too slow for a stable stream"),
+            "move closer to the access point, or select a wider channel",
         ),
-        _ => Finding::ok(name, what),
+        _ => Finding::ok(name, summary),
     }
 }
 
@@ -106,7 +110,7 @@ mod tests {
     fn band_and_rate_are_read_and_judged() {
         let good = judge_link("wlan0", FIVE);
         assert_eq!(good.level, Level::Ok);
-        assert_eq!(good.what, "5 GHz, 585.1 Mb/s, -48 dBm");
+        assert_eq!(good.summary, "5 GHz, 585.1 Mb/s, -48 dBm");
         let crowded = judge_link("wlan0", &FIVE.replace("5180", "2437.0"));
         assert_eq!(crowded.level, Level::Better);
         let slow = judge_link(
@@ -114,8 +118,12 @@ mod tests {
             &FIVE.replace("866.7", "6.5").replace("5180", "6115"),
         );
         assert_eq!(slow.level, Level::Better);
-        assert!(slow.what.starts_with("6 GHz, 6.5 Mb/s"), "{}", slow.what);
+        assert!(
+            slow.summary.starts_with("6 GHz, 6.5 Mb/s"),
+            "{}",
+            slow.summary
+        );
         let idle = judge_link("wlan0", "Not connected.\n");
-        assert!(idle.what.contains("not connected"), "{}", idle.what);
+        assert!(idle.summary.contains("not connected"), "{}", idle.summary);
     }
 }

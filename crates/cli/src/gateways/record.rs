@@ -1,4 +1,4 @@
-//! `--record`: the recorder, and what the person is told of it.
+//! `--record`: the recorder and its messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use openuvr_runtime::sched::Scheduler;
 
 use crate::config::HostConfig;
 
-/// Makes the file, if one is wanted; `sound`: there may be some. `who` begins each line.
+/// Creates the file, if configured; `sound`: there may be sound. `subcommand` is the prefix of each line.
 pub(super) fn open(
-    who: &'static str,
+    subcommand: &'static str,
     config: &HostConfig,
     scheduler: &Scheduler,
     sound: bool,
@@ -24,32 +24,37 @@ pub(super) fn open(
         overwrite: config.record_overwrite,
         sound,
     };
-    let tell = Arc::new(move |words: &str| eprintln!("openuvr {who}: --record: {words}"));
-    let recorder = Recorder::create(setup, scheduler, tell);
+    let print = Arc::new(move |words: &str| eprintln!("openuvr {subcommand}: --record: {words}"));
+    let recorder = Recorder::create(setup, scheduler, print);
     recorder.map(Some).map_err(|e| anyhow!("--record: {e}"))
 }
 
-/// Ends it, and says what has become of it.
-pub(super) fn finish(who: &str, config: &HostConfig, recorder: Option<Recorder>) {
+/// Ends the recorder and prints a summary.
+pub(super) fn finish(subcommand: &str, config: &HostConfig, recorder: Option<Recorder>) {
     let (Some(recorder), Some(file)) = (recorder, &config.record) else {
         return;
     };
     let file = file.display();
     match recorder.finish() {
-        None => eprintln!("openuvr {who}: --record: the disk does not take the rest of {file}"),
-        // Of that the person was told.
+        None => eprintln!(
+            "openuvr {subcommand}: --record: can't write the end of {file}: the disk is too slow"
+        ),
+        // That was reported already.
         Some(Summary { failed: true, .. }) => {}
-        Some(summary) => eprintln!("openuvr {who}: {}", words(&file.to_string(), &summary)),
+        Some(summary) => eprintln!(
+            "openuvr {subcommand}: {}",
+            summary_text(&file.to_string(), &summary)
+        ),
     }
 }
 
-fn words(file: &str, summary: &Summary) -> String {
+fn summary_text(file: &str, summary: &Summary) -> String {
     let Summary {
         written, missed, ..
     } = summary;
     let span = Duration::from_nanos(written.span.unsigned_abs());
     let frames = match written.frames {
-        0 => return format!("nothing came that could be recorded in {file}"),
+        0 => return format!("no recordable frames for {file}"),
         frames => format!("{frames} frames of {:.1} s", span.as_secs_f64()),
     };
     let sound = match written.packets {

@@ -1,4 +1,4 @@
-//! `--rtsp`: the server for video players, and what the person is told of it.
+//! `--rtsp`: the server for video players and its messages.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use openuvr_runtime::sched::Scheduler;
 use super::url::authority;
 use crate::config::HostConfig;
 
-/// A server, and the URLs that lead to it.
+/// A server and the token of its URLs.
 pub(super) struct Players {
     server: RtspServer,
     token: Token,
 }
 
-/// Opens it, if that is wanted; `sound`: the host has some.
+/// Starts the server, if configured; `sound`: the host has sound.
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
@@ -41,10 +41,10 @@ pub(super) fn open(
     Ok(Some(Players { server, token }))
 }
 
-/// Says what players are to open.
-pub(super) fn tell(who: &str, players: &Players, name: &str) {
+/// Prints the URL for video players.
+pub(super) fn print_address(subcommand: &str, players: &Players, name: &str) {
     eprintln!(
-        "openuvr {who}: video players: rtsp://{}/{}",
+        "openuvr {subcommand}: video players: rtsp://{}/{}",
         authority(players.server.address(), name),
         players.token.as_str()
     );

@@ -1,8 +1,8 @@
-//! Where others reach what a host serves, as a URL names it.
+//! Addresses of a host's services in URLs.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Host and port of a URL for what listens at `address`; `name` is how others call this machine.
+/// Host and port for the URL of a service that listens at `address`; `name` is this machine's host name.
 pub(super) fn authority(address: SocketAddr, name: &str) -> String {
     let port = address.port();
     match address.ip() {

@@ -1,4 +1,4 @@
-//! `--web`: the gateway for browsers, and what the person is told of it.
+//! `--web`: the gateway for browsers and its messages.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 use super::url::authority;
 use crate::config::HostConfig;
 
-/// Opens it, if that is wanted.
+/// Starts the gateway, if configured.
 pub(super) fn open(
     config: &HostConfig,
     host: &Arc<dyn GatewayHost>,
@@ -38,7 +38,7 @@ pub(super) fn open(
     let setup = Setup {
         bind,
         certificate,
-        portal: portal_door(config),
+        portal: portal_endpoint(config),
         name: config.name.clone(),
         ice_servers,
         addresses: config.web_address.clone(),
@@ -51,29 +51,29 @@ pub(super) fn open(
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
 }
 
-/// How a portal comes that carries its browsers' signalling, if one does.
-fn portal_door(config: &HostConfig) -> Option<PortalDoor> {
+/// How a portal that relays its browsers' signalling connects, if there is one.
+fn portal_endpoint(config: &HostConfig) -> Option<PortalDoor> {
     let socket = config.portal_socket.clone().map(PortalDoor::Socket);
     socket.or_else(|| config.portal_only.then_some(PortalDoor::Https))
 }
 
-/// Says where browsers go, and by what they know that they are right there.
-pub(super) fn tell(who: &str, gateway: &Gateway, config: &HostConfig) {
+/// Prints the page's URLs and the certificate's fingerprint.
+pub(super) fn print_addresses(subcommand: &str, gateway: &Gateway, config: &HostConfig) {
     let (bound, fingerprint) = (gateway.address(), gateway.fingerprint());
-    if portal_door(config).is_some() {
-        eprintln!("openuvr {who}: browsers: through the portal, media by UDP at {bound}");
+    if portal_endpoint(config).is_some() {
+        eprintln!("openuvr {subcommand}: browsers: through the portal, media by UDP at {bound}");
         return;
     }
     let named = config.web_address.iter();
-    let mut places: Vec<_> = named.map(|named| named.or_port(bound.port())).collect();
-    if places.is_empty() {
-        places.push(bound);
+    let mut addresses: Vec<_> = named.map(|named| named.or_port(bound.port())).collect();
+    if addresses.is_empty() {
+        addresses.push(bound);
     }
-    for place in places {
-        let place = authority(place, &config.name);
-        eprintln!("openuvr {who}: browsers: https://{place}/, certificate {fingerprint}");
+    for address in addresses {
+        let address = authority(address, &config.name);
+        eprintln!("openuvr {subcommand}: browsers: https://{address}/, certificate {fingerprint}");
     }
     for origin in &config.web_origin {
-        eprintln!("openuvr {who}: browsers: {origin}/, by a reverse proxy");
+        eprintln!("openuvr {subcommand}: browsers: {origin}/, through a reverse proxy");
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of a host that a program which measures may replace.
+//! The parts of a host that a measuring program may replace.
 
 use std::sync::Arc;
 
@@ -11,47 +11,47 @@ use openuvr_runtime::sched::Scheduler;
 
 pub use crate::config::SourceKind;
 
-/// Who makes these parts of a host. Each is asked for once, by the thread that starts the host, when all
-/// that its arguments name is open; an error ends the start with its text.
+/// Factory for the replaceable parts of a host. Each function is called once, by the thread that starts the host,
+/// after everything in its arguments has been opened. An error aborts the start and is printed.
 pub trait HostParts {
-    /// The capture that the host takes its pictures from, made of the `usual` one of `source`, which may
-    /// be inside it. It is to give `fps` frames a second at most.
+    /// The host's capture, which may wrap the `default` capture of `source`. It should deliver at most `fps` frames
+    /// per second.
     ///
     /// # Errors
-    /// There is none for that source.
+    /// The source cannot be captured this way.
     fn capture(
         &self,
-        usual: Box<dyn Capture>,
+        default: Box<dyn Capture>,
         _source: SourceKind,
         _fps: f64,
     ) -> Result<Box<dyn Capture>> {
-        Ok(usual)
+        Ok(default)
     }
 
-    /// The converter of the rendition that the capturing thread makes.
+    /// The converter of the primary rendition, created on the capturing thread.
     ///
     /// # Errors
-    /// What it needs is not there.
+    /// A required resource is unavailable.
     fn converter(&self) -> Result<Converter> {
         Ok(Converter::new())
     }
 
-    /// The link that the host uses, made of the `usual` one, which may be inside it. The video aims at
-    /// `rate`; threads are started by `scheduler`.
+    /// The host's link, which may wrap the `default` one. `rate` is the target video bitrate; threads are started by
+    /// `scheduler`.
     ///
     /// # Errors
     /// No thread can be started.
     fn link(
         &self,
-        usual: Arc<dyn Link>,
+        default: Arc<dyn Link>,
         _rate: Bitrate,
         _scheduler: &Scheduler,
     ) -> Result<Arc<dyn Link>> {
-        Ok(usual)
+        Ok(default)
     }
 }
 
-/// Those of `openuvr host`: nothing is replaced.
-pub struct Usual;
+/// The parts of `openuvr host`: nothing is replaced.
+pub struct DefaultParts;
 
-impl HostParts for Usual {}
+impl HostParts for DefaultParts {}

@@ -1,22 +1,22 @@
-//! A host, or a network of hosts, that links may lead to.
+//! Hosts and networks that links may connect to.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// One of them.
+/// A host or a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Allowed {
     /// A name, in lower case.
     Name(String),
-    /// All addresses that begin with so many bits of this one.
+    /// All addresses with the same leading bits as this one.
     Network(IpAddr, u8),
 }
 
 impl Allowed {
-    /// Whether it has this host, a name or an address as in a link. Names are not looked up: whoever answers for a
-    /// name could say anything.
-    pub(super) fn takes(&self, host: &str) -> bool {
+    /// Whether it includes this host, a name or an address as in a link. Names are not resolved, since DNS answers are not
+    /// trustworthy.
+    pub(super) fn includes(&self, host: &str) -> bool {
         match (self, host.parse::<IpAddr>()) {
             (Allowed::Name(name), Err(_)) => host.eq_ignore_ascii_case(name),
             (Allowed::Network(IpAddr::V4(network), bits), Ok(IpAddr::V4(host))) => {
@@ -30,7 +30,7 @@ impl Allowed {
     }
 }
 
-/// Whether both are the same but for the lowest `free` bits.
+/// Whether both are equal except for the lowest `free` bits.
 fn same(one: u128, other: u128, free: u8) -> bool {
     (one ^ other).checked_shr(free.into()).unwrap_or(0) == 0
 }
@@ -48,14 +48,14 @@ impl FromStr for Allowed {
             let bits = bits.map_or(Ok(all), str::parse);
             return match bits {
                 Ok(bits) if bits <= all => Ok(Allowed::Network(address, bits)),
-                _ => Err("a network is ADDRESS/BITS, as in 10.0.0.0/8"),
+                _ => Err("expected ADDRESS/BITS, such as 10.0.0.0/8"),
             };
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
         let named = !text.is_empty() && text.len() <= 253 && text.chars().all(plain);
         match named && !text.starts_with('-') {
             true => Ok(Allowed::Name(text.to_ascii_lowercase())),
-            false => Err("a host is a name, an address, or a network as in 10.0.0.0/8"),
+            false => Err("expected a name, an address, or a network such as 10.0.0.0/8"),
         }
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written_so_and_the_rest_refused() {
+    fn valid_hosts_round_trip_and_others_are_refused() {
         for text in ["desk", "10.0.0.0/8", "0.0.0.0/0", "2001:db8::1/128"] {
             assert_eq!(text.parse::<Allowed>().unwrap().to_string(), text);
         }
@@ -82,6 +82,6 @@ mod tests {
             assert!(bad.parse::<Allowed>().is_err(), "{bad}");
         }
         let all: Allowed = "0.0.0.0/0".parse().unwrap();
-        assert!(all.takes("8.8.8.8") && !all.takes("::1") && !all.takes("desk"));
+        assert!(all.includes("8.8.8.8") && !all.includes("::1") && !all.includes("desk"));
     }
 }

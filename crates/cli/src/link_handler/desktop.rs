@@ -1,5 +1,4 @@
-//! The file by which a desktop knows who opens `openuvr://` links (Desktop Entry Specification 1.5), of this person
-//! alone.
+//! The desktop file that registers the handler of `openuvr://` links (Desktop Entry Specification 1.5) for this user.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,40 +9,40 @@ use anyhow::{Context as _, Result, bail};
 
 use super::allowed::Allowed;
 
-/// The file's name, by which desktops call it, too.
+/// The file's name, which is also its desktop file id.
 const FILE: &str = "openuvr-link.desktop";
 
-/// What a desktop looks for.
+/// The MIME type of the links.
 const KIND: &str = "x-scheme-handler/openuvr";
 
-/// Writes the file, and has the desktop take it, where it has xdg-utils. The file.
+/// Writes the file, and registers it with xdg-utils, if installed. Returns the file's path.
 ///
 /// # Errors
-/// One line: there is no place for it, or this program's own path can't stand in it.
+/// There is no folder for it, or the file cannot contain this program's path. The message has one line.
 pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
-    let program = std::env::current_exe().context("this program has no file")?;
+    let program = std::env::current_exe().context("can't determine this program's executable")?;
     let text = entry(&program, only)?;
     let file = file()?;
     let folder = file.parent().unwrap_or(Path::new("/"));
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&file, text));
     written.with_context(|| format!("can't write {}", file.display()))?;
-    if !tell("xdg-mime", &["default", FILE, KIND]) {
+    if !run_tool("xdg-mime", &["default", FILE, KIND]) {
         eprintln!(
-            "openuvr link: there is no xdg-mime (package xdg-utils): if links don't open, choose OpenUVR for {KIND}"
+            "openuvr link: xdg-mime is missing (package xdg-utils): if links don't open, select OpenUVR for {KIND}"
         );
     }
-    // Some desktops read the list that it makes alone.
-    tell(
+    // Some desktops read only the list that this program writes.
+    run_tool(
         "update-desktop-database",
         &["--quiet", &folder.to_string_lossy()],
     );
     Ok(file)
 }
 
-/// Removes it; whether it was there.
+/// Removes the file; whether it existed.
 ///
 /// # Errors
-/// One line: it can't be removed.
+/// The file can't be removed. The message has one line.
 pub(super) fn uninstall() -> Result<bool> {
     let file = file()?;
     match fs::remove_file(&file) {
@@ -52,15 +51,15 @@ pub(super) fn uninstall() -> Result<bool> {
         Err(e) => return Err(e).with_context(|| format!("can't remove {}", file.display())),
     }
     let folder = file.parent().unwrap_or(Path::new("/"));
-    tell(
+    run_tool(
         "update-desktop-database",
         &["--quiet", &folder.to_string_lossy()],
     );
     Ok(true)
 }
 
-/// Whether the program is there and did it.
-fn tell(program: &str, words: &[&str]) -> bool {
+/// Whether the program exists and succeeded.
+fn run_tool(program: &str, words: &[&str]) -> bool {
     let done = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
@@ -70,7 +69,7 @@ fn tell(program: &str, words: &[&str]) -> bool {
     done.is_ok_and(|status| status.success())
 }
 
-/// Where this person's desktop looks (XDG Base Directory Specification 0.8: a relative path counts as unset).
+/// The user's desktop file (XDG Base Directory Specification 0.8: a relative path counts as unset).
 fn file() -> Result<PathBuf> {
     let absolute = |name| {
         let path = std::env::var_os(name).map(PathBuf::from);
@@ -79,22 +78,22 @@ fn file() -> Result<PathBuf> {
     let data = absolute("XDG_DATA_HOME");
     let data = data.or_else(|| Some(absolute("HOME")?.join(".local/share")));
     let Some(data) = data else {
-        bail!("there is no folder for it: HOME is not set");
+        bail!("no folder for the desktop file: HOME is not set");
     };
     Ok(data.join("applications").join(FILE))
 }
 
 fn entry(program: &Path, only: &[Allowed]) -> Result<String> {
-    // What would have to be quoted twice there is left to who installs it elsewhere.
+    // Paths that require double quoting in the file are not supported.
     let awkward = |c: char| c.is_control() || "\"`$\\%".contains(c);
     let path = program.to_str().filter(|path| !path.contains(awkward));
     let Some(path) = path else {
         bail!(
-            "a desktop file can't name {}: put the program elsewhere",
+            "a desktop file can't contain the path {}: move the program",
             program.display()
         );
     };
-    // Quoted only where it must be: xdg-open(1) takes quotes for a part of the name.
+    // Quoted only if necessary: xdg-open(1) takes quotes for a part of the name.
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let program = match path.chars().all(plain) {
         true => path.to_owned(),

@@ -1,9 +1,9 @@
-//! `openuvr link`: what happens when a person follows a portal's link in a browser. The desktop starts this program
-//! with the link, and it starts a client.
+//! `openuvr link`: opens a portal's links from a browser. The desktop starts this program with the link, and this
+//! program starts a client.
 //!
-//! Any page on any site can have such a link, and whoever wrote it chooses the host. So a link is taken as a hostile
-//! word: it is a link of a portal and nothing else, in one argument; the client that it starts shares neither
-//! clipboard nor microphone; and a person can say which hosts may be meant at all.
+//! Any page on any site can contain such a link, and its author chooses the host. A link is therefore hostile input: it
+//! must be a portal's link and nothing else, in one argument; the client that it starts shares neither clipboard nor
+//! microphone; and the user can restrict the allowed hosts.
 
 mod allowed;
 mod desktop;
@@ -21,102 +21,105 @@ use crate::config::ClientConfig;
 
 use allowed::Allowed;
 
-/// What a client does not share with whoever wrote a link.
-const KEPT_BACK: [&str; 2] = ["--clipboard=false", "--microphone=off"];
+/// Options that keep the clipboard and the microphone from the author of a link.
+const PRIVACY_OPTIONS: [&str; 2] = ["--clipboard=false", "--microphone=off"];
 
-/// Open the links of a portal (openuvr://…) with this program
+/// Open portal links (openuvr://…) with this program
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  openuvr link install                      links open a client from now on
+  openuvr link install                      open links with a client
   openuvr link install --only play.example.org --only 10.0.0.0/8
-                                            those to these hosts alone
+                                            only links to these hosts
   openuvr link uninstall
 
-A link says where to connect, and nothing else. Whatever page it stands in, the client that it opens
-has the settings of openuvr client (client.toml), but shares no clipboard and no microphone.")]
+A link contains only the address of a session. The client that it opens uses the settings of openuvr
+client (client.toml), but never shares the clipboard or the microphone.")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
-    /// Have this person's desktop open links with this program
+enum Action {
+    /// Register this program for links on this user's desktop
     Install {
-        /// A host that links may lead to: its name, its address, or a network as 10.0.0.0/8; may be repeated
+        /// Host that links may connect to: a name, an address, or a network such as 10.0.0.0/8; may be repeated
         /// [default: any host]
         #[arg(long, value_name = "HOST")]
         only: Vec<Allowed>,
     },
-    /// Undo that
+    /// Remove the registration
     Uninstall,
-    /// Open one link: what the desktop does
+    /// Open one link (used by the desktop)
     Open {
         /// As for install
         #[arg(long, value_name = "HOST")]
         only: Vec<Allowed>,
-        /// The link
+        /// Link
         #[arg(value_name = "LINK")]
         link: OsString,
     },
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    match args.what {
-        What::Install { only } => {
+    match args.action {
+        Action::Install { only } => {
             let file = desktop::install(&only)?;
-            println!("openuvr:// links open a client now: {}", file.display());
+            println!("openuvr:// links now open a client: {}", file.display());
             Ok(ExitCode::SUCCESS)
         }
-        What::Uninstall => {
+        Action::Uninstall => {
             match desktop::uninstall()? {
-                true => println!("openuvr:// links open nothing of ours any more"),
-                false => println!("openuvr:// links opened nothing of ours"),
+                true => println!("openuvr:// links no longer open a client"),
+                false => println!("openuvr:// links were not registered"),
             }
             Ok(ExitCode::SUCCESS)
         }
-        What::Open { only, link } => {
+        Action::Open { only, link } => {
             let opened = open(&only, &link);
             if let Err(why) = &opened {
-                show(&format!("{why:#}"));
+                notify_user(&format!("{why:#}"));
             }
             opened
         }
     }
 }
 
-/// Starts a client at the link's session.
+/// Starts a client for the link's session.
 fn open(only: &[Allowed], link: &OsStr) -> Result<ExitCode> {
     let text = checked(only, link)?;
-    let words = ["client"].into_iter().chain(KEPT_BACK).chain([&*text]);
+    let words = ["client"]
+        .into_iter()
+        .chain(PRIVACY_OPTIONS)
+        .chain([&*text]);
     let matches = ClientConfig::command().try_get_matches_from(words);
-    client::run(&matches.map_err(|_| anyhow!("the link is none"))?)
+    client::run(&matches.map_err(|_| anyhow!("invalid link"))?)
 }
 
-/// The link again, as this program writes it.
+/// Validates the link and returns it in this program's own format.
 ///
 /// # Errors
-/// One line, in which nothing of the link is repeated: it is none, or leads elsewhere.
+/// The link is invalid, or its host is not allowed. The message has one line and repeats nothing of the link.
 fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
     let text = link
         .to_str()
-        .ok_or_else(|| anyhow!("the link is no text (UTF-8)"))?;
+        .ok_or_else(|| anyhow!("the link is not UTF-8"))?;
     let link: PortalLink = text.parse()?;
-    if !only.is_empty() && !only.iter().any(|one| one.takes(&link.target.host)) {
+    if !only.is_empty() && !only.iter().any(|one| one.includes(&link.target.host)) {
         bail!(
-            "the link leads to a host that links may not lead to: `openuvr link install --only HOST` says to which"
+            "the link's host is not allowed: `openuvr link install --only HOST` sets the allowed hosts"
         );
     }
     Ok(link.to_string())
 }
 
-/// Who follows a link in a browser has no terminal to read why nothing comes of it.
-fn show(why: &str) {
+/// Shows an error on the desktop: there is no terminal after a link in a browser.
+fn notify_user(why: &str) {
     if out::error_is_terminal() {
         return;
     }
-    // Where there is none, the desktop's own log has it.
+    // Without notify-send the message is only in the desktop's own log.
     let _ = Command::new("notify-send")
         .args(["--app-name=OpenUVR", "--", "OpenUVR", why])
         .stdin(Stdio::null())
@@ -158,7 +161,7 @@ mod tests {
     fn a_hostile_link_is_refused_and_not_repeated() {
         let good = link("10.1.2.3:4710");
         assert_eq!(checked(&[], good.as_ref()).unwrap(), good);
-        // What a later portal says besides is left out, whatever it is.
+        // Unknown parameters of a later portal are dropped.
         let more = format!("{good}&more=--exec");
         assert_eq!(checked(&[], more.as_ref()).unwrap(), good);
         let long = format!("{good}&{}", "x".repeat(10_000));

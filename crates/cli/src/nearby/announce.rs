@@ -1,7 +1,7 @@
-//! A host says that it is there: its name, its port, its key's fingerprint, whether it pairs.
+//! The announcement of a host: its name, port, key fingerprint and pairing state.
 //!
-//! A thread of the library's own answers who asks. Nothing here ends a host: where there is no network, it
-//! is only not found.
+//! A thread of the library answers queries. No failure here ends a host: without a network it is only not
+//! discovered.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,23 +14,23 @@ use openuvr_runtime::line::Line;
 
 use super::{SERVICE, txt};
 
-/// The longest instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
+/// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
 const LONGEST: usize = 63;
 
-/// How long the end may take: goodbyes that do not leave are made up for by the records' expiry (guess).
+/// The maximum wait for goodbyes at the end: the records' expiry covers lost ones (guess).
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// What a host says of itself.
+/// The description of a host.
 #[derive(Clone, Debug)]
-pub(crate) struct About {
-    /// What it is called.
+pub(crate) struct HostInfo {
+    /// The host's name.
     pub(crate) name: String,
-    /// What it shows, if it shows one application.
+    /// The streamed application, if there is one.
     pub(crate) shows: Option<String>,
 }
 
-impl About {
-    /// The instance's name: that of the host and of what it shows, cut where it is too long.
+impl HostInfo {
+    /// The instance name: host and application, truncated if too long.
     fn instance(&self) -> String {
         let name = match &self.shows {
             Some(shows) => format!("{}: {shows}", self.name),
@@ -42,11 +42,11 @@ impl About {
     }
 }
 
-/// Says it as long as it lives, from the moment that the host streams.
+/// Announces the host from the start of its stream until dropped.
 pub(crate) struct Announcer {
-    about: About,
-    who: &'static str,
-    /// Until when a new device may pair.
+    about: HostInfo,
+    subcommand: &'static str,
+    /// Until when pairing is open.
     pairing_until: Option<Instant>,
     announced: Option<Announced>,
 }
@@ -57,23 +57,23 @@ struct Announced {
     address: SocketAddr,
     fingerprint: String,
     pairing: bool,
-    told: bool,
+    reported: bool,
 }
 
 impl Announcer {
-    /// Says nothing yet; `who` begins the lines of what is wrong, as `host`.
-    pub(crate) fn new(who: &'static str, about: About) -> Announcer {
+    /// Without an announcement yet; `subcommand` is the prefix of error lines, such as `host`.
+    pub(crate) fn new(subcommand: &'static str, about: HostInfo) -> Announcer {
         Announcer {
             about,
-            who,
+            subcommand,
             pairing_until: None,
             announced: None,
         }
     }
 
-    /// The host is reached at this address from now on, and its identity key has this fingerprint. Of one
-    /// that only this machine reaches nothing is said.
-    pub(crate) fn streams_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
+    /// Announces the host at this address, with this fingerprint of its identity key. A host that only this machine
+    /// reaches is not announced.
+    pub(crate) fn announce_at(&mut self, address: SocketAddr, fingerprint: String, now: Instant) {
         self.ended();
         if address.ip().to_canonical().is_loopback() {
             return;
@@ -84,18 +84,18 @@ impl Announcer {
         }
     }
 
-    /// A new device may pair until then.
-    pub(crate) fn pairs_until(&mut self, until: Instant) {
+    /// Pairing is open until then.
+    pub(crate) fn set_pairing_until(&mut self, until: Instant) {
         self.pairing_until = Some(until);
     }
 
-    /// Takes from what the host says whether it pairs.
-    pub(crate) fn heard(&mut self, line: &Line, now: Instant) {
+    /// Updates the pairing state from a line of the host.
+    pub(crate) fn on_line(&mut self, line: &Line, now: Instant) {
         match line {
             Line::Invitation { seconds, .. } => {
-                self.pairs_until(now + Duration::from_secs((*seconds).into()));
+                self.set_pairing_until(now + Duration::from_secs((*seconds).into()));
             }
-            // A PIN is for one device.
+            // A PIN is valid for one device.
             Line::Paired { .. } => self.pairing_until = None,
             Line::Pairing(words) if words.starts_with("pairing is closed") => {
                 self.pairing_until = None;
@@ -104,16 +104,16 @@ impl Announcer {
                 let open = words.strip_prefix("pairing is open for ");
                 let seconds = open.and_then(|rest| rest.split(' ').next()?.parse().ok());
                 if let Some(seconds) = seconds {
-                    self.pairs_until(now + Duration::from_secs(seconds));
+                    self.set_pairing_until(now + Duration::from_secs(seconds));
                 }
             }
             _ => {}
         }
     }
 
-    /// Says what has changed; call it a few times a second.
+    /// Announces changes; call it a few times per second.
     pub(crate) fn tick(&mut self, now: Instant) {
-        let pairing = self.pairs(now);
+        let pairing = self.is_pairing(now);
         let Some(announced) = &mut self.announced else {
             return;
         };
@@ -132,17 +132,17 @@ impl Announcer {
                 &announced.fingerprint,
                 pairing,
             );
-            let said = service.and_then(|service| announced.daemon.register(service));
-            trouble = said.err().map(|why| why.to_string()).or(trouble);
+            let value = service.and_then(|service| announced.daemon.register(service));
+            trouble = value.err().map(|why| why.to_string()).or(trouble);
         }
         if let Some(why) = trouble
-            && !std::mem::replace(&mut announced.told, true)
+            && !std::mem::replace(&mut announced.reported, true)
         {
             self.trouble(&why);
         }
     }
 
-    /// The host has ended: it is no more to be found.
+    /// The host has ended: withdraws the announcement.
     pub(crate) fn ended(&mut self) {
         if let Some(announced) = self.announced.take()
             && let Ok(over) = announced.daemon.shutdown()
@@ -151,7 +151,7 @@ impl Announcer {
         }
     }
 
-    fn pairs(&self, now: Instant) -> bool {
+    fn is_pairing(&self, now: Instant) -> bool {
         self.pairing_until.is_some_and(|until| now < until)
     }
 
@@ -161,7 +161,7 @@ impl Announcer {
         fingerprint: String,
         now: Instant,
     ) -> Result<Announced, String> {
-        let pairing = self.pairs(now);
+        let pairing = self.is_pairing(now);
         let start = || {
             let service = service(&self.about, address, &fingerprint, pairing)?;
             let daemon = ServiceDaemon::new()?;
@@ -177,14 +177,14 @@ impl Announcer {
             address,
             fingerprint,
             pairing,
-            told: false,
+            reported: false,
         })
     }
 
     fn trouble(&self, why: &str) {
-        let (who, why) = (self.who, printable(why));
+        let (subcommand, why) = (self.subcommand, printable(why));
         eprintln!(
-            "openuvr {who}: clients may have to name this host, which mDNS can't announce: {why}"
+            "openuvr {subcommand}: can't announce this host by mDNS: {why}; clients may need its address"
         );
     }
 }
@@ -195,9 +195,9 @@ impl Drop for Announcer {
     }
 }
 
-/// The records of a host that is reached at `address`.
+/// The records of a host at `address`.
 fn service(
-    about: &About,
+    about: &HostInfo,
     address: SocketAddr,
     fingerprint: &str,
     pairing: bool,
@@ -212,8 +212,8 @@ fn service(
     let ip = address.ip().to_canonical();
     let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
     let (instance, port) = (about.instance(), address.port());
-    // One for each host on the machine, so that the end of one takes no address from another, or from what
-    // else answers for this machine.
+    // A separate host name for each host on the machine, so that the end of one host withdraws no address of another,
+    // or of another responder on this machine.
     let machine = format!("openuvr-{fingerprint}-{port}.local.");
     let mut service = ServiceInfo::new(SERVICE, &instance, &machine, own, port, &properties[..])?;
     if !ip.is_unspecified() {
@@ -232,8 +232,8 @@ mod tests {
 
     const KEY: &str = "0123-4567-89ab-cdef";
 
-    fn about(name: &str, shows: Option<&str>) -> About {
-        About {
+    fn about(name: &str, shows: Option<&str>) -> HostInfo {
+        HostInfo {
             name: name.to_owned(),
             shows: shows.map(str::to_owned),
         }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn records_say_port_key_and_pairing() {
+    fn records_contain_port_key_and_pairing() {
         let about = about("desk", None);
         let all = service(&about, "[::]:4711".parse().unwrap(), KEY, true).unwrap();
         assert_eq!(all.get_port(), 4711);
@@ -260,32 +260,32 @@ mod tests {
         let one = service(&about, "192.0.2.7:4710".parse().unwrap(), KEY, false).unwrap();
         assert_eq!(one.get_property_val_str(txt::PAIRING), Some("closed"));
         assert!(!one.is_addr_auto() && one.get_addresses_v4().len() == 1);
-        // Another host on this machine has a name of its own.
+        // Another host on this machine has another host name.
         assert_ne!(all.get_hostname(), one.get_hostname());
     }
 
     #[test]
-    fn pairing_is_over_in_time_or_with_a_device() {
+    fn pairing_ends_in_time_or_with_a_device() {
         let mut announcer = Announcer::new("host", about("desk", None));
         let at = |seconds| Instant(0) + Duration::from_secs(seconds);
         let invitation = Line::Invitation {
             pin: "135790".to_owned(),
             seconds: 10,
         };
-        announcer.heard(&invitation, at(0));
-        assert!(announcer.pairs(at(9)) && !announcer.pairs(at(10)));
+        announcer.on_line(&invitation, at(0));
+        assert!(announcer.is_pairing(at(9)) && !announcer.is_pairing(at(10)));
         let paired = Line::Paired {
             name: "attic".to_owned(),
             fingerprint: String::new(),
         };
-        announcer.heard(&paired, at(1));
-        assert!(!announcer.pairs(at(2)));
-        announcer.heard(&invitation, at(3));
+        announcer.on_line(&paired, at(1));
+        assert!(!announcer.is_pairing(at(2)));
+        announcer.on_line(&invitation, at(3));
         let wrong = Line::Pairing("a wrong PIN came from 192.0.2.1:5".to_owned());
-        announcer.heard(&wrong, at(4));
-        assert!(announcer.pairs(at(4)));
+        announcer.on_line(&wrong, at(4));
+        assert!(announcer.is_pairing(at(4)));
         let over = Line::Pairing("pairing is closed: too many wrong PINs came".to_owned());
-        announcer.heard(&over, at(4));
-        assert!(!announcer.pairs(at(4)));
+        announcer.on_line(&over, at(4));
+        assert!(!announcer.is_pairing(at(4)));
     }
 }

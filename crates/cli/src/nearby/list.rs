@@ -1,4 +1,4 @@
-//! `openuvr hosts`, and which host `openuvr client` takes when none is named.
+//! `openuvr hosts`, and the selection of a host for `openuvr client` without an address.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -11,100 +11,100 @@ use openuvr_runtime::client::Target;
 use openuvr_runtime::store::config_dir;
 use openuvr_runtime::trust_store::HostStore;
 
-use super::search::{Nearby, search};
+use super::search::{DiscoveredHost, search};
 use openuvr_terminal::out;
 
-/// What there is to do where nobody answers.
-const NOBODY: &str = "no host answers on this network: start one with `openuvr host`, or name one that is \
-    elsewhere or not discoverable, as in openuvr client 192.168.1.5";
+/// The message without any host.
+const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or give the address of one that is \
+    elsewhere or not announced, as in openuvr client 192.168.1.5";
 
 /// List the hosts on this network
 ///
-/// They are asked by multicast DNS, which reaches no further than this network. Whoever answers may say what
-/// it likes: a name and a fingerprint prove nothing before a client connects.
+/// Hosts are discovered by multicast DNS, which reaches only the local network. Names and fingerprints in the list are
+/// not authenticated before a client connects.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Folder of keys and known hosts [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
+    /// Folder for keys and known hosts [default: $XDG_CONFIG_HOME/openuvr or ~/.config/openuvr]
     #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
 }
 
-/// Lists the hosts nearby.
+/// Lists the discovered hosts.
 ///
 /// # Errors
-/// One line: no network, nobody answers, or a file that can't be read.
+/// There is no network or no host, or a file can't be read. The message has one line.
 pub(crate) fn run(args: Args) -> Result<()> {
     let dir = args.config_dir.map_or_else(config_dir, Ok)?;
     let found = search(&HostStore::open(&dir)?).map_err(|why| anyhow!(why))?;
     if found.is_empty() {
-        bail!(NOBODY);
+        bail!(NO_HOST);
     }
     print!("{}", table(&found));
     Ok(())
 }
 
-/// A host that a client is to connect to.
-pub(crate) struct Chosen {
-    /// Where it is, as one would write it.
+/// A host to connect to.
+pub(crate) struct SelectedHost {
+    /// Its address, in command-line syntax.
     pub(crate) target: Target,
     /// All of its addresses.
     pub(crate) paths: Vec<PathId>,
-    /// Under which address its key is known. The key decides whether it is the host, wherever it is now.
+    /// The address under which its key is stored. The key authenticates the host at any address.
     pub(crate) known_as: Option<String>,
 }
 
-/// Looks for hosts and takes the one that is known; of others the one whose number the person types.
+/// Discovers hosts and selects the paired one; otherwise prompts for a number.
 ///
 /// # Errors
-/// One line: no network, nobody answers, there is nobody to ask, or a number that is none.
-pub(crate) fn choose(config_dir: &Path) -> Result<Chosen> {
+/// There is no network, no host or no terminal, or the number is invalid. The message has one line.
+pub(crate) fn select(config_dir: &Path) -> Result<SelectedHost> {
     let known = HostStore::open(config_dir)?;
     let found = search(&known).map_err(|why| anyhow!(why))?;
     if found.is_empty() {
-        bail!(NOBODY);
+        bail!(NO_HOST);
     }
-    if let Some(only) = the_known_one(&found) {
+    if let Some(only) = single_known(&found) {
         let at = only.addresses.first().map(ToString::to_string);
         let (name, at) = (&only.name, at.unwrap_or_default());
-        eprintln!("openuvr client: {name:?} is paired and answers at {at}");
-        return chosen(only);
+        eprintln!("openuvr client: found the paired host {name:?} at {at}");
+        return selected(only);
     }
     out::answer(format_args!("{}", table(&found).trim_end()));
     if !std::io::stdin().is_terminal() {
-        bail!("which of these hosts is meant? Give its address, as in openuvr client 192.168.1.5");
+        bail!("several hosts found: give an address, as in openuvr client 192.168.1.5");
     }
-    out::ask(format_args!("The number of the host to connect to: "));
+    out::ask(format_args!("Number of the host: "));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let number = line.trim().parse::<usize>().ok();
     let host = number.and_then(|n| found.get(n.checked_sub(1)?));
-    chosen(host.ok_or_else(|| {
+    selected(host.ok_or_else(|| {
         anyhow!(
-            "{:?} is no number of a host: type one from 1 to {}, or give an address",
+            "invalid host number {:?}: type 1 to {}, or give an address",
             line.trim(),
             found.len()
         )
     })?)
 }
 
-/// The host that is known, if exactly one of them is.
-fn the_known_one(found: &[Nearby]) -> Option<&Nearby> {
+/// The known host, if there is exactly one.
+fn single_known(found: &[DiscoveredHost]) -> Option<&DiscoveredHost> {
     let mut known = found.iter().filter(|host| host.known_as.is_some());
     known.next().filter(|_| known.next().is_none())
 }
 
-fn chosen(host: &Nearby) -> Result<Chosen> {
+fn selected(host: &DiscoveredHost) -> Result<SelectedHost> {
     let first = host.addresses.first();
     let first = first.ok_or_else(|| anyhow!("{:?} has no address", host.name))?;
-    Ok(Chosen {
+    Ok(SelectedHost {
         target: first.to_string().parse()?,
         paths: host.addresses.iter().map(|a| path_of(a.address)).collect(),
         known_as: host.known_as.clone(),
     })
 }
 
-fn table(found: &[Nearby]) -> String {
-    let address = |host: &Nearby| {
+fn table(found: &[DiscoveredHost]) -> String {
+    let address = |host: &DiscoveredHost| {
         let more = host.addresses.len().saturating_sub(1);
         let first = host.addresses.first().map(ToString::to_string);
         let first = first.unwrap_or_default();
@@ -113,7 +113,7 @@ fn table(found: &[Nearby]) -> String {
             more => format!("{first} (+{more})"),
         }
     };
-    let width = |of: &dyn Fn(&Nearby) -> usize| found.iter().map(of).max().unwrap_or(0);
+    let width = |of: &dyn Fn(&DiscoveredHost) -> usize| found.iter().map(of).max().unwrap_or(0);
     let name = width(&|host| host.name.chars().count()).max(4);
     let place = width(&|host| address(host).chars().count()).max(7);
     let mut text = String::new();
@@ -151,20 +151,17 @@ mod tests {
     const DESK: &str = "0123-4567-89ab-cdef";
 
     #[test]
-    fn one_known_host_is_taken_of_several_none() {
+    fn only_a_single_known_host_is_selected() {
         let (desk, stranger) = (host("desk", DESK, Some("d")), host("desk", "", None));
-        assert_eq!(
-            the_known_one(&[stranger.clone(), desk.clone()]),
-            Some(&desk)
-        );
-        assert_eq!(the_known_one(&[stranger]), None);
+        assert_eq!(single_known(&[stranger.clone(), desk.clone()]), Some(&desk));
+        assert_eq!(single_known(&[stranger]), None);
         let attic = host("attic", "ffff-4567-89ab-cdef", Some("a"));
-        assert_eq!(the_known_one(&[desk, attic]), None);
+        assert_eq!(single_known(&[desk, attic]), None);
     }
 
     #[test]
-    fn what_is_chosen_is_known_by_the_key_of_its_first_meeting() {
-        let chosen = chosen(&host("desk", DESK, Some("desk:4710"))).unwrap();
+    fn a_chosen_host_keeps_its_stored_address() {
+        let chosen = selected(&host("desk", DESK, Some("desk:4710"))).unwrap();
         assert_eq!(chosen.target.to_string(), "192.0.2.7:4710");
         assert_eq!(chosen.known_as.as_deref(), Some("desk:4710"));
         assert_eq!(chosen.paths.len(), 1);

@@ -1,5 +1,5 @@
-//! Asks the network which hosts are there. What answers is bounded in number and length, and made fit to be
-//! shown; nothing of it is believed.
+//! The discovery of hosts on the network. Answers are limited in number and length, and sanitised for display; they are
+//! not trusted.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,35 +14,35 @@ use openuvr_runtime::trust_store::HostStore;
 
 use super::{SERVICE, txt};
 
-/// How long answers are waited for: a question that was lost is asked again after a second, and an answer
-/// may wait 120 ms to be joined with others (RFC 6762, sections 5.2 and 6).
-const WAIT: Duration = Duration::from_millis(1500);
+/// The wait for answers: a lost query is repeated after a second, and an answer may be delayed by 120 ms for
+/// aggregation (RFC 6762, sections 5.2 and 6).
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Most hosts that are looked at (guess: a hall full of them). Of more, those that are known stay.
-const MOST: usize = 64;
+/// The maximum number of hosts (guess: a hall full of them). Known hosts are kept in preference to others.
+const MAX_HOSTS: usize = 64;
 
-/// Most addresses of one host that are tried (guess: a cable, Wi-Fi and a tunnel, each with several).
-const MOST_ADDRESSES: usize = 8;
+/// The maximum number of addresses per host (guess: Ethernet, Wi-Fi and a tunnel, each with several).
+const MAX_ADDRESSES: usize = 8;
 
-/// The longest name that is shown, in characters: a label's octets (RFC 1035, section 2.3.4).
+/// The maximum length of a displayed name in characters: a label's octets (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 63;
 
-/// A host as somebody on the network describes it.
+/// A discovered host, as described by an unauthenticated answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Nearby {
-    /// What it calls itself; fit to be shown.
+pub(crate) struct DiscoveredHost {
+    /// Its name, sanitised for display.
     pub(super) name: String,
-    /// The fingerprint that it says its key has.
+    /// The claimed fingerprint of its key.
     pub(super) fingerprint: String,
-    /// Whether it says that a new device may pair.
+    /// Whether it claims that pairing is open.
     pub(super) pairs: bool,
-    /// Where it is, best first; one at least.
+    /// Its addresses, best first; at least one.
     pub(super) addresses: Vec<Address>,
-    /// The address under which a host with this fingerprint is remembered.
+    /// The address under which a host with this fingerprint is stored.
     pub(super) known_as: Option<String>,
 }
 
-/// An address with its interface, where it means nothing without.
+/// An address, with its interface if it is link-local.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Address {
     pub(super) address: SocketAddr,
@@ -58,23 +58,24 @@ impl fmt::Display for Address {
     }
 }
 
-/// How often it is asked, if somebody answered in part only: the part that says who it is comes in a record
-/// of its own, which may be lost, or be on its way while a host changes what it says of itself.
+/// The number of query rounds if an answer is incomplete: the TXT record with the fingerprint is separate, and may be
+/// lost, or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The hosts that answer, those that are known first. Blocks for [`WAIT`], or a few times that.
+/// The discovered hosts, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few times that.
 ///
 /// # Errors
-/// One line: there is no network, or multicast DNS can't be used.
-pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
-    let own = own_addresses().map_err(|why| format!("this machine's addresses: {why}"))?;
+/// There is no network, or multicast DNS is unavailable. The message has one line.
+pub(super) fn search(known: &HostStore) -> Result<Vec<DiscoveredHost>, String> {
+    let own =
+        own_addresses().map_err(|why| format!("can't list this machine's addresses: {why}"))?;
     if own.is_empty() {
-        return Err("this machine has no network: no interface that is up has an address".into());
+        return Err("no network: no active interface has an address".into());
     }
     let mut found = Vec::new();
     for _ in 0..ROUNDS {
-        let complete = ask(known, &mut found);
-        if complete.map_err(|why| format!("hosts can't be looked for by mDNS: {why}"))? {
+        let complete = query(known, &mut found);
+        if complete.map_err(|why| format!("can't search for hosts by mDNS: {why}"))? {
             break;
         }
     }
@@ -82,21 +83,21 @@ pub(super) fn search(known: &HostStore) -> Result<Vec<Nearby>, String> {
     Ok(found)
 }
 
-/// Asks once, and adds who answers to `found`. Whether all who answered said who they are.
-fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Error> {
-    // A new one each time: what one has heard already, others need not say to it again (RFC 6762, 7.1).
+/// Sends one query and adds the answers to `found`. Returns whether all answers were complete.
+fn query(known: &HostStore, found: &mut Vec<DiscoveredHost>) -> Result<bool, mdns_sd::Error> {
+    // A new daemon each time: known answers suppress answers of other machines (RFC 6762, 7.1).
     let daemon = ServiceDaemon::new()?;
-    // One's own hosts are found by the interface that others find them by.
+    // Hosts on this machine are found through the interfaces that other machines use.
     daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
     let events = daemon.browse(SERVICE)?;
     let mut incomplete = HashSet::new();
-    let until = clock::now() + WAIT;
+    let until = clock::now() + ANSWER_TIMEOUT;
     while let Ok(event) = events.recv_timeout(until.since(clock::now())) {
         if let ServiceEvent::ServiceResolved(service) = event {
-            if let Some(host) = nearby(&service, known) {
-                keep(found, host);
+            if let Some(host) = parse_answer(&service, known) {
+                merge(found, host);
                 incomplete.remove(&service.fullname);
-            } else if incomplete.len() < MOST {
+            } else if incomplete.len() < MAX_HOSTS {
                 incomplete.insert(service.fullname.clone());
             }
         }
@@ -104,29 +105,29 @@ fn ask(known: &HostStore, found: &mut Vec<Nearby>) -> Result<bool, mdns_sd::Erro
             break;
         }
     }
-    // It says nothing that others wait for.
+    // It has no announcements to withdraw.
     let _ = daemon.shutdown();
     Ok(incomplete.is_empty())
 }
 
-/// Adds a host, or brings up to date what is there of it: the same name with another key is another host,
-/// so that none takes the place of one that is known.
-fn keep(found: &mut Vec<Nearby>, host: Nearby) {
-    let same = |other: &&mut Nearby| {
-        let port = |host: &Nearby| host.addresses.first().map(|a| a.address.port());
+/// Adds a host, or updates its entry: the same name with another key is another host, so that no host can replace a
+/// known one.
+fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
+    let same = |other: &&mut DiscoveredHost| {
+        let port = |host: &DiscoveredHost| host.addresses.first().map(|a| a.address.port());
         other.name == host.name
             && other.fingerprint == host.fingerprint
             && port(other) == port(&host)
     };
     if let Some(other) = found.iter_mut().find(same) {
-        // An answer of one interface does not take back that of another.
+        // An answer on one interface does not withdraw the addresses of another.
         let mut addresses = host.addresses;
         addresses.append(&mut other.addresses);
-        other.addresses = in_order(addresses);
+        other.addresses = sorted(addresses);
         other.pairs = host.pairs;
         return;
     }
-    if found.len() >= MOST {
+    if found.len() >= MAX_HOSTS {
         let stranger = found.iter().position(|other| other.known_as.is_none());
         match stranger {
             Some(at) if host.known_as.is_some() => _ = found.remove(at),
@@ -136,8 +137,8 @@ fn keep(found: &mut Vec<Nearby>, host: Nearby) {
     found.push(host);
 }
 
-/// What an answer says; `None` if nobody could be reached by it, or it does not say who that is.
-fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
+/// Parses an answer; `None` without a usable address or a fingerprint.
+fn parse_answer(service: &ResolvedService, known: &HostStore) -> Option<DiscoveredHost> {
     let name = service.fullname.strip_suffix(SERVICE)?;
     let name = printable(name.strip_suffix('.').unwrap_or(name));
     let name: String = name.trim().chars().take(LONGEST_NAME).collect();
@@ -148,33 +149,33 @@ fn nearby(service: &ResolvedService, known: &HostStore) -> Option<Nearby> {
             _ => return None,
         };
         let (index, interface) = interface.map_or((0, ""), |id| (id.index, &id.name));
-        place(ip, service.port, index, interface)
+        usable_address(ip, service.port, index, interface)
     });
-    let addresses = in_order(addresses.collect());
+    let addresses = sorted(addresses.collect());
     if addresses.is_empty() || service.port == 0 {
         return None;
     }
-    let said = |key| service.get_property_val_str(key).unwrap_or_default();
-    let fingerprint = Some(said(txt::KEY)).filter(|text| is_fingerprint(text));
+    let value = |key| service.get_property_val_str(key).unwrap_or_default();
+    let fingerprint = Some(value(txt::KEY)).filter(|text| is_fingerprint(text));
     let fingerprint = fingerprint?.to_owned();
-    Some(Nearby {
+    Some(DiscoveredHost {
         known_as: known.address_of(&fingerprint).map(str::to_owned),
-        pairs: said(txt::PAIRING) == txt::OPEN,
+        pairs: value(txt::PAIRING) == txt::OPEN,
         name,
         fingerprint,
         addresses,
     })
 }
 
-/// An address of another machine, or of this one by which others reach it; `None` for what is none.
-fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
+/// An address by which other machines reach the host; `None` for any other address.
+fn usable_address(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> {
     let ip = ip.to_canonical();
-    let nobody = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
-    let nobody = nobody || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-    // The same on each interface: only with one does it say where (RFC 4007, section 6).
+    let unusable = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast();
+    let unusable = unusable || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    // A link-local address is valid only with an interface (RFC 4007, section 6).
     let local = |v6: Ipv6Addr| v6.is_unicast_link_local();
     let (address, interface) = match ip {
-        _ if nobody => return None,
+        _ if unusable => return None,
         IpAddr::V6(v6) if local(v6) && (index == 0 || interface.is_empty()) => return None,
         IpAddr::V6(v6) if local(v6) => (
             SocketAddrV6::new(v6, port, 0, index).into(),
@@ -185,17 +186,17 @@ fn place(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<Address> 
     Some(Address { address, interface })
 }
 
-/// Each once, those first that work with the fewest surprises: IPv4, which hosts and firewalls are set up
-/// for, then IPv6, last what is bound to an interface. As many as are tried.
-fn in_order(mut addresses: Vec<Address>) -> Vec<Address> {
+/// The distinct addresses in order of reliability: IPv4, for which most hosts and firewalls are configured, then IPv6,
+/// then link-local ones. At most [`MAX_ADDRESSES`].
+fn sorted(mut addresses: Vec<Address>) -> Vec<Address> {
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(address.clone()));
     addresses.sort_by_key(|one| (one.interface.is_some(), one.address));
-    addresses.truncate(MOST_ADDRESSES);
+    addresses.truncate(MAX_ADDRESSES);
     addresses
 }
 
-/// Four groups of four hexadecimal digits, as they are shown everywhere.
+/// Whether the text is a fingerprint: four groups of four hexadecimal digits.
 fn is_fingerprint(text: &str) -> bool {
     let hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     text.len() == 19
@@ -209,22 +210,26 @@ fn is_fingerprint(text: &str) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn host(name: &str, fingerprint: &str, known_as: Option<&str>) -> Nearby {
-        Nearby {
+    pub(in super::super) fn host(
+        name: &str,
+        fingerprint: &str,
+        known_as: Option<&str>,
+    ) -> DiscoveredHost {
+        DiscoveredHost {
             name: name.to_owned(),
             fingerprint: fingerprint.to_owned(),
             pairs: false,
-            addresses: vec![place("192.0.2.7".parse().unwrap(), 4710, 0, "").unwrap()],
+            addresses: vec![usable_address("192.0.2.7".parse().unwrap(), 4710, 0, "").unwrap()],
             known_as: known_as.map(str::to_owned),
         }
     }
 
     #[test]
-    fn only_addresses_of_one_machine_are_taken() {
+    fn only_unicast_addresses_are_used() {
         let taken = |text: &str, index, interface| {
-            place(text.parse().unwrap(), 4710, index, interface).map(|a| a.to_string())
+            usable_address(text.parse().unwrap(), 4710, index, interface).map(|a| a.to_string())
         };
-        for nobody in [
+        for unusable in [
             "127.0.0.1",
             "::1",
             "0.0.0.0",
@@ -234,7 +239,7 @@ pub(super) mod tests {
             "255.255.255.255",
             "::ffff:127.0.0.1",
         ] {
-            assert_eq!(taken(nobody, 2, "eth0"), None, "{nobody}");
+            assert_eq!(taken(unusable, 2, "eth0"), None, "{unusable}");
         }
         assert_eq!(taken("192.0.2.7", 2, "eth0").unwrap(), "192.0.2.7:4710");
         assert_eq!(
@@ -243,7 +248,7 @@ pub(super) mod tests {
         );
         assert_eq!(taken("fe80::1", 2, "eth0").unwrap(), "[fe80::1%eth0]:4710");
         assert_eq!(taken("fe80::1", 0, ""), None);
-        let scoped = place("fe80::1".parse().unwrap(), 1, 7, "wlan0").unwrap();
+        let scoped = usable_address("fe80::1".parse().unwrap(), 1, 7, "wlan0").unwrap();
         let SocketAddr::V6(v6) = scoped.address else {
             panic!("{scoped}");
         };
@@ -254,9 +259,9 @@ pub(super) mod tests {
     fn a_name_with_another_key_is_another_host() {
         let mut found = Vec::new();
         let desk = host("desk", "0123-4567-89ab-cdef", Some("desk:4710"));
-        keep(&mut found, desk.clone());
-        keep(&mut found, host("desk", "ffff-4567-89ab-cdef", None));
-        keep(&mut found, desk.clone());
+        merge(&mut found, desk.clone());
+        merge(&mut found, host("desk", "ffff-4567-89ab-cdef", None));
+        merge(&mut found, desk.clone());
         assert_eq!(found.len(), 2);
         assert_eq!(found[0], desk);
     }
@@ -264,20 +269,20 @@ pub(super) mod tests {
     #[test]
     fn a_flood_of_answers_is_bounded_and_drops_strangers() {
         let mut found = Vec::new();
-        for n in 0..10 * MOST {
-            keep(&mut found, host(&format!("stranger {n}"), "", None));
+        for n in 0..10 * MAX_HOSTS {
+            merge(&mut found, host(&format!("stranger {n}"), "", None));
         }
-        assert_eq!(found.len(), MOST);
-        keep(&mut found, host("desk", "0123-4567-89ab-cdef", Some("d")));
-        assert_eq!(found.len(), MOST);
+        assert_eq!(found.len(), MAX_HOSTS);
+        merge(&mut found, host("desk", "0123-4567-89ab-cdef", Some("d")));
+        assert_eq!(found.len(), MAX_HOSTS);
         assert!(found.iter().any(|host| host.name == "desk"));
-        for n in 0..2 * MOST_ADDRESSES as u8 {
+        for n in 0..2 * MAX_ADDRESSES as u8 {
             let mut desk = host("desk", "0123-4567-89ab-cdef", Some("d"));
-            desk.addresses = vec![place([192, 0, 2, n].into(), 4710, 0, "").unwrap()];
-            keep(&mut found, desk);
+            desk.addresses = vec![usable_address([192, 0, 2, n].into(), 4710, 0, "").unwrap()];
+            merge(&mut found, desk);
         }
         let desk = found.iter().find(|host| host.name == "desk").unwrap();
-        assert_eq!(desk.addresses.len(), MOST_ADDRESSES);
+        assert_eq!(desk.addresses.len(), MAX_ADDRESSES);
     }
 
     #[test]

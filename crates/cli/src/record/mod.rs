@@ -1,8 +1,8 @@
-//! Records: what is kept and shown of each frame's journey.
+//! Records of frame journeys, for files and for display.
 //!
-//! Takes the finished [`FrameRecord`]s of all subscribers and passes them on to the CSV, the trace
-//! and the live table. It measures nothing itself, and what was not measured stays empty. It
-//! writes to files, which may block: it belongs to a thread that no frame waits for.
+//! Passes the finished [`FrameRecord`]s of all subscribers on to the CSV, the trace and the live table. It measures nothing
+//! itself, and missing measurements stay empty. It writes to files, which may block: it belongs to a thread that no frame
+//! waits for.
 
 mod sound;
 mod spread;
@@ -29,14 +29,14 @@ use openuvr_runtime::csv::Csv;
 
 pub(crate) use self::table::IdleText;
 use self::table::{Drawing, Table};
-use self::totals::MOST;
+use self::totals::MAX_SUBSCRIBERS;
 pub(crate) use self::totals::{Summary, Totals};
 use self::trace::Trace;
 use crate::config::kind::TableMode;
 use crate::config::{ClientConfig, HostConfig};
 use openuvr_terminal::out;
 
-/// Where records go.
+/// The outputs of records.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// The CSV.
@@ -45,8 +45,8 @@ pub(crate) struct Options {
     pub(crate) trace: Option<PathBuf>,
     /// The live table.
     pub(crate) table: TableMode,
-    /// What it says while there is nobody.
-    pub(crate) nobody: IdleText,
+    /// The table's text without subscribers.
+    pub(crate) idle_text: IdleText,
 }
 
 impl From<&HostConfig> for Options {
@@ -55,7 +55,7 @@ impl From<&HostConfig> for Options {
             csv: config.csv.clone(),
             trace: config.trace.clone(),
             table: config.table,
-            nobody: IdleText {
+            idle_text: IdleText {
                 yet: "no client yet",
                 now: "no client now",
             },
@@ -69,7 +69,7 @@ impl From<&ClientConfig> for Options {
             csv: config.csv.clone(),
             trace: None,
             table: config.table,
-            nobody: IdleText {
+            idle_text: IdleText {
                 yet: "no host yet",
                 now: "no host now",
             },
@@ -77,22 +77,22 @@ impl From<&ClientConfig> for Options {
     }
 }
 
-/// Keeps and shows records.
+/// Stores and shows records.
 pub(crate) struct Recorder {
     csv: Option<File<Csv>>,
     trace: Option<File<Trace>>,
     table: Option<Table>,
     totals: Totals,
-    /// Which rendition each subscriber gets.
+    /// The rendition of each subscriber.
     renditions: HashMap<SubscriberId, RenditionId>,
-    /// What files could not be written to their end, and why.
+    /// Incomplete files, with the error.
     failed: Vec<String>,
 }
 
 impl Recorder {
-    /// Creates the files; the table goes to the standard output.
+    /// Creates the files; the table is written to the standard output.
     ///
-    /// # Errors
+    /// A file can't be created.
     /// A file that can't be created.
     pub(crate) fn new(options: &Options) -> anyhow::Result<Recorder> {
         let terminal = out::is_terminal();
@@ -104,25 +104,25 @@ impl Recorder {
         Ok(Recorder {
             csv: File::create(options.csv.as_deref(), Csv::new)?,
             trace: File::create(options.trace.as_deref(), Trace::new)?,
-            table: shown.then(|| Table::new(terminal, options.nobody)),
+            table: shown.then(|| Table::new(terminal, options.idle_text)),
             totals: Totals::default(),
             renditions: HashMap::new(),
             failed: Vec::new(),
         })
     }
 
-    /// Notes one frame of one subscriber, who is called `name` and has `role` now.
+    /// Records one frame of a subscriber with its current name and role.
     pub(crate) fn record(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
         self.totals.count(now, record, role, name);
         let rendition = self.renditions.get(&record.subscriber).copied();
         self.csv(|csv| csv.row(record, rendition));
         self.trace(|trace| trace.frame(record, name, rendition));
         if let Some(table) = &mut self.table {
-            table.note(now, record);
+            table.add(now, record);
         }
     }
 
-    /// Somebody said how they play sound.
+    /// A client has reported its sound playback.
     pub(crate) fn audio(&mut self, now: Instant, subscriber: SubscriberId, report: &AudioReport) {
         if let Some(file) = &mut self.csv {
             file.content.audio(subscriber, report);
@@ -133,24 +133,24 @@ impl Recorder {
         }
     }
 
-    /// Somebody is there, or has another role now.
+    /// A subscriber has joined, or has changed its role.
     pub(crate) fn joined(&mut self, subscriber: SubscriberId, role: Role, name: &str) {
         if let Some(table) = &mut self.table {
             table.joined(subscriber, role, name);
         }
     }
 
-    /// Somebody gets this rendition as long as they are here.
-    pub(crate) fn takes(&mut self, subscriber: SubscriberId, rendition: RenditionId) {
-        if self.renditions.len() < MOST {
+    /// Assigns a rendition to a subscriber.
+    pub(crate) fn assign_rendition(&mut self, subscriber: SubscriberId, rendition: RenditionId) {
+        if self.renditions.len() < MAX_SUBSCRIBERS {
             self.renditions.insert(subscriber, rendition);
         }
         if let Some(table) = &mut self.table {
-            table.takes(subscriber, rendition);
+            table.assign_rendition(subscriber, rendition);
         }
     }
 
-    /// Somebody is gone.
+    /// A subscriber has left.
     pub(crate) fn left(&mut self, subscriber: SubscriberId) {
         self.renditions.remove(&subscriber);
         if let Some(table) = &mut self.table {
@@ -158,14 +158,14 @@ impl Recorder {
         }
     }
 
-    /// A subscriber's video goes with this transport from now on.
-    pub(crate) fn link(&mut self, subscriber: SubscriberId, rung: Rung) {
+    /// The transport of a subscriber's video has changed.
+    pub(crate) fn link(&mut self, subscriber: SubscriberId, transport: Rung) {
         if let Some(table) = &mut self.table {
-            table.link(subscriber, rung);
+            table.link(subscriber, transport);
         }
     }
 
-    /// Notes what the policy of a rendition decided.
+    /// Records a control event of a rendition.
     pub(crate) fn decision(&mut self, now: Instant, rendition: RenditionId, decision: &Decision) {
         let several = self.renditions.values().any(|other| *other != rendition);
         let of = several.then_some(rendition);
@@ -175,7 +175,7 @@ impl Recorder {
         }
     }
 
-    /// Brings the table up to date and the files to the disk; call it about four times a second.
+    /// Updates the table and flushes the files; call it about four times per second.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.csv(|csv| csv.tick(now));
         self.trace(|trace| trace.tick(now));
@@ -192,7 +192,7 @@ impl Recorder {
         self.table.is_some()
     }
 
-    /// Completes the files and shows the whole run; what files are not complete, and why.
+    /// Completes the files and returns a summary of the run, and errors of incomplete files.
     pub(crate) fn finish(mut self) -> (Summary, Vec<String>) {
         self.csv(Csv::finish);
         self.trace(Trace::finish);
@@ -203,16 +203,16 @@ impl Recorder {
         (self.totals.into_summary(), self.failed)
     }
 
-    fn csv(&mut self, what: impl FnOnce(&mut Csv) -> std::io::Result<()>) {
-        self.failed.extend(File::write(&mut self.csv, what));
+    fn csv(&mut self, write: impl FnOnce(&mut Csv) -> std::io::Result<()>) {
+        self.failed.extend(File::write(&mut self.csv, write));
     }
 
-    fn trace(&mut self, what: impl FnOnce(&mut Trace) -> std::io::Result<()>) {
-        self.failed.extend(File::write(&mut self.trace, what));
+    fn trace(&mut self, write: impl FnOnce(&mut Trace) -> std::io::Result<()>) {
+        self.failed.extend(File::write(&mut self.trace, write));
     }
 }
 
-/// A file that the stream can do without.
+/// A file that the stream does not depend on.
 struct File<T> {
     content: T,
     path: PathBuf,
@@ -232,15 +232,15 @@ impl<T> File<T> {
         }))
     }
 
-    /// A full disk ends the file, with one warning, and not the stream; why, if it ends now.
+    /// A full disk ends the file, with one warning, but not the stream. Returns the error when the file ends.
     fn write(
         file: &mut Option<File<T>>,
-        what: impl FnOnce(&mut T) -> std::io::Result<()>,
+        write: impl FnOnce(&mut T) -> std::io::Result<()>,
     ) -> Option<String> {
         let open = file.as_mut()?;
-        let error = what(&mut open.content).err()?;
+        let error = write(&mut open.content).err()?;
         let why = format!("can't write to {}: {error}", open.path.display());
-        tracing::warn!("{why}; it ends here, the stream goes on");
+        tracing::warn!("{why}; the file is incomplete, the stream continues");
         *file = None;
         Some(why)
     }

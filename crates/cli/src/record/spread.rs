@@ -1,4 +1,4 @@
-//! A spread: the percentiles of a time span, over the last seconds and over the whole run.
+//! The distribution of a time span, as percentiles over the last seconds and over the whole run.
 //!
 //! A percentile is the [nearest rank](nearest_rank).
 
@@ -9,14 +9,14 @@ use hdrhistogram::Histogram;
 use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
 
-/// How long a value counts as recent.
+/// The period of recent values.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
-/// The most recent values that are kept: [`WINDOW`] at 240 frames/s, twice.
-const MOST: usize = 2400;
+/// The maximum number of recent values: [`WINDOW`] at 240 frames/s, twice.
+const MAX_RECENT: usize = 2400;
 
-/// The longest span that is told apart from longer ones.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// The longest distinguishable span.
+const MAX_SPAN: Duration = Duration::from_secs(3600);
 
 /// The percentiles of a set of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +31,9 @@ pub(super) struct Percentiles {
     pub(super) max: Duration,
 }
 
-/// Values of one kind. Its memory is bounded: the recent values as they are, and a histogram of
-/// microseconds with three significant digits (HDR: at most 0.1 % off), some 20 KiB for
-/// milliseconds and less than 100 KiB at [`LONGEST`].
+/// Values of one span, with bounded memory: the recent values, and a histogram in microseconds with three significant
+/// digits (HDR: an error of at most 0.1 %), some 20 KiB for milliseconds and less than 100 KiB at
+/// [`MAX_SPAN`].
 #[derive(Debug)]
 pub(super) struct Spread {
     recent: VecDeque<(Instant, Duration)>,
@@ -44,20 +44,20 @@ impl Spread {
     pub(super) fn new() -> Spread {
         Spread {
             recent: VecDeque::new(),
-            // Fails only for a wrong number of digits.
+            // Fails only for an invalid number of digits.
             run: Histogram::new(3).ok(),
         }
     }
 
-    pub(super) fn note(&mut self, now: Instant, value: Duration) {
+    pub(super) fn add(&mut self, now: Instant, value: Duration) {
         self.expire(now);
-        if self.recent.len() == MOST {
+        if self.recent.len() == MAX_RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back((now, value));
         if let Some(run) = &mut self.run {
-            let micros = value.min(LONGEST).as_nanos().div_ceil(1000);
-            // It grows up to `LONGEST`, and no further.
+            let micros = value.min(MAX_SPAN).as_nanos().div_ceil(1000);
+            // It grows up to `MAX_SPAN`.
             let _ = run.record(u64::try_from(micros).unwrap_or(u64::MAX));
         }
     }

@@ -1,8 +1,8 @@
-//! The live table: what each stage takes now and took in the whole run, in 80 columns.
+//! The live table: the time of each stage, now and in the whole run, in 80 columns.
 //!
-//! On a terminal its rows are made anew once a second; elsewhere it is a line for each subscriber
-//! each [`LINES_EVERY`]. Times are of frames that were displayed whole, or left for one who says no
-//! more; a time that crosses from one clock to another stands with its bound. It writes nothing itself.
+//! On a terminal its rows are redrawn once per second; elsewhere it is a line for each subscriber each
+//! [`LINES_EVERY`]. Times are those of frames that were displayed completely, or sent to a subscriber without reports; a
+//! span between two clocks has an error bound. This module writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -19,21 +19,21 @@ use openuvr_proto::wire::video::EchoKind;
 
 use super::sound;
 use super::spread::{Percentiles, Spread, WINDOW};
-use super::totals::{MOST, Subscriber, Totals};
+use super::totals::{MAX_SUBSCRIBERS, Subscriber, Totals};
 use openuvr_terminal::out::Room;
 use openuvr_terminal::wrap::wrapped;
 
-/// How often it is drawn on a terminal.
+/// The interval of redraws on a terminal.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// How often lines are printed elsewhere.
+/// The interval of lines elsewhere.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 
-/// After this long without a frame it is said that none comes.
+/// The time without a frame after which the table shows no rates.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The spans of the journey. On the link the first datagram counts: slices leave while later
-/// ones are being encoded, so that the client may have the first before the last is sent.
+/// The spans of the journey. On the link the first datagram counts: slices are sent while later ones are being encoded,
+/// so that the client may receive the first before the last is sent.
 const SPANS: [(Stage, Stage); 11] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
@@ -51,7 +51,7 @@ const SPANS: [(Stage, Stage); 11] = [
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
-/// What the table says while there is nobody: before the first, and later.
+/// The table's text without subscribers: before the first one, and later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleText {
     pub(crate) yet: &'static str,
@@ -61,60 +61,60 @@ pub(crate) struct IdleText {
 /// The table.
 pub(super) struct Table {
     terminal: bool,
-    nobody: IdleText,
+    idle_text: IdleText,
     drawn: Option<Instant>,
-    begun: Option<Instant>,
-    /// Who is there, whether a frame has come of them or not.
+    started: Option<Instant>,
+    /// The connected subscribers, with or without frames.
     present: HashMap<SubscriberId, (Role, String)>,
-    /// Which rendition each of them gets.
+    /// The rendition of each of them.
     renditions: HashMap<SubscriberId, RenditionId>,
-    /// Whether somebody ever was.
-    visited: bool,
+    /// Whether there has been any subscriber.
+    had_subscribers: bool,
     journeys: HashMap<SubscriberId, Journey>,
-    /// What each client's video goes with, also before its first frame.
+    /// The transport of each client's video, also before its first frame.
     links: HashMap<SubscriberId, Rung>,
-    /// What the policy decided last.
+    /// The last control event.
     decision: Option<(Option<RenditionId>, Decision)>,
 }
 
-/// What is to be shown.
+/// The output of the table.
 pub(super) enum Drawing {
-    /// Rows in the place of those before.
+    /// Rows that replace the previous ones.
     Rows(Vec<String>),
-    /// Lines, behind those before.
+    /// Lines after the previous ones.
     Lines(String),
 }
 
-/// What one subscriber's frames took.
+/// The spans and counts of one subscriber's frames.
 struct Journey {
     spans: Vec<Spread>,
-    /// Motion to photon where the application took the input …
+    /// Motion-to-photon latency with the time at which the application read the input …
     exact: Spread,
-    /// … and where it was only handed to the window system: lower bounds.
+    /// … and with the time of its injection into the window system: lower bounds.
     at_least: Spread,
-    /// How old displayed frames were, as [`DisplayLatency::named`] has it.
+    /// The ages of displayed frames, in the order of [`DisplayLatency::named`].
     ages: [Spread; 3],
-    /// By how much those among them may be off that begin on the host's clock.
+    /// The error bound of ages that start on the host's clock.
     age_bound: Option<Duration>,
     recent: VecDeque<Recent>,
     bound: Option<Duration>,
-    /// What was said last of its sound.
+    /// The last report of its sound playback.
     audio: Option<AudioReport>,
-    begun: Instant,
-    heard: Instant,
+    started: Instant,
+    last_record: Instant,
 }
 
-/// What is counted of a recent frame.
+/// The counts of a recent frame.
 struct Recent {
     at: Instant,
-    whole: bool,
-    left: bool,
+    complete: bool,
+    unacknowledged: bool,
     bytes: u32,
     datagrams: u32,
-    parity: u32,
-    missing: u16,
-    repaired: u16,
-    resent: u16,
+    fec: u32,
+    lost: u16,
+    recovered: u16,
+    retransmitted: u16,
 }
 
 impl Journey {
@@ -128,32 +128,32 @@ impl Journey {
             recent: VecDeque::new(),
             bound: None,
             audio: None,
-            begun: now,
-            heard: now,
+            started: now,
+            last_record: now,
         }
     }
 
-    fn note(&mut self, now: Instant, record: &FrameRecord) {
-        self.heard = now;
+    fn add(&mut self, now: Instant, record: &FrameRecord) {
+        self.last_record = now;
         self.expire(now);
         // 240 frames/s for the window, twice.
         if self.recent.len() == 2400 {
             self.recent.pop_front();
         }
-        let whole = record.outcome.is_whole();
-        let left = record.outcome == Outcome::Left;
+        let complete = record.outcome.is_whole();
+        let unacknowledged = record.outcome == Outcome::Left;
         self.recent.push_back(Recent {
             at: now,
-            whole,
-            left,
+            complete,
+            unacknowledged,
             bytes: record.cost.bytes,
             datagrams: record.cost.datagrams,
-            parity: record.cost.parity,
-            missing: record.missing,
-            repaired: record.repaired,
-            resent: record.resent,
+            fec: record.cost.parity,
+            lost: record.missing,
+            recovered: record.repaired,
+            retransmitted: record.resent,
         });
-        if !(whole || left) {
+        if !(complete || unacknowledged) {
             return;
         }
         if let Some(here) = record.client.first_received_here {
@@ -161,18 +161,18 @@ impl Journey {
         }
         for (spread, (from, to)) in self.spans.iter_mut().zip(SPANS) {
             if let Some(span) = span(record, from, to) {
-                spread.note(now, span);
+                spread.add(now, span);
             }
         }
         self.age_bound = record.age.bound.or(self.age_bound);
         for (spread, (_, span)) in self.ages.iter_mut().zip(record.age.named()) {
             if let Some(span) = span {
-                spread.note(now, span);
+                spread.add(now, span);
             }
         }
         match (record.motion_to_photon, record.echo) {
-            (Some(span), EchoKind::Consumed) => self.exact.note(now, span),
-            (Some(span), EchoKind::Injected) => self.at_least.note(now, span),
+            (Some(span), EchoKind::Consumed) => self.exact.add(now, span),
+            (Some(span), EchoKind::Injected) => self.at_least.add(now, span),
             _ => {}
         }
     }
@@ -186,8 +186,8 @@ impl Journey {
     }
 }
 
-/// From one stage to another, if both were measured. Both ends on one clock where they are; where
-/// not, it may come out below zero within the bound, and is zero then.
+/// The span between two stages, if both were measured; on one clock if possible. Between two clocks it may be negative
+/// within the error bound, and is zero then.
 fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
     let here = |stage| {
         let mapped = || record.client.here(stage).map(|mapped| mapped.at);
@@ -201,37 +201,37 @@ fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
 }
 
 impl Table {
-    pub(super) fn new(terminal: bool, nobody: IdleText) -> Table {
+    pub(super) fn new(terminal: bool, idle_text: IdleText) -> Table {
         Table {
             terminal,
-            nobody,
+            idle_text,
             drawn: None,
-            begun: None,
+            started: None,
             present: HashMap::new(),
             renditions: HashMap::new(),
-            visited: false,
+            had_subscribers: false,
             journeys: HashMap::new(),
             links: HashMap::new(),
             decision: None,
         }
     }
 
-    /// Somebody is there, or has another role now.
+    /// A subscriber has joined, or has changed its role.
     pub(super) fn joined(&mut self, id: SubscriberId, role: Role, name: &str) {
-        self.visited = true;
-        if self.present.len() < MOST || self.present.contains_key(&id) {
+        self.had_subscribers = true;
+        if self.present.len() < MAX_SUBSCRIBERS || self.present.contains_key(&id) {
             self.present.insert(id, (role, name.to_owned()));
         }
     }
 
-    /// Somebody gets this rendition.
-    pub(super) fn takes(&mut self, id: SubscriberId, rendition: RenditionId) {
+    /// Assigns a rendition to a subscriber.
+    pub(super) fn assign_rendition(&mut self, id: SubscriberId, rendition: RenditionId) {
         if self.present.contains_key(&id) {
             self.renditions.insert(id, rendition);
         }
     }
 
-    /// Which rendition somebody gets, if there are several.
+    /// A subscriber's rendition, if there are several.
     fn rendition(&self, id: SubscriberId) -> Option<RenditionId> {
         let own = self.renditions.get(&id).copied()?;
         let several = self.renditions.values().any(|other| *other != own);
@@ -247,35 +247,36 @@ impl Table {
         }
     }
 
-    /// Somebody is gone.
+    /// A subscriber has left.
     pub(super) fn left(&mut self, id: SubscriberId) {
         self.renditions.remove(&id);
         self.present.remove(&id);
     }
 
-    /// What a policy decided; of which rendition, if there are several.
+    /// A control event; with its rendition, if there are several.
     pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &Decision) {
         self.decision = Some((of, *decision));
     }
 
-    pub(super) fn link(&mut self, id: SubscriberId, rung: Rung) {
-        if self.links.len() >= MOST {
+    pub(super) fn link(&mut self, id: SubscriberId, transport: Rung) {
+        if self.links.len() >= MAX_SUBSCRIBERS {
             self.links.retain(|id, _| self.journeys.contains_key(id));
         }
-        self.links.insert(id, rung);
+        self.links.insert(id, transport);
     }
 
-    /// How somebody plays sound, of whom frames came.
+    /// A client has reported its sound playback.
     pub(super) fn audio(&mut self, id: SubscriberId, report: &AudioReport) {
         if let Some(journey) = self.journeys.get_mut(&id) {
             journey.audio = Some(*report);
         }
     }
 
-    pub(super) fn note(&mut self, now: Instant, record: &FrameRecord) {
-        self.begun.get_or_insert(now);
-        if !self.journeys.contains_key(&record.subscriber) && self.journeys.len() == MOST {
-            let silent = self.journeys.iter().min_by_key(|(_, j)| j.heard);
+    pub(super) fn add(&mut self, now: Instant, record: &FrameRecord) {
+        self.started.get_or_insert(now);
+        if !self.journeys.contains_key(&record.subscriber) && self.journeys.len() == MAX_SUBSCRIBERS
+        {
+            let silent = self.journeys.iter().min_by_key(|(_, j)| j.last_record);
             if let Some(id) = silent.map(|(id, _)| *id) {
                 self.journeys.remove(&id);
             }
@@ -283,18 +284,18 @@ impl Table {
         let journey = self.journeys.entry(record.subscriber);
         journey
             .or_insert_with(|| Journey::new(now))
-            .note(now, record);
+            .add(now, record);
     }
 
-    /// What is to be shown, if it is time.
+    /// The output that is due, if any.
     pub(super) fn draw(&mut self, now: Instant, totals: &Totals, room: Room) -> Option<Drawing> {
         let every = if self.terminal {
             DRAW_EVERY
         } else {
             LINES_EVERY
         };
-        let begun = *self.begun.get_or_insert(now);
-        if now.since(self.drawn.unwrap_or(begun)) < every {
+        let started = *self.started.get_or_insert(now);
+        if now.since(self.drawn.unwrap_or(started)) < every {
             return None;
         }
         self.drawn = Some(now);
@@ -304,19 +305,19 @@ impl Table {
         })
     }
 
-    /// The last of it: all subscribers, all rows.
+    /// The final output: all rows of all subscribers.
     pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
         let mut text = String::new();
-        let Some(last) = self.journeys.values().map(|j| j.heard).max() else {
+        let Some(last) = self.journeys.values().map(|j| j.last_record).max() else {
             return text;
         };
         for (id, subscriber) in totals.in_order() {
-            self.whole(&mut text, last, id, subscriber, columns);
+            self.subscriber_rows(&mut text, last, id, subscriber, columns);
         }
         text
     }
 
-    /// All rows of as many subscribers as there is room for, one line for each other.
+    /// All rows of the subscribers that fit, and one line for each other.
     fn rows(&mut self, now: Instant, totals: &Totals, room: Room) -> Vec<String> {
         let mut text = String::new();
         let all = self.present.iter();
@@ -324,48 +325,51 @@ impl Table {
             .map(|(id, (role, name))| (*id, *role, name.clone()))
             .collect();
         all.sort_by_key(|(id, role, name)| (*role != Role::Player, name.clone(), id.number()));
-        // A row for what is typed, and one for a message.
+        // One row for typed text, and one for a message.
         let most = room.rows.saturating_sub(2);
         for (i, (id, role, name)) in all.iter().enumerate() {
             let mut rows = String::new();
             match totals.of(*id).filter(|_| self.is_moving(*id, now)) {
                 Some(subscriber) => {
-                    self.whole(&mut rows, now, *id, subscriber, room.columns);
+                    self.subscriber_rows(&mut rows, now, *id, subscriber, room.columns);
                     let others = all.len() - i - 1;
                     if text.lines().count() + rows.lines().count() + others > most {
                         rows = self.headline(now, *id, subscriber);
                     }
                 }
-                None => rows = self.still(now, *id, *role, name),
+                None => rows = self.idle_row(now, *id, *role, name),
             }
             if text.lines().count() < most {
                 text.push_str(&rows);
             }
         }
         if all.is_empty() {
-            text.push_str(match self.visited {
-                true => self.nobody.now,
-                false => self.nobody.yet,
+            text.push_str(match self.had_subscribers {
+                true => self.idle_text.now,
+                false => self.idle_text.yet,
             });
         } else if let Some((of, decision)) = &self.decision {
             let of = of.map_or(String::new(), |rendition| format!("{rendition}: "));
-            push(&mut text, format_args!("last decision: {of}{decision}"));
+            push(
+                &mut text,
+                format_args!("last control event: {of}{decision}"),
+            );
         }
-        // A terminal of few rows: the top is what matters.
+        // On a terminal with few rows the top is shown.
         text.lines().take(most).map(str::to_owned).collect()
     }
 
     fn is_moving(&self, id: SubscriberId, now: Instant) -> bool {
         let journey = self.journeys.get(&id);
-        journey.is_some_and(|journey| now.since(journey.heard) < STILL)
+        journey.is_some_and(|journey| now.since(journey.last_record) < STILL)
     }
 
-    /// The row of one of whom no frame comes.
-    fn still(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
+    /// The row of a subscriber without new frames.
+    fn idle_row(&self, now: Instant, id: SubscriberId, role: Role, name: &str) -> String {
         let line = self.title(id, role, name);
         match self.journeys.get(&id) {
             Some(journey) => {
-                let seconds = now.since(journey.heard).as_secs();
+                let seconds = now.since(journey.last_record).as_secs();
                 format!("{line}  no new picture for {seconds} s\n")
             }
             None => format!("{line}  no picture yet\n"),
@@ -373,7 +377,7 @@ impl Table {
     }
 
     /// All rows of one subscriber.
-    fn whole(
+    fn subscriber_rows(
         &mut self,
         text: &mut String,
         now: Instant,
@@ -388,7 +392,7 @@ impl Table {
         let link = self.links.get(&id);
         let unit = link.map_or_else(
             || "ms".to_owned(),
-            |rung| format!("over {}, in ms", rung.name()),
+            |transport| format!("over {}, in ms", transport.name()),
         );
         push(
             text,
@@ -406,15 +410,15 @@ impl Table {
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
         let names = DisplayLatency::default().named();
         for (n, (age, (name, _))) in journey.ages.iter_mut().zip(names).enumerate() {
-            // The first lies on the client's clock alone.
+            // Both ends of the first one are on the client's clock.
             let bound = journey.age_bound.filter(|_| n > 0);
             row(text, now, name, age, bound);
         }
         if let Some(audio) = &journey.audio {
             push(text, format_args!("  {}\n", sound::in_words(audio)));
         }
-        if let Some(mended) = mended(journey) {
-            push(text, format_args!("  last 5 s: {mended}\n"));
+        if let Some(loss_recovery) = loss_recovery(journey) {
+            push(text, format_args!("  last 5 s: {loss_recovery}\n"));
         }
         let ended = format!("{}", subscriber.count);
         for line in wrapped(&ended, columns.saturating_sub(2)) {
@@ -422,7 +426,7 @@ impl Table {
         }
     }
 
-    /// The line on top: name, role, and what flows.
+    /// The top line: name, role, and rates.
     fn headline(&mut self, now: Instant, id: SubscriberId, subscriber: &Subscriber) -> String {
         let mut line = self.title(id, subscriber.role, &subscriber.name);
         if let Some(journey) = self.journeys.get_mut(&id) {
@@ -458,8 +462,8 @@ impl Table {
                 push(&mut text, format_args!(" ({rendition})"));
             }
             push(&mut text, format_args!(": {}", flow(now, journey)));
-            if let Some(rung) = self.links.get(&id) {
-                push(&mut text, format_args!("  {}", rung.name()));
+            if let Some(transport) = self.links.get(&id) {
+                push(&mut text, format_args!("  {}", transport.name()));
             }
             if let Some(total) = total {
                 let (from, to) = TOTAL;
@@ -486,8 +490,8 @@ impl Table {
             if let Some(audio) = &journey.audio {
                 push(&mut text, format_args!("; {}", sound::in_words(audio)));
             }
-            if let Some(mended) = mended(journey) {
-                push(&mut text, format_args!("; {mended}"));
+            if let Some(loss_recovery) = loss_recovery(journey) {
+                push(&mut text, format_args!("; {loss_recovery}"));
             }
             push(&mut text, format_args!("; {}\n", subscriber.count));
         }
@@ -495,59 +499,61 @@ impl Table {
     }
 }
 
-/// As much of a name as there is room for.
+/// The name, truncated to its column.
 fn short(name: &str) -> String {
     name.chars().take(16).collect()
 }
 
-/// Frames, bits and losses a second, over the window.
+/// Frame rate, bitrate and loss over the window.
 fn flow(now: Instant, journey: &mut Journey) -> String {
     journey.expire(now);
-    let begun = journey.begun;
-    let seconds = now.since(begun).clamp(Duration::from_millis(100), WINDOW);
+    let started = journey.started;
+    let seconds = now.since(started).clamp(Duration::from_millis(100), WINDOW);
     let seconds = seconds.as_secs_f64();
     let of = |count: fn(&Recent) -> u32| {
-        // The first frame opens the first interval and belongs to none.
-        let recent = journey.recent.iter().filter(|frame| frame.at > begun);
-        // Not a sum of fractions: that of none is -0.
+        // The first frame starts the first interval and is not counted.
+        let recent = journey.recent.iter().filter(|frame| frame.at > started);
+        // An integer sum: an empty sum of fractions would be -0.
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
-    let frames = of(|frame| u32::from(frame.whole)) / seconds;
-    let left = of(|frame| u32::from(frame.left)) / seconds;
-    let mut text = match left > 0.0 {
-        true => format!("{left:.1} frames/s left"),
-        false => format!("{frames:.1} whole frames/s"),
+    let frames = of(|frame| u32::from(frame.complete)) / seconds;
+    let unacknowledged = of(|frame| u32::from(frame.unacknowledged)) / seconds;
+    let mut text = match unacknowledged > 0.0 {
+        true => format!("{unacknowledged:.1} frames/s sent"),
+        false => format!("{frames:.1} complete frames/s"),
     };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
-    // A client doesn't know what its host sent.
+    // A client does not know the sent bytes.
     if bytes > 0.0 {
         let rate = bytes * 8.0 / seconds / 1e6;
         push(&mut text, format_args!("  {rate:.1} Mb/s"));
     }
     // A recorder has no link.
     if datagrams > 0.0 {
-        let missing = of(|frame| u32::from(frame.missing));
-        let loss = missing / datagrams * 100.0;
+        let lost = of(|frame| u32::from(frame.lost));
+        let loss = lost / datagrams * 100.0;
         push(&mut text, format_args!("  loss {loss:.2} %"));
     }
     text
 }
 
-/// What was done against losses in the window, if anything was.
-fn mended(journey: &Journey) -> Option<String> {
+/// The loss recovery in the window, if any.
+fn loss_recovery(journey: &Journey) -> Option<String> {
     let of = |count: fn(&Recent) -> u32| journey.recent.iter().map(count).map(u64::from).sum();
     let sums: [fn(&Recent) -> u32; 3] = [
-        |frame| frame.parity,
-        |frame| frame.repaired.into(),
-        |frame| frame.resent.into(),
+        |frame| frame.fec,
+        |frame| frame.recovered.into(),
+        |frame| frame.retransmitted.into(),
     ];
-    let [parity, repaired, resent]: [u64; 3] = sums.map(of);
-    (parity + repaired + resent > 0).then(|| {
-        format!("{parity} parity datagrams, {repaired} fragments repaired, {resent} sent again")
+    let [fec, recovered, retransmitted]: [u64; 3] = sums.map(of);
+    (fec + recovered + retransmitted > 0).then(|| {
+        format!(
+            "{fec} FEC datagrams, {recovered} fragments recovered, {retransmitted} retransmitted"
+        )
     })
 }
 
-/// A row, if anything was measured.
+/// A row, if there are measurements.
 fn row(text: &mut String, now: Instant, label: &str, spread: &mut Spread, bound: Option<Duration>) {
     let Some(run) = spread.run() else { return };
     push(text, format_args!("{label:25}"));
@@ -572,7 +578,7 @@ fn in_words(p: &Percentiles) -> String {
     format!("p50 {p50} p95 {p95} p99 {p99} max {max} ms")
 }
 
-/// Milliseconds in at most four characters, from 10 s on in seconds.
+/// Milliseconds in at most four characters, or seconds from 10 s.
 fn number(span: Duration) -> String {
     let ms = span.as_secs_f64() * 1e3;
     match ms {
@@ -583,7 +589,7 @@ fn number(span: Duration) -> String {
     }
 }
 
-fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing into a string does not fail.
-    let _ = text.write_fmt(what);
+    let _ = text.write_fmt(arguments);
 }

@@ -1,4 +1,4 @@
-//! Totals: how many frames ended how, for each subscriber.
+//! The counts of frames by outcome, for each subscriber.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -9,35 +9,35 @@ use openuvr_proto::printable::is_printable;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
-/// Subscribers that are kept apart: a player and 64 observers, and as many that just left. Of
-/// more, the one that was silent for longest is added to [`Summary::earlier`].
-pub(super) const MOST: usize = 130;
+/// The maximum number of separate subscribers: a player and 64 observers, and the same number of former ones. Beyond
+/// it, the one without records for the longest time is added to [`Summary::earlier`].
+pub(super) const MAX_SUBSCRIBERS: usize = 130;
 
-/// How many frames ended how.
+/// The numbers of frames by outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Count {
-    /// Records that were made: frames that were captured.
+    /// All records: captured frames.
     pub(crate) captured: u64,
-    /// Displayed with every byte.
-    pub(crate) whole: u64,
-    /// Displayed with something patched.
+    /// Displayed completely.
+    pub(crate) complete: u64,
+    /// Displayed with concealed errors.
     pub(crate) concealed: u64,
-    /// Displayed on top of a patched one.
+    /// Displayed with a reference to a concealed frame.
     pub(crate) tainted: u64,
-    /// Left for one who says nothing of them.
-    pub(crate) left: u64,
-    /// Not displayed: how many for which cause, by the name of its variant.
+    /// Sent to a subscriber without reports.
+    pub(crate) unacknowledged: u64,
+    /// Not displayed, by the variant of the cause.
     pub(crate) dropped: BTreeMap<String, u64>,
 }
 
 impl Count {
-    fn note(&mut self, outcome: Outcome) {
+    fn count_outcome(&mut self, outcome: Outcome) {
         self.captured += 1;
         match outcome {
-            Outcome::Displayed(Fidelity::Whole) => self.whole += 1,
+            Outcome::Displayed(Fidelity::Whole) => self.complete += 1,
             Outcome::Displayed(Fidelity::Concealed) => self.concealed += 1,
             Outcome::Displayed(Fidelity::Tainted) => self.tainted += 1,
-            Outcome::Left => self.left += 1,
+            Outcome::Left => self.unacknowledged += 1,
             Outcome::Dropped { why, .. } => {
                 *self.dropped.entry(format!("{why:?}")).or_default() += 1;
             }
@@ -46,24 +46,24 @@ impl Count {
 
     fn add(&mut self, other: &Count) {
         self.captured += other.captured;
-        self.whole += other.whole;
+        self.complete += other.complete;
         self.concealed += other.concealed;
         self.tainted += other.tainted;
-        self.left += other.left;
+        self.unacknowledged += other.unacknowledged;
         for (cause, count) in &other.dropped {
             *self.dropped.entry(cause.clone()).or_default() += count;
         }
     }
 
-    /// Frames that were dropped, for whatever cause.
+    /// Dropped frames, for any cause.
     pub(crate) fn all_dropped(&self) -> u64 {
         self.dropped.values().sum()
     }
 
-    /// Whether each captured frame ended in exactly one way.
+    /// Whether each captured frame has exactly one outcome.
     pub(crate) fn adds_up(&self) -> bool {
-        let displayed = self.whole + self.concealed + self.tainted;
-        self.captured == displayed + self.left + self.all_dropped()
+        let displayed = self.complete + self.concealed + self.tainted;
+        self.captured == displayed + self.unacknowledged + self.all_dropped()
     }
 }
 
@@ -71,20 +71,20 @@ impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Count {
             captured,
-            whole,
+            complete,
             concealed,
             tainted,
-            left,
+            unacknowledged,
             dropped,
         } = self;
         let all = self.all_dropped();
         write!(
             f,
-            "{captured} captured = {whole} whole + {concealed} concealed + {tainted} tainted + "
+            "{captured} captured = {complete} complete + {concealed} concealed + {tainted} tainted + "
         )?;
-        // Only of one who says nothing of its frames.
-        if *left > 0 {
-            write!(f, "{left} left + ")?;
+        // Only for a subscriber without reports.
+        if *unacknowledged > 0 {
+            write!(f, "{unacknowledged} sent + ")?;
         }
         write!(f, "{all} dropped")?;
         let causes: Vec<String> = dropped
@@ -102,28 +102,28 @@ impl fmt::Display for Count {
 /// One subscriber's frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscriber {
-    /// Its name, made fit for a terminal.
+    /// Its name, sanitised for a terminal.
     pub(crate) name: String,
-    /// Its role when it was heard last.
+    /// Its role in the last record.
     pub(crate) role: Role,
-    /// How its frames ended.
+    /// Its frames by outcome.
     pub(crate) count: Count,
-    /// When its last record came.
-    pub(super) heard: Instant,
+    /// The time of its last record.
+    pub(super) last_record: Instant,
     lowest: u32,
     highest: u32,
 }
 
 impl Subscriber {
-    /// Frames between its first and its last of which no record came: none at the host, where
-    /// each captured frame has an end. A client knows nothing of what did not leave the host.
+    /// The number of missing records between its first and its last frame: zero at the host, where each captured frame has
+    /// an outcome. A client does not know which frames never left the host.
     pub(crate) fn unaccounted(&self) -> u64 {
         let span = u64::from(self.highest - self.lowest) + 1;
         span.saturating_sub(self.count.captured)
     }
 }
 
-/// The totals of all subscribers while they run.
+/// The counts of all subscribers of a running stream.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     subscribers: HashMap<SubscriberId, Subscriber>,
@@ -133,8 +133,8 @@ pub(crate) struct Totals {
 impl Totals {
     pub(super) fn count(&mut self, now: Instant, record: &FrameRecord, role: Role, name: &str) {
         let known = self.subscribers.contains_key(&record.subscriber);
-        if !known && self.subscribers.len() == MOST {
-            self.forget_one();
+        if !known && self.subscribers.len() == MAX_SUBSCRIBERS {
+            self.merge_oldest();
         }
         let frame = record.frame.0;
         let subscriber = self
@@ -144,19 +144,19 @@ impl Totals {
                 name: name.chars().filter(|c| is_printable(*c)).take(64).collect(),
                 role,
                 count: Count::default(),
-                heard: now,
+                last_record: now,
                 lowest: frame,
                 highest: frame,
             });
         subscriber.role = role;
-        subscriber.heard = now;
+        subscriber.last_record = now;
         subscriber.lowest = subscriber.lowest.min(frame);
         subscriber.highest = subscriber.highest.max(frame);
-        subscriber.count.note(record.outcome);
+        subscriber.count.count_outcome(record.outcome);
     }
 
-    fn forget_one(&mut self) {
-        let silent = self.subscribers.iter().min_by_key(|(_, s)| s.heard);
+    fn merge_oldest(&mut self) {
+        let silent = self.subscribers.iter().min_by_key(|(_, s)| s.last_record);
         let Some(id) = silent.map(|(id, _)| *id) else {
             return;
         };
@@ -165,12 +165,12 @@ impl Totals {
         }
     }
 
-    /// A subscriber, if it is still kept apart.
+    /// A subscriber, if it is still counted separately.
     pub(super) fn of(&self, id: SubscriberId) -> Option<&Subscriber> {
         self.subscribers.get(&id)
     }
 
-    /// All that are kept apart: players first, then by name.
+    /// All separately counted subscribers: players first, then by name.
     pub(super) fn in_order(&self) -> Vec<(SubscriberId, &Subscriber)> {
         let mut all: Vec<_> = self.subscribers.iter().map(|(id, s)| (*id, s)).collect();
         all.sort_by_key(|(id, s)| (s.role != Role::Player, s.name.clone(), id.number()));
@@ -192,17 +192,17 @@ impl Totals {
     }
 }
 
-/// How all frames of a run ended.
+/// The outcomes of all frames of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     /// Each subscriber: players first, then by name.
     pub(crate) subscribers: Vec<Subscriber>,
-    /// Those that are not kept apart any more, added up.
+    /// The sum of those that are no longer counted separately.
     pub(crate) earlier: Count,
 }
 
 impl Summary {
-    /// Whether each captured frame ended in exactly one way, for each subscriber.
+    /// Whether each captured frame has exactly one outcome, for each subscriber.
     pub(crate) fn adds_up(&self) -> bool {
         self.earlier.adds_up() && self.subscribers.iter().all(|s| s.count.adds_up())
     }

@@ -1,13 +1,12 @@
-//! The trace: frames as slices on a time line, for ui.perfetto.dev and chrome://tracing.
+//! The trace: frames as slices on a timeline, for ui.perfetto.dev and chrome://tracing.
 //!
-//! The file is the JSON array form of the *Trace Event Format* (Google, "Trace Event Format",
-//! the document that the Catapult project points to), in which the closing bracket may be missing:
-//! a file of a program that was killed can be opened, too. All times are on the host's clock; what
-//! a client stamped was converted, and its slices carry the bound of the conversion.
+//! The file is in the JSON array form of the *Trace Event Format* (Google, "Trace Event Format", the document that the
+//! Catapult project refers to), in which the closing bracket is optional: the file of a killed program is valid, too. All
+//! times are on the host's clock; a client's stamps are converted, and its slices contain the error bound of the
+//! conversion.
 //!
-//! Slices of one track must not overlap (Perfetto, FAQ, "overlapping events in JSON traces"), but
-//! frames do: one is on the link while the next is sent. Each kind of slice therefore has lanes,
-//! and takes the first that is free.
+//! Slices of one track must not overlap (Perfetto, FAQ, "overlapping events in JSON traces"), but frames do: one is on the
+//! link while the next is sent. Each kind of slice therefore has several lanes, and uses the first free one.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -21,41 +20,41 @@ use openuvr_proto::wire::control::AudioReport;
 use serde::Serialize;
 use serde_json::json;
 
-use super::totals::MOST;
+use super::totals::MAX_SUBSCRIBERS;
 
-/// How long an event may wait for the disk.
+/// The maximum time before an event is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// Bytes that may wait for the disk.
+/// The maximum number of unwritten bytes.
 const BUFFER: usize = 64 << 10;
 
-/// Lanes of one kind: frames that may overlap. 8 at 60 frames/s are 130 ms of link.
+/// The lanes of one kind: the number of overlapping frames. 8 at 60 frames/s are 130 ms of link.
 const LANES: usize = 8;
 
-/// Frames whose capture and encoding are drawn already: as long as a report may take (2 s) at
+/// The number of remembered frames with drawn capture and encoding: the maximum delay of a report (2 s) at
 /// 240 frames/s.
 const REMEMBERED: usize = 512;
 
-/// How often the bit rate is counted.
+/// The interval of the bitrate counter.
 const RATE_EVERY: Duration = Duration::from_millis(500);
 
 /// The host's process number. Clients follow; zero would be the idle process.
 const HOST: u32 = 1;
 
-/// Track numbers of one process, since Perfetto wants them to differ across processes: ten for
-/// each kind of slice. Those that the host has for each client are in the client's block.
+/// The range of track numbers of a process: Perfetto requires unique numbers across processes. Ten for each kind of slice.
+/// The host's tracks for a client are in the client's block.
 const TRACKS: u32 = 100;
 
-/// In a client's block: what the host sends to it, …
+/// In a client's block: sending at the host, …
 const SENT: u32 = 50;
 
-/// … what is on the link, …
+/// … the link, …
 const LINK: u32 = 70;
 
-/// … and what was dropped.
+/// … and dropped frames.
 const DROPS: u32 = 90;
 
-/// Stages that follow each other on one machine; slices lie between two that were measured.
+/// Consecutive stages on one machine; a slice connects two measured ones.
 const AT_HOST: &[Stage] = &[Stage::Captured, Stage::Converted, Stage::Encoded];
 const SENDING: &[Stage] = &[Stage::FirstSent, Stage::LastSent];
 const AT_CLIENT: &[Stage] = &[
@@ -69,24 +68,24 @@ const AT_CLIENT: &[Stage] = &[
 /// Writes the events.
 pub(super) struct Trace {
     out: Box<dyn Write + Send>,
-    /// Whole events only, so that whatever is on the disk is whole.
+    /// Complete events only, so that the file is valid up to its end.
     waiting: Vec<u8>,
     flushed: Option<Instant>,
-    /// When each lane is free again, by its track.
+    /// The time at which each lane is free again, by track.
     lanes: HashMap<u32, Instant>,
-    /// Frames of which that is drawn what all subscribers share.
+    /// Frames with shared slices that are drawn already.
     drawn: VecDeque<(Option<RenditionId>, FrameId)>,
     sessions: HashMap<SubscriberId, Session>,
 }
 
-/// What is known of a subscriber.
+/// The state of a subscriber.
 struct Session {
     /// Its process.
     process: u32,
     qp: Option<u8>,
-    /// Since when which bytes were counted.
+    /// The start of the current interval, and the bytes since then.
     rate: Option<(Instant, u64)>,
-    /// Counters don't go back in time.
+    /// The time of the last counter: counters must not go back in time.
     counted: Option<Instant>,
 }
 
@@ -115,7 +114,7 @@ struct Event<'a> {
     args: Option<serde_json::Value>,
 }
 
-/// An event without the fields that only some have.
+/// An event with the mandatory fields only.
 fn event<'a>(name: &'a str, ph: &'a str, at: Instant, pid: u32, tid: u32) -> Event<'a> {
     Event {
         name,
@@ -132,20 +131,20 @@ fn event<'a>(name: &'a str, ph: &'a str, at: Instant, pid: u32, tid: u32) -> Eve
     }
 }
 
-/// Nanoseconds in microseconds; exact to the nanosecond for 100 days.
+/// Nanoseconds to microseconds; exact to the nanosecond for 100 days.
 #[allow(clippy::cast_precision_loss)]
 fn micros(nanos: i64) -> f64 {
     nanos as f64 / 1e3
 }
 
-/// A slice that is to be drawn.
+/// A slice to draw.
 struct Slice {
     from: (Stage, Instant),
     to: (Stage, Instant),
     process: u32,
     /// The number of its first lane in the process.
     kind: u32,
-    /// What the track is called.
+    /// The name of the track.
     track: String,
 }
 
@@ -194,7 +193,7 @@ impl Trace {
         ) {
             slices.push(Slice {
                 from: (Stage::FirstSent, sent),
-                // What is negative here lies within the bound.
+                // A negative span lies within the error bound.
                 to: (Stage::FirstReceived, here.at.max(sent)),
                 process: HOST,
                 kind: block + LINK,
@@ -213,7 +212,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Brings the events to the disk, if it is time.
+    /// Writes the events, if it is time.
     pub(super) fn tick(&mut self, now: Instant) -> std::io::Result<()> {
         match self.flushed {
             Some(before) if now.since(before) < FLUSH_EVERY => Ok(()),
@@ -230,7 +229,7 @@ impl Trace {
         self.flush()
     }
 
-    /// The process of a subscriber; `None` if there have been too many.
+    /// The process of a subscriber; `None` after too many subscribers.
     fn process_of(
         &mut self,
         id: SubscriberId,
@@ -240,7 +239,7 @@ impl Trace {
         if let Some(known) = self.sessions.get(&id) {
             return Ok(Some(known.process));
         }
-        if self.sessions.len() == MOST {
+        if self.sessions.len() == MAX_SUBSCRIBERS {
             return Ok(None);
         }
         let process = HOST + 1 + u32::try_from(self.sessions.len()).unwrap_or(0);
@@ -279,7 +278,7 @@ impl Trace {
             drawn.dur = Some(micros(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)));
             drawn.args = Some(self.about(&slice, record));
             self.push(&drawn)?;
-            // An arrow binds to the slice around its time, and nothing is in an empty one.
+            // An arrow binds to the slice at its time, and an empty slice contains no time.
             if !span.is_zero() {
                 linked.push((slice.from.1, slice.process, track));
             }
@@ -307,7 +306,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What a slice tells when it is clicked.
+    /// The arguments that are shown for a selected slice.
     fn about(&self, slice: &Slice, record: &FrameRecord) -> serde_json::Value {
         let mut args =
             json!({ "frame": record.frame.0, "subscriber": record.subscriber.to_string() });
@@ -336,7 +335,7 @@ impl Trace {
         args
     }
 
-    /// The first free lane, named when it is used first; `None` if all are taken.
+    /// The first free lane, which is named at its first use; `None` if all are in use.
     fn lane(&mut self, slice: &Slice) -> std::io::Result<Option<u32>> {
         for (number, track) in (slice.kind..).take(LANES).enumerate() {
             match self.lanes.get_mut(&track) {
@@ -361,7 +360,7 @@ impl Trace {
         record: &FrameRecord,
         client: u32,
         stage: Stage,
-        what: &str,
+        label: &str,
         name: &str,
     ) -> std::io::Result<()> {
         let stamps = Stage::ALL.iter().filter_map(|stage| record.host.at(*stage));
@@ -378,7 +377,7 @@ impl Trace {
                 true,
             )?;
         }
-        let mut instant = event(what, "i", at, HOST, track);
+        let mut instant = event(label, "i", at, HOST, track);
         instant.cat = Some("dropped");
         instant.s = Some("t");
         instant.args = Some(json!({
@@ -389,7 +388,7 @@ impl Trace {
         self.push(&instant)
     }
 
-    /// What a policy decided; of which rendition, if there are several.
+    /// A control event; with its rendition, if there are several.
     pub(super) fn decision(
         &mut self,
         now: Instant,
@@ -398,7 +397,7 @@ impl Trace {
     ) -> std::io::Result<()> {
         let track = HOST * TRACKS + DROPS;
         if self.lanes.insert(track, now).is_none() {
-            self.name("thread_name", HOST, track, "decisions", true)?;
+            self.name("thread_name", HOST, track, "control events", true)?;
         }
         let words = match of {
             Some(rendition) => format!("{rendition}: {decision}"),
@@ -410,7 +409,7 @@ impl Trace {
         self.push(&instant)
     }
 
-    /// The quantiser when it changes, and the bit rate twice a second.
+    /// The quantiser when it changes, and the bitrate twice per second.
     fn counters(&mut self, record: &FrameRecord, name: &str) -> std::io::Result<()> {
         let (Some(at), Some(session)) = (
             record.host.at(Stage::LastSent),
@@ -445,7 +444,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Notes how a client plays sound, if a frame of it was drawn before.
+    /// Records the sound playback of a client, if a frame of it was drawn before.
     pub(super) fn audio(
         &mut self,
         now: Instant,
@@ -497,13 +496,13 @@ impl Trace {
     /// Names a process or a track (`thread`).
     fn name(
         &mut self,
-        what: &str,
+        label: &str,
         process: u32,
         track: u32,
         name: &str,
         behind: bool,
     ) -> std::io::Result<()> {
-        let mut named = event(what, "M", Instant(0), process, track);
+        let mut named = event(label, "M", Instant(0), process, track);
         named.args = Some(json!({ "name": name }));
         self.push_after(&named, behind)
     }
@@ -512,7 +511,7 @@ impl Trace {
         self.push_after(event, true)
     }
 
-    /// `behind`: behind another event.
+    /// `behind`: after another event.
     fn push_after(&mut self, event: &Event<'_>, behind: bool) -> std::io::Result<()> {
         if behind {
             self.waiting.extend_from_slice(b",\n");
@@ -528,20 +527,20 @@ impl Trace {
     }
 }
 
-/// Where the host's tracks of a rendition begin, and what they are called beside the stages. Those of
-/// further renditions are behind all clients' blocks.
+/// The first of the host's tracks of a rendition, and the suffix of their names. Those of secondary renditions follow
+/// all clients' blocks.
 fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
     match rendition {
         None | Some(RenditionId(1)) => (HOST * TRACKS, String::new()),
         Some(further) => {
-            let clients = u32::try_from(MOST).unwrap_or(u32::MAX / TRACKS / 2);
+            let clients = u32::try_from(MAX_SUBSCRIBERS).unwrap_or(u32::MAX / TRACKS / 2);
             let block = (HOST + clients).saturating_add(further.0);
             (block.saturating_mul(TRACKS), format!(" of {further}"))
         }
     }
 }
 
-/// Slices between the stages that were measured; the tracks of the n-th begin at `base` + 10·n.
+/// Slices between the measured stages; the tracks of the n-th start at `base` + 10·n.
 fn chain(
     slices: &mut Vec<Slice>,
     stages: &[Stage],

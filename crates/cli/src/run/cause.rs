@@ -1,4 +1,4 @@
-//! Why a game shows no pictures, or its pictures reach no client: what can be seen of its processes from outside.
+//! Causes of missing pictures and unreachable hosts, from the state of the game's processes.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,13 +9,13 @@ use rustix::process::Pid;
 
 use crate::descendants;
 
-/// The variable by which the hook is loaded (ld.so(8)).
+/// The variable that loads the hook (ld.so(8)).
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Exit codes of a shell whose program was ended by a signal: this plus the signal.
+/// The offset of a shell's exit code for a program that was ended by a signal.
 const SHELL: i32 = 128;
 
-/// Signals with which the kernel or the C library ends a program that did something wrong.
+/// Signals by which the kernel or the C library ends a faulty program.
 const CRASHES: [i32; 5] = [
     libc::SIGSEGV,
     libc::SIGABRT,
@@ -24,14 +24,14 @@ const CRASHES: [i32; 5] = [
     libc::SIGFPE,
 ];
 
-/// A process of what was started that does not have `hook` in it because its launcher has removed the variable that
-/// loads it; in words.
+/// A description of the first started process without `hook`, because its launcher has removed the variable that
+/// loads it.
 pub(super) fn without_hook(hook: &Path) -> Option<String> {
     let hook = hook.to_str()?;
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let ours = program("self");
     let lacks = |pid: &Pid| {
-        // What shows the application's windows until then is ours.
+        // The stand-in that shows the application's windows is this program.
         if program(&pid.as_raw_nonzero().to_string()) == ours {
             return None;
         }
@@ -40,20 +40,20 @@ pub(super) fn without_hook(hook: &Path) -> Option<String> {
         let environment = of("environ").ok().filter(|all| !all.is_empty())?;
         let (name, maps) = (of("comm").ok()?, of("maps").ok()?);
         let has = |text: &[u8]| text.windows(hook.len()).any(|part| part == hook.as_bytes());
-        (!names(&environment, hook) && !has(&maps)).then(|| {
+        (!preloads(&environment, hook) && !has(&maps)).then(|| {
             let name = String::from_utf8_lossy(&name);
             format!("{} (process {})", name.trim(), pid.as_raw_nonzero())
         })
     };
     let found = descendants::running().iter().find_map(lacks)?;
     Some(format!(
-        "{found} was started without {PRELOAD}, which its launcher has removed from the environment, as env -i does: \
-         start that program itself with `openuvr run`"
+        "{found} was started without {PRELOAD}: its launcher has removed the variable from the environment, as env -i \
+             does; start that program itself with `openuvr run`"
     ))
 }
 
 /// Whether an environment (proc(5), `/proc/PID/environ`) loads `hook`.
-fn names(environment: &[u8], hook: &str) -> bool {
+fn preloads(environment: &[u8], hook: &str) -> bool {
     let mut variables = environment.split(|byte| *byte == 0);
     variables.any(|variable| {
         let variable = String::from_utf8_lossy(variable);
@@ -63,8 +63,8 @@ fn names(environment: &[u8], hook: &str) -> bool {
     })
 }
 
-/// Whether the process is in a network namespace of its own that has no interface but the loopback one: no client
-/// can reach it.
+/// Whether the process is in its own network namespace with a loopback interface only, so that no client can
+/// reach it.
 pub(super) fn has_no_network(process: Pid) -> bool {
     let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net"));
     let id = process.as_raw_nonzero().to_string();
@@ -75,28 +75,25 @@ pub(super) fn has_no_network(process: Pid) -> bool {
     its != ours && devices.is_ok_and(|table| only_loopback(&table))
 }
 
-/// Whether a table of interfaces (proc(5), `/proc/net/dev`) has no other than the loopback one.
+/// Whether a table of interfaces (proc(5), `/proc/net/dev`) has only the loopback interface.
 fn only_loopback(table: &str) -> bool {
     let names = table.lines().filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.trim()).all(|name| name == "lo")
 }
 
-/// How it ended, and whether that says by itself why no picture came.
+/// How the process ended, and whether that explains missing pictures.
 pub(super) fn end(status: ExitStatus) -> (String, bool) {
     let crashed = |signal: i32| CRASHES.contains(&signal);
     match (status.signal(), status.code()) {
         (Some(signal), _) if crashed(signal) => (format!("it crashed ({status})"), true),
-        (Some(_), _) => (format!("it was ended ({status})"), true),
+        (Some(_), _) => (format!("it was killed ({status})"), true),
         (None, Some(code)) if crashed(code - SHELL) => {
             let signal = ExitStatus::from_raw(code - SHELL);
-            let words = format!("a program that it started crashed ({signal}; {status})");
+            let words = format!("a child process crashed ({signal}; {status})");
             (words, true)
         }
-        (None, Some(0)) => ("it ended well".to_owned(), false),
-        (None, _) => (
-            format!("it failed ({status}); what it said may tell why"),
-            false,
-        ),
+        (None, Some(0)) => ("it exited normally".to_owned(), false),
+        (None, _) => (format!("it failed ({status}); see its messages"), false),
     }
 }
 
@@ -115,17 +112,13 @@ mod tests {
             ),
             (
                 end(ExitStatus::from_raw(15)),
-                "it was ended (signal: 15",
+                "it was killed (signal: 15",
                 true,
             ),
-            (
-                of_shell(139),
-                "a program that it started crashed (signal: 11",
-                true,
-            ),
+            (of_shell(139), "a child process crashed (signal: 11", true),
             (of_shell(130), "it failed (exit status: 130)", false),
             (of_shell(1), "it failed (exit status: 1)", false),
-            (of_shell(0), "it ended well", false),
+            (of_shell(0), "it exited normally", false),
         ] {
             assert!(status.0.starts_with(words), "{status:?}");
             assert_eq!(status.1, explains, "{status:?}");
@@ -133,9 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_is_looked_through() {
+    fn an_environment_is_searched_for_the_hook() {
         let hook = "/opt/libopenuvr_hook.so";
-        let of = |text: &str| names(text.as_bytes(), hook);
+        let of = |text: &str| preloads(text.as_bytes(), hook);
         assert!(of("A=1\0LD_PRELOAD=/opt/libopenuvr_hook.so:/other.so\0"));
         assert!(of("LD_PRELOAD=/other.so /opt/libopenuvr_hook.so\0B=2\0"));
         assert!(!of("A=/opt/libopenuvr_hook.so\0LD_PRELOAD=/other.so\0"));
@@ -143,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loopback_interface_reaches_nobody() {
+    fn a_loopback_interface_is_no_network() {
         let head = "Inter-|   Receive\n face |bytes\n";
         assert!(only_loopback(&format!("{head}    lo: 0 0 0\n")));
         assert!(only_loopback(head));

@@ -1,4 +1,4 @@
-//! The signals with which a person ends programs, and which the game is to get.
+//! The signals that end programs, which are forwarded to the game.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
-/// A game that still runs so long after its signal is reported with the command that kills it (guess: the grace time of
-/// `openuvr host --virtual`).
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+/// The time after a signal at which a game that still runs is reported with the command that kills it (guess: the
+/// grace period of `openuvr host --virtual`).
+pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
-/// Those that came.
+/// The caught signals.
 pub(super) struct Signals(SignalsInfo<WithRawSiginfo>);
 
 impl Signals {
-    /// Takes them; without a game they end this program no more.
-    pub(super) fn take() -> Result<Signals> {
-        let wanted = [SIGINT, SIGTERM, SIGHUP];
+    /// Catches the signals; from then on they do not end this program.
+    pub(super) fn catch() -> Result<Signals> {
+        let signals = [SIGINT, SIGTERM, SIGHUP];
         Ok(Signals(
-            SignalsInfo::new(wanted).context("can't catch signals")?,
+            SignalsInfo::new(signals).context("can't catch signals")?,
         ))
     }
 
-    /// Those that came. What is typed at the terminal goes to all programs that were started there.
+    /// The pending signals. A signal typed at the terminal goes to all programs started there.
     pub(super) fn pending(&mut self) -> Vec<Sent> {
         let pending = self.0.pending();
         let sent = pending.filter_map(|info| {
@@ -39,21 +39,21 @@ impl Signals {
     }
 }
 
-/// Notices a game that goes on although it was to end. It is told of and not killed: a shell or a debugger takes
-/// Ctrl-C for its own, and a game may ask whether to save.
+/// Detects a game that still runs after a signal. It is reported and not killed: a shell or a debugger handles Ctrl-C
+/// itself, and a game may ask whether to save.
 #[derive(Default)]
-pub(super) struct Patience {
-    asked: Option<Instant>,
-    over: bool,
+pub(super) struct GracePeriod {
+    signalled_at: Option<Instant>,
+    reported: bool,
 }
 
-impl Patience {
-    /// These signals came. Whether it is over, which is said once.
+impl GracePeriod {
+    /// Records these signals. Returns true once when the grace period is over.
     pub(super) fn is_over(&mut self, signals: &[Sent], now: Instant) -> bool {
         if !signals.is_empty() {
-            self.asked.get_or_insert(now);
+            self.signalled_at.get_or_insert(now);
         }
-        let waited = |asked| now.since(asked) >= PATIENCE;
-        self.asked.is_some_and(waited) && !std::mem::replace(&mut self.over, true)
+        let waited = |signalled_at| now.since(signalled_at) >= GRACE_PERIOD;
+        self.signalled_at.is_some_and(waited) && !std::mem::replace(&mut self.reported, true)
     }
 }

@@ -1,14 +1,14 @@
-//! What stands in for a game that has not drawn yet: while a window of its launcher is to be seen that draws with
-//! neither OpenGL nor Vulkan, a second process of this program is the host, and shows that window as `openuvr host`
-//! would. It ends when the first process of the game shows a picture.
+//! A host that stands in for a game that has not drawn yet: while a launcher shows a window without OpenGL or Vulkan, a
+//! second process of this program is the host, and streams that window like `openuvr host`. It ends when the first
+//! process of the game presents a picture.
 //!
 //! ```text
-//! openuvr run ─► launcher, whose window is to be seen
+//! openuvr run ─► launcher with a visible window
 //!      │  └────► openuvr stand-in ─► captures the window, streams to the clients
 //!      │            ▲ ends
 //!      └─► game ────┘ its first swap: it streams from inside
 //! ```
-//! Clients find the game's host at the same address, as they find a host that was started again.
+//! Clients reconnect to the game's host at the same address, like to a restarted host.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -36,64 +36,64 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
-/// Lines that wait for the launcher at most: what comes beyond that is dropped. It reads each turn, and frames are some
-/// hundred a second (guess: a few seconds of them).
-const LINES: usize = 1024;
+/// The maximum number of lines queued for `openuvr run`; further lines are dropped. It reads them each turn, and there
+/// are some hundred frames per second (guess: a few seconds of them).
+const MAX_QUEUED_LINES: usize = 1024;
 
 /// The subcommand.
 pub(crate) const COMMAND: &str = "stand-in";
 
-/// A window is to be seen for so long without a picture of OpenGL or Vulkan (guess: a game opens its window, and loads
-/// what it draws first).
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a window must be visible without an OpenGL or Vulkan picture before the stand-in starts (guess: a game
+/// opens its window before it loads its data).
+const WINDOW_DELAY: Duration = Duration::from_secs(3);
 
-/// How soon the process sees that it is over, and that the window has moved.
-const TURN: Duration = Duration::from_millis(50);
+/// The maximum delay until the process notices its end, or a move of the window.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A picture that came too soon is tried again this much later (guess: a quarter of a frame at 60 a second).
-const SOON: Duration = Duration::from_millis(4);
+/// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 per second).
+const RETRY_INTERVAL: Duration = Duration::from_millis(4);
 
-/// How long the window that was found may take to be captured: it was to be seen just now.
-const WAIT: Duration = Duration::from_secs(1);
+/// The maximum wait for the capture of the window, which was visible just now.
+const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The stand-in, as `openuvr run` starts and ends it.
+/// The stand-in from the view of `openuvr run`.
 pub(super) struct StandIn {
-    who: &'static str,
+    subcommand: &'static str,
     display: String,
-    /// `None` where there is no display.
+    /// `None` without a display.
     server: Option<(RustConnection, Window)>,
-    /// Since when a window is to be seen.
-    seen_since: Option<Instant>,
+    /// Since when a window is visible.
+    visible_since: Option<Instant>,
     process: Option<Child>,
 }
 
 impl StandIn {
-    pub(super) fn new(who: &'static str, display: &str) -> StandIn {
+    pub(super) fn new(subcommand: &'static str, display: &str) -> StandIn {
         let server = display::connect(display).ok().and_then(|(conn, screen)| {
             let root = conn.setup().roots.get(screen)?.root;
             Some((conn, root))
         });
         StandIn {
-            who,
+            subcommand,
             display: display.to_owned(),
             server,
-            seen_since: None,
+            visible_since: None,
             process: None,
         }
     }
 
-    /// Its process, for whose end this one waits here.
+    /// The stand-in's process, which this struct reaps.
     pub(super) fn processes(&self) -> Vec<u32> {
         self.process.iter().map(Child::id).collect()
     }
 
-    /// Starts one if that is due; to be called a few times a second.
+    /// Starts the stand-in when it is due; to be called a few times per second.
     pub(super) fn tick(&mut self, socket: &mut Socket, now: Instant) {
         if let Some(process) = &mut self.process {
             match process.try_wait() {
                 Ok(None) => return,
                 Ok(Some(status)) if status.success() => {}
-                // It has said why; the next one would say the same.
+                // It has reported the error; another one would fail alike.
                 _ => self.server = None,
             }
             self.process = None;
@@ -104,13 +104,13 @@ impl StandIn {
             false => self.window(),
         };
         let Some(window) = window else {
-            self.seen_since = None;
+            self.visible_since = None;
             return;
         };
-        if now.since(*self.seen_since.get_or_insert(now)) < PATIENCE {
+        if now.since(*self.visible_since.get_or_insert(now)) < WINDOW_DELAY {
             return;
         }
-        self.seen_since = None;
+        self.visible_since = None;
         tracing::debug!("window {window:#x} of the launcher is shown");
         match start(&self.display, window, socket) {
             Ok(process) => {
@@ -119,14 +119,14 @@ impl StandIn {
                 self.process = Some(process);
             }
             Err(why) => {
-                let who = self.who;
-                eprintln!("openuvr {who}: the launcher's window is not shown: {why}");
+                let subcommand = self.subcommand;
+                eprintln!("openuvr {subcommand}: can't stream the launcher's window: {why}");
                 self.server = None;
             }
         }
     }
 
-    /// The largest window of what was started.
+    /// The largest window of the started processes.
     fn window(&mut self) -> Option<Window> {
         let (conn, root) = self.server.as_ref()?;
         let ours = descendants::running();
@@ -137,7 +137,7 @@ impl StandIn {
         match largest_window(conn, *root, is_ours) {
             Ok(window) => window,
             Err(why) => {
-                tracing::debug!("no window can be looked for: {why}");
+                tracing::debug!("can't search for windows: {why}");
                 self.server = None;
                 None
             }
@@ -148,8 +148,8 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It has heard that its socket is gone, or does so now.
-            let until = clock::now() + WAIT;
+            // It notices that its socket is closed.
+            let until = clock::now() + CAPTURE_TIMEOUT;
             while matches!(process.try_wait(), Ok(None)) && clock::now() < until {
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
             }
@@ -160,7 +160,7 @@ impl Drop for StandIn {
 }
 
 fn start(display: &str, window: Window, socket: &Socket) -> std::io::Result<Child> {
-    // Also where the file was replaced since this program was started.
+    // Works also if the executable was replaced since this program was started.
     let mut command = Command::new("/proc/self/exe");
     command
         .args([
@@ -174,43 +174,43 @@ fn start(display: &str, window: Window, socket: &Socket) -> std::io::Result<Chil
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Ctrl-C is for `openuvr run`.
+        // Ctrl-C is meant for `openuvr run`.
         .process_group(0);
     die_with_parent(&mut command);
     command.spawn()
 }
 
-/// Shows a window of a launcher to clients until the game draws (started by `openuvr run` for itself).
+/// Stream a launcher's window until the game draws (internal; started by `openuvr run`)
 #[derive(clap::Args)]
 #[command(hide = true)]
 pub(crate) struct Args {
-    /// The display.
+    /// X display
     #[arg(long)]
     display: String,
-    /// The window.
+    /// Window id
     #[arg(long)]
     window: u32,
 }
 
-/// The stand-in's process: it says to `openuvr run` what happens.
+/// Runs the stand-in's process, which reports to `openuvr run`.
 ///
 /// # Errors
-/// One line, which was said there as well.
+/// An error in one line, which was also sent to `openuvr run`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
-    let shown = show(args, &launcher);
-    if let Err(why) = &shown {
+    let result = show(args, &launcher);
+    if let Err(why) = &result {
         launcher.say(&Line::Trouble(format!(
-            "the launcher's window is not shown: {why}"
+            "can't stream the launcher's window: {why}"
         )));
     }
-    shown.map_err(|e| anyhow!(e))
+    result.map_err(|e| anyhow!(e))
 }
 
 fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
-    // Until the order comes, it may be over.
+    // The stand-in may be over before its settings arrive.
     let order = loop {
-        if let Some(order) = launcher.order_within(TURN)? {
+        if let Some(order) = launcher.order_within(POLL_INTERVAL)? {
             break order;
         }
         if is_over(launcher) {
@@ -221,7 +221,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         display: Some(args.display.clone()),
         what: What::Window(WindowQuery {
             name: WindowName::Id(args.window),
-            wait: WAIT,
+            wait: CAPTURE_TIMEOUT,
         }),
     };
     let mut capture = open(&target).map_err(|e| e.to_string())?;
@@ -231,20 +231,20 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         false => InputTo::Nothing,
     };
     if let InputTo::Display(display) = &input {
-        // Before anything is pressed there: if this process is killed, another one must know.
+        // Before any key is pressed there: if this process is killed, `openuvr run` must release the keys.
         launcher.say(&Line::InputGoesTo(display.clone()));
     }
     std::thread::scope(|scope| {
-        let (tell, told) = std::sync::mpsc::sync_channel(LINES);
+        let (sender, received) = std::sync::mpsc::sync_channel(MAX_QUEUED_LINES);
         let size = capture.size();
-        let notice = move |notice| drop(tell.try_send(Line::from(notice)));
+        let notice = move |notice| drop(sender.try_send(Line::from(notice)));
         let guest = Guest::on_display(&order.host, input, Some(&args.display), size, notice)?;
-        scope.spawn(|| told.into_iter().for_each(|line| launcher.say(&line)));
+        scope.spawn(|| received.into_iter().for_each(|line| launcher.say(&line)));
         launcher.say(&Line::Streaming {
             size,
             place: guest.place().to_owned(),
         });
-        // One that the person chose need not be told.
+        // A PIN set by the user is not printed.
         if let Some(pin) = guest.pin().filter(|_| order.host.pin.is_none()) {
             launcher.say(&Line::Invitation {
                 pin: pin.to_string(),
@@ -252,7 +252,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
             });
         }
         launcher.say(&Line::Trouble(
-            "the game draws with neither OpenGL nor Vulkan yet: its window is shown until it does"
+            "the game does not draw with OpenGL or Vulkan yet; streaming its window until it does"
                 .to_owned(),
         ));
         guest.set_window_scope(WindowScope::Program);
@@ -261,7 +261,7 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
     })
 }
 
-/// Hands the window's pictures over until its end, or that of this process's task.
+/// Submits the window's pictures until the window or this process's task ends.
 fn serve(
     guest: &Guest,
     capture: &mut openuvr_media::capture::x11::X11Capture,
@@ -270,8 +270,8 @@ fn serve(
 ) -> Result<(), String> {
     let pool = Pool::default();
     let mut placed: Option<((i32, i32, Size), Option<u32>)> = None;
-    // A picture that was not handed over yet.
-    let mut waits = false;
+    // Whether a picture has not been submitted yet.
+    let mut pending = false;
     while !is_over(launcher) && !guest.is_over() {
         let place = (viewport.now(), viewport.window());
         if placed.replace(place) != Some(place) {
@@ -279,26 +279,30 @@ fn serve(
             guest.set_viewport(x, y, Some(size));
             guest.set_window(window);
         }
-        let turn = if waits { SOON } else { TURN };
+        let turn = if pending {
+            RETRY_INTERVAL
+        } else {
+            POLL_INTERVAL
+        };
         match capture.next(Some(turn)).map_err(|e| e.to_string())? {
-            CaptureEvent::Frame => waits = true,
+            CaptureEvent::Frame => pending = true,
             CaptureEvent::Hidden => guest.set_shown(false),
             CaptureEvent::Shown => guest.set_shown(true),
             CaptureEvent::Ended(_) => break,
             CaptureEvent::Resized(_) | CaptureEvent::TimedOut | CaptureEvent::Woken => {}
         }
-        if waits
+        if pending
             && guest.wants()
             && let Some(picture) = capture.picture()
         {
             let _ = guest.submit(Box::new(pool.copy_of(&picture)));
-            waits = false;
+            pending = false;
         }
     }
     Ok(())
 }
 
-/// Whether `openuvr run` wants no more of this process, or is gone.
+/// Whether `openuvr run` has closed the connection.
 fn is_over(launcher: &Launcher) -> bool {
     let mut fds = [PollFd::new(launcher, PollFlags::RDHUP)];
     let over = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;

@@ -1,9 +1,8 @@
-//! The terminal of a game or another application that we start: a pseudo-terminal in place of ours, so that
-//! what it prints does not cut into our lines and the table.
+//! A pseudo-terminal for a started game or other application, so that its output does not interrupt this program's
+//! lines and table.
 //!
-//! Only its output is taken, and only where it would go to our terminal; what is typed goes to the
-//! game as ever. If this program is killed, the game's output has no place any more (EIO), and the
-//! game goes on.
+//! Only output is redirected, and only output to our terminal; the game reads its input directly. If this program is
+//! killed, the game's output fails (EIO), and the game continues.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,10 +17,10 @@ use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetatt
 
 use openuvr_terminal::out::{self, Room};
 
-/// How long the last words of a game may take that has left somebody behind.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The maximum wait for the last output of a game that has left processes running.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A pseudo-terminal whose output is passed on to ours.
+/// A pseudo-terminal with output forwarded to this program's terminal.
 pub(crate) struct Terminal {
     master: OwnedFd,
     room: Room,
@@ -29,18 +28,18 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Gives one to the game that `command` will start, if it would write to our terminal. Where the
-    /// system has none, it writes to ours.
-    pub(crate) fn give(command: &mut Command) -> Option<Terminal> {
+    /// Attaches a pseudo-terminal to the game that `command` will start, if the game would write to our terminal.
+    /// If the system provides none, the game writes to our terminal.
+    pub(crate) fn attach(command: &mut Command) -> Option<Terminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
-        // Without words of ours on a terminal there is nothing to cut into.
+        // Without a terminal there are no lines to interrupt.
         if !out_is && !error_is {
             return None;
         }
         let (master, game) = open().ok()?;
         let from = File::from(master.try_clone().ok()?);
         let thread = std::thread::Builder::new().name("ouvr-game-words".to_owned());
-        let reader = thread.spawn(|| pass_on(from)).ok()?;
+        let reader = thread.spawn(|| forward(from)).ok()?;
         if out_is {
             command.stdout(Stdio::from(game.try_clone().ok()?));
         }
@@ -55,12 +54,12 @@ impl Terminal {
             },
             reader,
         };
-        terminal.fit();
+        terminal.resize();
         Some(terminal)
     }
 
-    /// Has it the size of ours.
-    pub(crate) fn fit(&mut self) {
+    /// Copies the size of our terminal.
+    pub(crate) fn resize(&mut self) {
         let room = out::room();
         if room != self.room {
             let side = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
@@ -70,15 +69,15 @@ impl Terminal {
                 ws_xpixel: 0,
                 ws_ypixel: 0,
             };
-            // A game that asks is told an old size.
+            // On an error the game sees the old size.
             let _ = tcsetwinsize(&self.master, size);
             self.room = room;
         }
     }
 
-    /// Waits until the last words are passed on; not for those of whom the game has left behind.
+    /// Waits for the last output; not for that of processes that the game has left running.
     pub(crate) fn finish(self) {
-        let until = clock::now() + LAST_WORDS;
+        let until = clock::now() + DRAIN_TIMEOUT;
         while !self.reader.is_finished() && clock::now() < until {
             openuvr_runtime::clock::sleep_until(clock::now() + Duration::from_millis(5));
         }
@@ -93,27 +92,27 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&master)?;
     let game = ioctl_tiocgptpeer(&master, flags)?;
     let mut modes = tcgetattr(&game)?;
-    // What is written comes as it is: our terminal puts the carriage returns in.
+    // Output is not processed: our terminal inserts the carriage returns.
     modes.output_modes.remove(OutputModes::OPOST);
     tcsetattr(&game, OptionalActions::Now, &modes)?;
     Ok((master, game))
 }
 
-fn pass_on(mut from: File) {
+fn forward(mut from: File) {
     let mut bytes = vec![0; 4096];
     let mut rest = Vec::new();
-    // An error is the end: nobody has the other side any more.
+    // An error is the end: the other side is closed.
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
-        let text = whole_characters(&mut rest);
+        let text = complete_characters(&mut rest);
         out::pass_on(text);
     }
     out::pass_on(String::from_utf8_lossy(&rest).into_owned());
 }
 
-/// Takes the characters that have come to their end; of the last one there may be more to come.
-fn whole_characters(bytes: &mut Vec<u8>) -> String {
-    // One has four bytes at most (RFC 3629).
+/// Takes the complete characters; the rest of the last one may still arrive.
+fn complete_characters(bytes: &mut Vec<u8>) -> String {
+    // A character has at most four bytes (RFC 3629).
     let last = bytes.iter().rposition(|byte| *byte >= 0xc0);
     let cut = last.filter(|start| {
         let tail = bytes.get(*start..).unwrap_or_default();
@@ -130,16 +129,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_that_comes_in_parts_is_whole() {
+    fn a_split_character_is_reassembled() {
         let text = "aé日🙂b";
         for at in 0..text.len() {
             let mut bytes = text.as_bytes()[..at].to_vec();
-            let mut got = whole_characters(&mut bytes);
+            let mut got = complete_characters(&mut bytes);
             bytes.extend_from_slice(&text.as_bytes()[at..]);
-            got += &whole_characters(&mut bytes);
+            got += &complete_characters(&mut bytes);
             assert_eq!((got.as_str(), bytes.len()), (text, 0), "{at}");
         }
         let mut bytes = b"no text: \xff\xfe!".to_vec();
-        assert_eq!(whole_characters(&mut bytes), "no text: \u{fffd}\u{fffd}!");
+        assert_eq!(
+            complete_characters(&mut bytes),
+            "no text: \u{fffd}\u{fffd}!"
+        );
     }
 }

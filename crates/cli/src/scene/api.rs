@@ -1,5 +1,5 @@
-//! The scene as an application of the C API: it reads its pictures into a pixel buffer, as in the
-//! paper's listing, and libopenuvr, opened at run time, takes them from there.
+//! The scene as an application of the C API: it reads its pictures into a pixel buffer, as in the paper's listing, and
+//! libopenuvr, which is opened at run time, takes them from there.
 
 mod sys;
 
@@ -9,38 +9,38 @@ use anyhow::{Result, ensure};
 use openuvr_proto::units::{Bitrate, Size};
 
 use super::sys::{Direction, Event, PixelBuffer, Renderer};
-use sys::{Given, Library, Settings};
+use sys::{InputEvent, Library, Settings};
 
-/// How the scene streams itself.
+/// Options of the scene's own stream.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Api {
-    /// Stream through this library, the C API (libopenuvr.so); input then comes that way, too
+    /// Stream through this C API library (libopenuvr.so), and take input from it, too
     #[arg(long, value_name = "FILE")]
     pub(super) api: Option<PathBuf>,
-    /// Draw the next picture when the last one is encoded and sent
+    /// Render the next picture after the previous one was encoded and sent
     #[arg(long, requires = "api")]
     synchronous: bool,
-    /// Where clients reach it (default: port 4710 of every address)
+    /// Listen address for clients (default: port 4710 of every address)
     #[arg(long, requires = "api", value_name = "ADDR:PORT")]
     bind: Option<String>,
-    /// Let in a new device that knows this PIN
+    /// Open pairing with this PIN
     #[arg(long, requires = "api")]
     pin: Option<String>,
-    /// Most frames a second that are streamed
+    /// Maximum frame rate of the stream
     #[arg(long, requires = "api", default_value_t = 60.0)]
     stream_fps: f64,
-    /// Bits a second that the video takes at most, such as 10M
+    /// Maximum video bitrate in bits per second, such as 10M
     #[arg(long, requires = "api")]
     bitrate: Option<Bitrate>,
-    /// Folder of keys and known devices
+    /// Folder for keys and paired devices
     #[arg(long, requires = "api", value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
-    /// Write a row for each frame and client
+    /// CSV file with a row for each frame and client
     #[arg(long, requires = "api", value_name = "FILE")]
     csv: Option<PathBuf>,
 }
 
-/// The stream. Belongs to the thread of the window.
+/// The stream. It belongs to the window's thread.
 pub(super) struct Stream {
     context: sys::Context,
     buffer: PixelBuffer,
@@ -48,10 +48,10 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Opens the library and starts the stream; `None` if none is wanted.
+    /// Opens the library and starts the stream; `None` without a configured library.
     ///
     /// # Errors
-    /// The library is not there, or can't stream.
+    /// The library is missing, or can't stream.
     pub(super) fn start(args: &Api, renderer: &Renderer, size: Size) -> Result<Option<Stream>> {
         let Some(path) = &args.api else {
             return Ok(None);
@@ -75,42 +75,42 @@ impl Stream {
         }))
     }
 
-    /// What the player did since the last call.
+    /// The player's input since the last call.
     pub(super) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        while let Some(given) = self.context.next_input() {
-            match given {
-                Given::Key { code, pressed } => {
+        while let Some(event) = self.context.next_input() {
+            match event {
+                InputEvent::Key { code, pressed } => {
                     events.extend(pressed.then_some(Event::Press));
                     events.extend(direction(code).map(|to| Event::Walk(to, pressed)));
                 }
-                Given::Button { pressed } => events.extend(pressed.then_some(Event::Press)),
-                Given::Pointer { x, y } => {
+                InputEvent::Button { pressed } => events.extend(pressed.then_some(Event::Press)),
+                InputEvent::Pointer { x, y } => {
                     let part = |place: i32| place as f32 / f32::from(u16::MAX);
                     events.push(Event::Look(part(x), part(y)));
                 }
-                Given::Other => {}
+                InputEvent::Other => {}
             }
         }
         self.context.begin_frame();
         events
     }
 
-    /// Gives the picture that was drawn and not yet swapped.
+    /// Submits the picture that was drawn and not yet swapped.
     ///
     /// # Errors
-    /// The stream is over.
-    pub(super) fn give(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
+    /// The stream has ended.
+    pub(super) fn submit(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
         ensure!(
             size == self.buffer.size(),
             "the scene's window was resized: a pixel buffer has one size"
         );
         renderer.read_into(&self.buffer);
-        self.context.give(self.synchronous)
+        self.context.submit(self.synchronous)
     }
 }
 
-/// Where a key of linux/input-event-codes.h leads.
+/// The direction of a key of linux/input-event-codes.h.
 fn direction(code: u32) -> Option<Direction> {
     Some(match code {
         // KEY_W, KEY_UP, and so on.

@@ -1,4 +1,4 @@
-//! Where the visitor stands and looks: a walk that goes on by itself, and what the person adds.
+//! The camera: a walk along a path, with the user's movements added.
 
 use std::f32::consts::{PI, TAU};
 
@@ -6,12 +6,12 @@ use super::matrix::Matrix;
 use super::room::HALF;
 use super::sys::Direction;
 
-/// The visitor.
+/// The camera.
 #[derive(Debug, Default)]
 pub(super) struct Camera {
-    /// Metres walked away from the path by hand: x and z.
+    /// Offset from the path in metres, by keys: x and z.
     strayed: [f32; 2],
-    /// Radians turned away by hand: yaw and pitch.
+    /// Rotation from the path in radians, by the pointer: yaw and pitch.
     turned: [f32; 2],
     walking: [bool; 4],
     place: [f32; 3],
@@ -19,29 +19,29 @@ pub(super) struct Camera {
     pitch: f32,
 }
 
-/// Metres per second on foot.
+/// Walking speed in metres per second.
 const WALK: f32 = 2.5;
-/// How close to a wall one gets, in metres.
+/// The minimum distance to a wall in metres.
 const SHOULDER: f32 = 0.5;
 
 impl Camera {
-    /// A movement key went down or up.
+    /// A movement key was pressed or released.
     pub(super) fn walk(&mut self, direction: Direction, down: bool) {
         self.walking[direction as usize] = down;
     }
 
-    /// The pointer is at this fraction of the window: its middle looks ahead, its left and right
-    /// edge look back. A place and not a movement, so that no event can be lost for ever.
+    /// The pointer is at this fraction of the window: its centre looks ahead, its left and right edges look back. The
+    /// position is absolute, so that a lost event has no lasting effect.
     pub(super) fn look(&mut self, x: f32, y: f32) {
         self.turned = [(x - 0.5) * TAU, (0.5 - y).clamp(-0.5, 0.5) * PI * 0.8];
     }
 
     /// `time` seconds since the start, `step` since the last call.
     pub(super) fn advance(&mut self, time: f32, step: f32) {
-        // Once round the room in 30 s; the eyes rove, so that the whole picture always moves.
+        // Once around the room in 30 s; the view swings, so that the whole picture always moves.
         let round = time * TAU / 30.0;
         let path = [round.sin() * 3.3, round.cos() * 2.5];
-        // Toward the middle, and a bit along the way.
+        // Towards the centre, and partly along the path.
         let ahead = (path[0]).atan2(path[1]);
         self.yaw = ahead + 0.45 * (time * 0.5).sin() + self.turned[0];
         self.pitch = -0.10 + 0.10 * (time * 0.45).sin() + self.turned[1];
@@ -63,7 +63,7 @@ impl Camera {
         ];
     }
 
-    /// World to clip space, for a picture `aspect` times as wide as high; 66° high.
+    /// World to clip space, for a picture with this aspect ratio and a vertical field of view of 66°.
     pub(super) fn matrix(&self, aspect: f32) -> Matrix {
         let [x, y, z] = self.place;
         Matrix::perspective(1.15, aspect)
@@ -94,11 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ahead_is_in_the_middle_of_the_picture() {
+    fn a_point_ahead_is_in_the_centre_of_the_picture() {
         let mut camera = Camera::default();
         camera.advance(0.0, 0.0);
         let m = camera.matrix(16.0 / 9.0).0;
-        // At time 0 the visitor stands at z = 2.5 and looks at the middle of the room.
+        // At time 0 the camera is at z = 2.5 and looks at the centre of the room.
         let clip: Vec<f32> = (0..4).map(|row| m[4 + row] * 1.4 + m[12 + row]).collect();
         assert!(clip[3] > 0.0, "in front");
         assert!((clip[0] / clip[3]).abs() < 0.01, "centred");

@@ -1,4 +1,4 @@
-//! Clicks of the scene: heard when the room flashes, so that sound can be compared with the picture.
+//! Audible clicks of the scene together with flashes, to measure the delay between sound and picture.
 
 use std::time::Duration;
 
@@ -9,37 +9,33 @@ use openuvr_proto::time::Instant;
 use openuvr_runtime::clock;
 use openuvr_runtime::sound_choice::SoundChoice;
 
-/// Between two clicks. It is no whole number of frames at any usual rate, so that clicks meet each phase of
-/// a frame.
-pub(crate) const EVERY: Duration = Duration::from_micros(306_250);
+/// The interval of clicks. It is no whole number of frames at any usual rate, so that clicks occur at every phase of a
+/// frame.
+pub(crate) const INTERVAL: Duration = Duration::from_micros(306_250);
 
-/// The click: 10 ms of 1 kHz, which no codec takes for noise and which begins within a quarter of a
-/// millisecond.
+/// The click: 10 ms of 1 kHz, which codecs do not treat as noise, with an onset within a quarter of a millisecond.
 const CLICK: usize = RATE as usize / 100;
 const PITCH: f64 = 1000.0;
-const LEVEL: f64 = 0.5;
+const AMPLITUDE: f64 = 0.5;
 
-/// Plays a click now and then.
+/// Plays a click at each interval.
 pub(super) struct Clicks {
     playback: Box<dyn AudioPlayback>,
     click: Vec<f32>,
     due: Instant,
-    /// The picture that is being drawn flashes.
+    /// Whether the current picture flashes.
     flashes: bool,
 }
 
 impl Clicks {
-    /// Opens the playback `device`, as `--sound` names one.
+    /// Opens the playback `device`, in the syntax of `--sound`.
     ///
     /// # Errors
-    /// It is no playback, or can't be opened.
+    /// It is no playback device, or can't be opened.
     pub(super) fn start(device: &str) -> Result<Clicks> {
         let choice = SoundChoice::parse(device);
         let backend = choice.backend();
-        ensure!(
-            backend.is_some(),
-            "--clicks off: leave the option out instead"
-        );
+        ensure!(backend.is_some(), "--clicks off: omit the option instead");
         let (name, device) = backend.unwrap_or_default();
         let settings = Settings {
             device: device.map(str::to_owned),
@@ -47,24 +43,24 @@ impl Clicks {
         };
         let playback = open_playback(name, &settings)?;
         let mut click = vec![0.0; CLICK * CHANNELS];
-        Sine::new(PITCH, LEVEL).fill(&mut click);
+        Sine::new(PITCH, AMPLITUDE).fill(&mut click);
         Ok(Clicks {
             playback,
             click,
-            due: clock::now() + EVERY,
+            due: clock::now() + INTERVAL,
             flashes: false,
         })
     }
 
-    /// Whether the picture that is drawn now is to flash.
+    /// Whether the current picture should flash.
     pub(super) fn is_due(&mut self) -> bool {
         let now = clock::now();
         self.flashes = now >= self.due;
         if self.flashes {
-            self.due = self.due + EVERY;
+            self.due = self.due + INTERVAL;
             if now >= self.due {
-                // The scene was held up: no clicks one after the other.
-                self.due = now + EVERY;
+                // The scene was delayed: missed clicks are skipped.
+                self.due = now + INTERVAL;
             }
         }
         self.flashes
@@ -73,12 +69,12 @@ impl Clicks {
     /// The picture is drawn and about to be shown: plays the click if it flashes.
     ///
     /// # Errors
-    /// The sound server is gone.
+    /// The sound server is no longer available.
     pub(super) fn shown(&mut self) -> Result<()> {
         if std::mem::take(&mut self.flashes) {
             self.playback.write(&self.click)?;
         } else {
-            // Lets the connection take in what the server says.
+            // Lets the connection process messages of the server.
             self.playback.level()?;
         }
         Ok(())

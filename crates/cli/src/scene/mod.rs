@@ -1,12 +1,11 @@
-//! `openuvr scene`: a room to walk about in, the application that everything is measured with.
+//! `openuvr scene`: a room to walk in, the application for all measurements.
 //!
-//! It is an ordinary OpenGL program on an ordinary window, captured like any other, and knows
-//! nothing of streaming; its one peculiarity is the bar code in the corner.
+//! It is an ordinary OpenGL program with an ordinary window, captured like any other, and independent of streaming;
+//! its one peculiarity is the bar code in the corner.
 //!
-//! What it costs a codec at 1280x720 and 60 frames a second (x264 164, ultrafast, zerolatency,
-//! constant quantiser, CAVLC, the mean of 40 frames with one key frame): 20.5 kB a frame at 39.2 dB
-//! of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was at hand to compare with. Motion is what
-//! costs, because these settings search whole pixels only.
+//! Its cost for a codec at 1280x720 and 60 frames/s (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC, mean of
+//! 40 frames with one key frame): 20.5 kB per frame at 39.2 dB of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was
+//! available for comparison. Motion dominates the cost, because these settings search whole pixels only.
 
 mod api;
 mod camera;
@@ -32,12 +31,12 @@ use clicks::Clicks;
 use openuvr_runtime::clock;
 use sys::{Event, Renderer, Window};
 
-/// Show a 3D room to walk about in, with a bar code that measures latency.
+/// Show a 3D room to walk in, with a bar code that measures latency.
 ///
-/// The camera walks by itself. The pointer's place in the window is where you look; W A S D or the
-/// arrow keys walk; any key or button flashes the room and changes the colour of the lamps. The
-/// bar code at the top left says frame number, time of drawing and presses seen so far, so that
-/// `openuvr bench latency` can measure from pixels alone.
+/// The camera walks by itself. The pointer's position in the window sets the view; W A S D or the arrow keys walk; any
+/// key or button flashes the room and changes the colour of the lamps. The bar code at the top left contains the frame
+/// number, the time of drawing and the number of presses, so that `openuvr bench latency` can measure latency from
+/// pixels alone.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// X display to open the window on, such as :1 (default: $DISPLAY)
@@ -46,42 +45,38 @@ pub(crate) struct Args {
     /// Size of the window in pixels
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frames a second; fractions are allowed (60.25 sweeps the phase against a 60 Hz display)
+    /// Frame rate; fractions are allowed (60.25 sweeps the phase of a 60 Hz display)
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
-    /// Stop after this many frames (default: run until the window is closed)
+    /// Number of frames to draw (default: until the window is closed)
     #[arg(long)]
     frames: Option<u32>,
-    /// How fast time goes in the room; at 0.1, six frames a second show what sixty do otherwise
+    /// Speed of time in the room; at 0.1, six frames per second show the motion of sixty
     #[arg(long, default_value_t = 1.0)]
     speed: f32,
-    /// Fill the whole screen
+    /// Full-screen window
     #[arg(long)]
     full_screen: bool,
-    /// Don't smooth textures: coarser to look at, cheaper to draw without a GPU
+    /// Disable texture filtering: coarser, but faster without a GPU
     #[arg(long)]
     coarse: bool,
-    /// Read each picture back from the GL and throw it away: the least that streaming from inside
-    /// an application can cost it
+    /// Read each picture back from OpenGL and discard it: the minimum cost of streaming from inside an application
     #[arg(long)]
     read_back: bool,
-    /// Write here, for each frame, when it began and how long it took to draw and to put on the
-    /// display, in microseconds
+    /// File for the start of each frame and the times to draw and to display it, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
-    /// Write here where the left stick of the first game pad is, and when that was read, in nanoseconds; a line
-    /// each time
+    /// File for positions of the left stick of the first game pad, with the time of reading in nanoseconds; one per line
     #[arg(long, value_name = "FILE")]
     pad_times: Option<PathBuf>,
-    /// Click by this device, named as a client's --sound, about three times a second, and flash at the same
-    /// moment
+    /// Sound device, as for a client's --sound, for about three clicks per second with simultaneous flashes
     #[arg(long, value_name = "DEVICE")]
     clicks: Option<String>,
     #[command(flatten)]
     api: api::Api,
 }
 
-/// Runs until the window is closed, a signal comes, or the frames are drawn.
+/// Runs until the window is closed, a signal arrives, or all frames are drawn.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (0.1..=1000.0).contains(&args.fps),
@@ -94,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.speed
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    // As games do that look for pads once: before there is a picture.
+    // Before the first picture, like games that look for pads only once.
     args.pad_times
         .as_deref()
         .map(pad_times::start)
@@ -106,44 +101,44 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.fps,
         renderer.name()
     );
-    let mut way = Way {
+    let mut output = WindowOutput {
         bytes: args.read_back.then(Vec::new),
         stream: api::Stream::start(&args.api, &renderer, window.size())?,
         clicks: (args.clicks.as_deref()).map(Clicks::start).transpose()?,
     };
-    let spent = play(&mut window, &renderer, args, &stop, &mut way);
-    // Its clients are told goodbye while the window is still there.
-    drop(way.stream);
-    if let Some(line) = spent.summary() {
+    let frame_times = play(&mut window, &renderer, args, &stop, &mut output);
+    // Its clients are disconnected while the window still exists.
+    drop(output.stream);
+    if let Some(line) = frame_times.summary() {
         eprintln!("scene: {line}");
     }
     if let Some(path) = &args.times {
-        let written = std::fs::write(path, spent.table());
+        let written = std::fs::write(path, frame_times.table());
         written.with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// What is done with a picture that is drawn.
+/// The output of drawn pictures.
 trait Show {
-    /// What else happened than the window's events.
+    /// Events from other sources than the window.
     fn events(&mut self) -> Vec<Event> {
         Vec::new()
     }
 
-    /// Shows it; `false` ends the scene.
+    /// Shows the picture; `false` ends the scene.
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool;
 }
 
-/// On the window, and perhaps elsewhere before.
-struct Way {
-    /// Where pictures are read to for nothing.
+/// Output on the window, after an optional read-back, stream and click.
+struct WindowOutput {
+    /// The buffer for pictures that are read and discarded.
     bytes: Option<Vec<u8>>,
     stream: Option<api::Stream>,
     clicks: Option<Clicks>,
 }
 
-impl Show for Way {
+impl Show for WindowOutput {
     fn events(&mut self) -> Vec<Event> {
         let events = self.stream.as_mut().map(api::Stream::events);
         let mut events = events.unwrap_or_default();
@@ -158,13 +153,13 @@ impl Show for Way {
             bytes.resize(size.pixels() * 4, 0);
             renderer.read(size, bytes);
         }
-        let given = self.stream.as_mut().map(|s| s.give(renderer, size));
-        if let Some(Err(why)) = given {
-            eprintln!("scene: {why}; it goes on without a stream");
+        let result = self.stream.as_mut().map(|s| s.submit(renderer, size));
+        if let Some(Err(why)) = result {
+            eprintln!("scene: {why}; continuing without a stream");
             self.stream = None;
         }
         if let Some(Err(why)) = self.clicks.as_mut().map(Clicks::shown) {
-            eprintln!("scene: {why}; it goes on without clicks");
+            eprintln!("scene: {why}; continuing without clicks");
             self.clicks = None;
         }
         window.swap();
@@ -178,37 +173,37 @@ fn open(args: &Args) -> Result<(Window, Renderer)> {
     Ok((window, renderer))
 }
 
-/// How long the frames took, and all together.
+/// The times of the frames, and the total.
 #[derive(Default)]
-struct Spent {
-    /// When each began, since the first; how long to draw, and to put on the display.
+struct FrameTimes {
+    /// For each frame its start, since the first one, and the times to draw and to display it.
     frames: Vec<[Duration; 3]>,
     all: Duration,
 }
 
-/// Frames whose times are kept: hours.
-const KEPT: usize = 1_000_000;
+/// The maximum number of frames with stored times: hours.
+const MAX_FRAMES: usize = 1_000_000;
 
-/// The frames, one by one, each shown, until that says no.
+/// Draws and shows frames until the output ends.
 fn play(
     window: &mut Window,
     renderer: &Renderer,
     args: &Args,
     stop: &Arc<AtomicBool>,
-    way: &mut dyn Show,
-) -> Spent {
+    output: &mut dyn Show,
+) -> FrameTimes {
     let period = Duration::from_secs_f64(1.0 / args.fps);
     let start = clock::now();
     let mut due = start;
     let mut camera = Camera::default();
     let mut stamp = Stamp::default();
     let (mut last, mut pressed_at) = (0.0, f32::NEG_INFINITY);
-    let mut spent = Spent::default();
+    let mut frame_times = FrameTimes::default();
     while !stop.load(Ordering::Relaxed) && args.frames.is_none_or(|frames| stamp.frame < frames) {
         clock::sleep_until(due);
         let begun = clock::now();
         let time = begun.since(start).as_secs_f32() * args.speed;
-        for event in window.events().into_iter().chain(way.events()) {
+        for event in window.events().into_iter().chain(output.events()) {
             match event {
                 Event::Press => {
                     stamp.inputs = stamp.inputs.wrapping_add(1);
@@ -218,8 +213,8 @@ fn play(
                 Event::Look(x, y) => camera.look(x, y),
                 Event::Resized(_) => {}
                 Event::Close => {
-                    spent.all = due.since(start);
-                    return spent;
+                    frame_times.all = due.since(start);
+                    return frame_times;
                 }
             }
         }
@@ -233,25 +228,25 @@ fn play(
         let drawn = clock::now();
         stamp.drawn_us = barcode::micros(drawn);
         renderer.draw_code(size, &barcode::cells(&stamp));
-        if !way.show(window, renderer) {
+        if !output.show(window, renderer) {
             break;
         }
-        if spent.frames.len() < KEPT {
+        if frame_times.frames.len() < MAX_FRAMES {
             let shown = clock::now().since(drawn);
             let frame = [begun.since(start), drawn.since(begun), shown];
-            spent.frames.push(frame);
+            frame_times.frames.push(frame);
         }
         due = due + period;
         if clock::now() > due + period {
-            // More than a frame late: go on from here rather than hurry after the lost time.
+            // More than a frame late: continue from here instead of catching up.
             due = clock::now();
         }
     }
-    spent.all = clock::now().since(start);
-    spent
+    frame_times.all = clock::now().since(start);
+    frame_times
 }
 
-impl Spent {
+impl FrameTimes {
     fn summary(&self) -> Option<String> {
         let middle = |mut values: Vec<Duration>| {
             values.sort_unstable();
@@ -261,7 +256,7 @@ impl Spent {
         let draw = middle(self.frames.iter().map(|[_, draw, _]| *draw).collect())?;
         let show = middle(self.frames.iter().map(|[.., show]| *show).collect())?;
         Some(format!(
-            "{} frames in {:.1} s; median {draw:.2} ms to draw, {show:.2} ms to put on the display",
+            "{} frames in {:.1} s; median {draw:.2} ms to draw, {show:.2} ms to display",
             self.frames.len(),
             self.all.as_secs_f64()
         ))

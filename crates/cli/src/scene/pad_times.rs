@@ -1,5 +1,5 @@
-//! When the scene reads what is done on a game pad: as a game does that reads `/dev/input` itself, in a thread that
-//! waits for it.
+//! Times at which the scene reads a game pad: like a game that reads `/dev/input` itself, in a thread that waits for
+//! events.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -10,29 +10,30 @@ use openuvr_media::pad::FIRST_EVENT;
 use openuvr_media::pad::codes::{ABS_X, EV_ABS};
 use openuvr_runtime::clock;
 
-/// Bytes of a `struct input_event` (linux/input.h) behind its time, where that is two longs.
-const TIME: usize = 2 * size_of::<libc::c_long>();
-const EVENT: usize = TIME + 8;
+/// The size of the time in a `struct input_event` (linux/input.h), where it is two longs.
+const TIME_BYTES: usize = 2 * size_of::<libc::c_long>();
+const EVENT_BYTES: usize = TIME_BYTES + 8;
 
-/// Notes in `file` where the left stick of the first pad is and when that was read, in nanoseconds of the monotonic
-/// clock, a line each; until the process ends, or the pad is gone.
+/// Writes positions of the left stick of the first pad to `file`, with the time of reading in nanoseconds of the monotonic
+/// clock, one per line; until the process ends, or the pad is removed.
 ///
 /// # Errors
-/// There is no such pad, or the file can't be made.
+/// There is no such pad, or the file can't be created.
 pub(super) fn start(file: &Path) -> Result<()> {
     let device = format!("/dev/input/event{FIRST_EVENT}");
-    let mut pad = File::open(&device)
-        .with_context(|| format!("can't read {device}: `openuvr run` shows the scene a pad"))?;
+    let mut pad = File::open(&device).with_context(|| {
+        format!("can't read {device}: start the scene with `openuvr run`, which provides a pad")
+    })?;
     let made = File::create(file);
-    let mut notes = made.with_context(|| format!("can't write {}", file.display()))?;
+    let mut output = made.with_context(|| format!("can't write {}", file.display()))?;
     let thread = std::thread::Builder::new().name("pad".into());
     thread.spawn(move || {
-        let mut bytes = [0; 64 * EVENT];
+        let mut bytes = [0; 64 * EVENT_BYTES];
         while let Ok(length @ 1..) = pad.read(&mut bytes) {
             let now = clock::now();
-            let events = bytes[..length].chunks_exact(EVENT);
-            for value in events.filter_map(place) {
-                if writeln!(notes, "{value} {}", now.0).is_err() {
+            let events = bytes[..length].chunks_exact(EVENT_BYTES);
+            for value in events.filter_map(stick_position) {
+                if writeln!(output, "{value} {}", now.0).is_err() {
                     return;
                 }
             }
@@ -41,12 +42,12 @@ pub(super) fn start(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the left stick is, if this event says so.
-fn place(event: &[u8]) -> Option<i32> {
+/// The position of the left stick, if this event contains it.
+fn stick_position(event: &[u8]) -> Option<i32> {
     let number = |at: usize| Some(u16::from_ne_bytes(event.get(at..at + 2)?.try_into().ok()?));
-    let is_place = number(TIME)? == EV_ABS && number(TIME + 2)? == ABS_X;
-    let value = event.get(TIME + 4..)?.try_into().ok()?;
-    is_place.then(|| i32::from_ne_bytes(value))
+    let is_x_axis = number(TIME_BYTES)? == EV_ABS && number(TIME_BYTES + 2)? == ABS_X;
+    let value = event.get(TIME_BYTES + 4..)?.try_into().ok()?;
+    is_x_axis.then(|| i32::from_ne_bytes(value))
 }
 
 #[cfg(test)]
@@ -54,17 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_left_stick_is_noted() {
+    fn only_the_left_stick_is_recorded() {
         let event = |kind: u16, code: u16, value: i32| {
-            let mut bytes = vec![0; EVENT];
-            bytes[TIME..TIME + 2].copy_from_slice(&kind.to_ne_bytes());
-            bytes[TIME + 2..TIME + 4].copy_from_slice(&code.to_ne_bytes());
-            bytes[TIME + 4..].copy_from_slice(&value.to_ne_bytes());
+            let mut bytes = vec![0; EVENT_BYTES];
+            bytes[TIME_BYTES..TIME_BYTES + 2].copy_from_slice(&kind.to_ne_bytes());
+            bytes[TIME_BYTES + 2..TIME_BYTES + 4].copy_from_slice(&code.to_ne_bytes());
+            bytes[TIME_BYTES + 4..].copy_from_slice(&value.to_ne_bytes());
             bytes
         };
-        assert_eq!(place(&event(EV_ABS, ABS_X, -7)), Some(-7));
-        assert_eq!(place(&event(EV_ABS, ABS_X + 1, -7)), None);
-        assert_eq!(place(&event(0, 0, 0)), None);
-        assert_eq!(place(&[0; 4]), None);
+        assert_eq!(stick_position(&event(EV_ABS, ABS_X, -7)), Some(-7));
+        assert_eq!(stick_position(&event(EV_ABS, ABS_X + 1, -7)), None);
+        assert_eq!(stick_position(&event(0, 0, 0)), None);
+        assert_eq!(stick_position(&[0; 4]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The room: its walls, what stands in it, and how that looks at a given time.
+//! The room: its geometry, and its state at a given time.
 
 use std::f32::consts::{FRAC_PI_2, PI, TAU};
 
@@ -9,25 +9,25 @@ use super::texture::Material;
 pub(super) const HALF: [f32; 2] = [5.0, 4.0];
 const HEIGHT: f32 = 3.4;
 
-/// Floats of a vertex: place, normal, place in the texture.
+/// Floats per vertex: position, normal, texture coordinates.
 pub(super) const FLOATS_A_VERTEX: usize = 8;
 
-/// Vertices, and which three of them make each triangle.
+/// Vertices, and the indices of each triangle.
 type Shape = (Vec<f32>, Vec<u16>);
 
 /// Triangles with one texture.
 pub(super) struct Mesh {
     pub(super) vertices: Vec<f32>,
-    /// Three vertices for each triangle.
+    /// Three indices for each triangle.
     pub(super) indices: Vec<u16>,
     pub(super) texture: usize,
 }
 
-/// A mesh at its place.
+/// A mesh with its transformation.
 pub(super) struct Object {
     pub(super) mesh: usize,
     pub(super) model: Matrix,
-    /// Light of its own, red, green, blue.
+    /// Emitted light: red, green, blue.
     pub(super) glow: [f32; 3],
 }
 
@@ -38,21 +38,21 @@ pub(super) struct Light {
     pub(super) colour: [f32; 3],
 }
 
-/// Everything that one picture needs.
+/// The input for drawing one picture.
 pub(super) struct Frame {
     pub(super) camera: Matrix,
     pub(super) ambient: [f32; 3],
     pub(super) lights: [Light; 3],
-    /// Walls, floor and ceiling: one of them is behind everything, at every pixel once.
+    /// Walls, floor and ceiling: each pixel of the background is covered by exactly one of them.
     pub(super) shell: Vec<Object>,
-    /// What stands and hangs in the room.
-    pub(super) things: Vec<Object>,
+    /// The objects in the room.
+    pub(super) objects: Vec<Object>,
 }
 
-/// Seconds that the flash after a press lasts.
+/// The duration of the flash after a press, in seconds.
 const FLASH: f32 = 0.25;
 
-/// The meshes, in the order of [`Part`].
+/// The meshes, in the order of [`MeshId`].
 pub(super) fn meshes() -> Vec<Mesh> {
     let [x, z] = HALF;
     let mesh = |(vertices, indices): Shape, texture: Material| Mesh {
@@ -130,9 +130,9 @@ pub(super) fn meshes() -> Vec<Mesh> {
     shell
 }
 
-/// What each mesh is; its place in [`meshes`].
+/// The meshes' indices in [`meshes`].
 #[derive(Clone, Copy)]
-enum Part {
+enum MeshId {
     /// The first of six: floor, ceiling, four walls.
     Shell = 0,
     Rug = 6,
@@ -145,7 +145,7 @@ enum Part {
     Pillar,
 }
 
-/// The room at `time` seconds, after `presses`, the last of them `since` seconds ago.
+/// The room at `time` seconds, after `presses` presses, the last of them `since` seconds ago.
 pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Frame {
     let flash = (1.0 - since / FLASH).clamp(0.0, 1.0);
     let accent = hue(f32::from(presses % 12) / 12.0 + 0.55);
@@ -172,29 +172,33 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
             colour: [1.0, 0.65, 0.3],
         },
     ];
-    let still = [0.0; 3];
-    let thing = |part: Part, model: Matrix, glow: [f32; 3]| Object {
-        mesh: part as usize,
+    let no_glow = [0.0; 3];
+    let object = |mesh_id: MeshId, model: Matrix, glow: [f32; 3]| Object {
+        mesh: mesh_id as usize,
         model,
         glow,
     };
     let at = |[x, y, z]: [f32; 3]| Matrix::shift(x, y, z);
-    let mut things = vec![
-        thing(
-            Part::Globe,
+    let mut objects = vec![
+        object(
+            MeshId::Globe,
             at([0., 1.45, 0.]).times(&Matrix::turn_y(time * 0.5)),
             [0.12; 3],
         ),
-        thing(Part::Pedestal, at([0., 0.42, 0.]), still),
-        thing(Part::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
-        thing(Part::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
+        object(MeshId::Pedestal, at([0., 0.42, 0.]), no_glow),
+        object(MeshId::Lamp, at(lamps[0]), accent.map(|value| value * 1.6)),
+        object(MeshId::Lamp, at(lamps[1]), [1.4, 0.9, 0.4]),
     ];
     for index in 0..3_u8 {
         let phase = f32::from(index) / 3.0;
         let model = at(orbit(phase + 0.125, 1.2, 1.1))
             .times(&Matrix::turn_y(time * 0.5 + phase * TAU))
             .times(&Matrix::turn_x(time * 0.7 + phase * TAU));
-        things.push(thing(Part::Ring, model, accent.map(|value| value * 0.25)));
+        objects.push(object(
+            MeshId::Ring,
+            model,
+            accent.map(|value| value * 0.25),
+        ));
     }
     let crates = [
         (-4.1, 0.5, -3.1, 0.3),
@@ -206,18 +210,18 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
         (-4.2, 0.5, 3.2, 0.7),
     ];
     for (x, y, z, angle) in crates {
-        things.push(thing(
-            Part::Crate,
+        objects.push(object(
+            MeshId::Crate,
             at([x, y, z]).times(&Matrix::turn_y(angle)),
-            still,
+            no_glow,
         ));
     }
     let tumbling = at([3.4, 1.5 + 0.3 * (time * 1.1).sin(), -2.2])
         .times(&Matrix::turn_y(time))
         .times(&Matrix::turn_x(time * 0.7))
         .times(&Matrix::scale(0.8));
-    things.push(thing(
-        Part::Crate,
+    objects.push(object(
+        MeshId::Crate,
         tumbling,
         accent.map(|value| value * 0.3),
     ));
@@ -228,49 +232,49 @@ pub(super) fn frame(camera: Matrix, time: f32, presses: u16, since: f32) -> Fram
             HEIGHT / 2.0,
             pz - 0.24 * pz.signum(),
         ]);
-        things.push(thing(Part::Pillar, corner, still));
+        objects.push(object(MeshId::Pillar, corner, no_glow));
     }
     let pictures = [(-1.6, -z, 0.0), (1.6, -z, 0.0), (-1.6, z, PI), (1.6, z, PI)];
     for (px, pz, angle) in pictures {
         let place = at([px, 1.75, pz - 0.02 * pz.signum()]);
-        things.push(thing(
-            Part::Painting,
+        objects.push(object(
+            MeshId::Painting,
             place.times(&Matrix::turn_y(angle)),
             [0.12; 3],
         ));
     }
     for (px, angle) in [(-x, FRAC_PI_2), (x, -FRAC_PI_2)] {
         let place = at([px - 0.02 * px.signum(), 1.75, 0.0]);
-        things.push(thing(
-            Part::Painting,
+        objects.push(object(
+            MeshId::Painting,
             place.times(&Matrix::turn_y(angle)),
             [0.12; 3],
         ));
     }
-    things.push(thing(Part::Rug, Matrix::shift(0., 0., 0.), still));
+    objects.push(object(MeshId::Rug, Matrix::shift(0., 0., 0.), no_glow));
     let shell = (0..6).map(|index| Object {
-        mesh: Part::Shell as usize + index,
+        mesh: MeshId::Shell as usize + index,
         model: Matrix::shift(0., 0., 0.),
-        glow: still,
+        glow: no_glow,
     });
     Frame {
         camera,
         ambient: [0.30 + flash * 0.9, 0.31 + flash * 0.9, 0.36 + flash * 0.9],
         lights,
         shell: shell.collect(),
-        things,
+        objects,
     }
 }
 
-fn hue(part: f32) -> [f32; 3] {
+fn hue(turn: f32) -> [f32; 3] {
     [0.0, 1.0 / 3.0, 2.0 / 3.0].map(|offset| {
-        let away = ((part + offset).rem_euclid(1.0) - 0.5).abs() * 6.0;
+        let away = ((turn + offset).rem_euclid(1.0) - 0.5).abs() * 6.0;
         (away - 1.0).clamp(0.0, 1.0)
     })
 }
 
-/// A parallelogram of `cells` × `cells` quads; the side from which `u` turns counter-clockwise
-/// into `v` is its front.
+/// A parallelogram of `cells` × `cells` quads. Its front is the side from which `u` turns counter-clockwise into
+/// `v`.
 fn grid(corner: [f32; 3], u: [f32; 3], v: [f32; 3], repeat: [f32; 2], cells: u8) -> Shape {
     let normal = unit(cross(u, v));
     let point = |i: u8, j: u8| {

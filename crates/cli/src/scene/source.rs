@@ -1,9 +1,9 @@
-//! The scene drawn in the host's own process and submitted to it, not captured: what an
-//! application does that calls OpenUVR itself.
+//! The scene, rendered in the host's own process and submitted without capture, like an application that calls OpenUVR
+//! itself.
 //!
-//! A picture is drawn on the window, read back from the GL, submitted, and only then swapped, so
-//! that the host's own display shows it too. With a GPU the way back would be a copy of its own;
-//! here the renderer draws in memory, and reading is one copy.
+//! A picture is drawn on the window, read back from OpenGL, submitted, and only then swapped, so that the host's own
+//! display shows it, too. With a GPU the read-back would be a separate copy; here the renderer draws in memory, and
+//! reading is one copy.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,29 +19,29 @@ use openuvr_proto::units::Size;
 use super::sys::{Renderer, Window};
 use super::{Args, Show, api, play};
 
-/// Whether the application waits for the host.
+/// The submission mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Submit {
-    /// It goes on at once; the host takes the newest picture when it is ready.
+    /// The application continues at once; the host takes the newest picture when it is ready.
     Free,
-    /// It draws the next picture when the last one is encoded and sent.
+    /// The application draws the next picture after the previous one was encoded and sent.
     LockStep,
 }
 
-/// A host that is not done with a picture by then never will be; the application ends.
+/// After this time without completion of a picture the application ends.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Submitted, and then on the window.
-struct Way {
+/// Submits a picture, and then shows it on the window.
+struct SubmitOutput {
     size: Size,
     submit: Submit,
     submitter: Submitter,
     pool: Pool,
 }
 
-impl Show for Way {
+impl Show for SubmitOutput {
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool {
-        // One that somebody has resized is not read beyond what the channel takes.
+        // If the window was resized, only the channel's size is read.
         let mut picture = self.pool.take(self.size);
         renderer.read(self.size, picture.bytes());
         let submitted = self.submitter.submit(Box::new(picture), Drawn::default());
@@ -53,10 +53,10 @@ impl Show for Way {
     }
 }
 
-/// Starts the scene in a thread of its own, as a window on `display`.
+/// Starts the scene in its own thread, as a window on `display`.
 ///
 /// # Errors
-/// The display or its OpenGL is not there.
+/// The display or its OpenGL is unavailable.
 pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Submitted> {
     let args = Args {
         display: Some(display.to_owned()),
@@ -74,7 +74,7 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
-    // Never raised: the scene ends with the host, when it finds nobody to submit to.
+    // Never set: the scene ends with the host, when the submission fails.
     let never = Arc::new(AtomicBool::new(false));
     std::thread::Builder::new()
         .name("scene".into())
@@ -87,13 +87,13 @@ pub(crate) fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Resu
                 }
             };
             let _ = opened.send(Ok(()));
-            let mut way = Way {
+            let mut output = SubmitOutput {
                 size,
                 submit,
                 submitter,
                 pool: Pool::default(),
             };
-            play(&mut window, &renderer, &args, &never, &mut way);
+            play(&mut window, &renderer, &args, &never, &mut output);
         })
         .context("can't start the scene's thread")?;
     is_open

@@ -1,18 +1,18 @@
-//! The scene's textures, computed at start: nothing to ship, nothing to license.
+//! The scene's textures, computed at start: no files to distribute and no licences.
 //!
-//! Each has detail at all sizes, because it is detail under motion that a codec pays for; but it is
-//! painted finer than it is kept and smoothed, so that it can be drawn without mipmaps, which cost
-//! a software renderer a quarter of its time.
+//! Each has detail at all scales, because moving detail dominates the cost of a codec. They are rendered at a higher
+//! resolution and smoothed, so that they can be drawn without mipmaps, which cost a software renderer a quarter of its
+//! time.
 
-/// Texels along a side: all textures together stay in a core's second-level cache.
+/// Texels per side: all textures together fit into a core's second-level cache.
 pub(super) const SIDE: usize = 256;
-/// Points painted for each texel along a side.
+/// Rendered points per texel and axis.
 const FINER: usize = 2;
 
-/// A square picture, [`SIDE`] × [`SIDE`] × RGB, that repeats without a seam.
+/// A square RGB picture of [`SIDE`] × [`SIDE`] that tiles without a seam.
 pub(super) struct Texture(pub(super) Vec<u8>);
 
-/// What each texture shows; its place in [`all`].
+/// The textures' indices in [`all`].
 #[derive(Clone, Copy)]
 pub(super) enum Material {
     Planks,
@@ -33,8 +33,8 @@ type Paint = fn(f32, f32) -> Rgb;
 
 /// All textures, in the order of [`Material`].
 pub(super) fn all() -> Vec<Texture> {
-    // How often each is smoothed: floor, ceiling and rug are seen at a slant, where a texture
-    // without mipmaps would sparkle.
+    // The number of smoothing passes: floor, ceiling and rug are seen at flat angles, where textures without mipmaps
+    // would flicker.
     let paint: [(Paint, u8); 10] = [
         (planks, 4),
         (bricks, 3),
@@ -77,7 +77,7 @@ fn render(paint: Paint, smoothings: u8) -> Texture {
     Texture(bytes.collect())
 }
 
-/// Each texel with half of its neighbours along one axis (`step` 1: u, [`SIDE`]: v), 1-2-1.
+/// Each texel smoothed with its neighbours along one axis (`step` 1: u, [`SIDE`]: v), with weights 1-2-1.
 fn smoothed(texels: &[Rgb], step: usize) -> Vec<Rgb> {
     let at = |index: usize, by: usize| {
         let (row, column) = (index / SIDE, index % SIDE);
@@ -95,7 +95,7 @@ fn smoothed(texels: &[Rgb], step: usize) -> Vec<Rgb> {
         .collect()
 }
 
-/// Four planks wide, staggered, with grain along them.
+/// Planks, staggered, with grain along them.
 fn planks(u: f32, v: f32) -> Rgb {
     let plank = (u * 6.0).floor();
     let along = v + chance(plank, 3.0);
@@ -123,7 +123,7 @@ fn bricks(u: f32, v: f32) -> Rgb {
     [0.68 * tone, 0.33 * tone, 0.25 * tone]
 }
 
-/// Diamonds with a medallion in each, on linen.
+/// Diamonds with medallions, on linen.
 fn wallpaper(u: f32, v: f32) -> Rgb {
     let (x, y) = ((u * 4.0).fract() - 0.5, (v * 4.0).fract() - 0.5);
     let far = (x * x + y * y).sqrt();
@@ -180,7 +180,7 @@ fn crate_side(u: f32, v: f32) -> Rgb {
     [0.80 * light, 0.58 * light, 0.30 * light]
 }
 
-/// Land and sea with a grid of meridians.
+/// Land and sea with meridians.
 fn globe(u: f32, v: f32) -> Rgb {
     let high = fbm(u * 8.0, v * 8.0, 8, 8) + 0.25 * (fbm(u * 64.0, v * 64.0, 64, 64) - 0.5);
     let ice = (v - 0.5).abs() > 0.42 + 0.04 * fbm(u * 32.0, v, 32, 1);
@@ -276,7 +276,7 @@ fn near_edge(value: f32, width: f32) -> bool {
     part.min(1.0 - part) < width
 }
 
-/// Noise in four octaves, 0 to 1, that repeats after (`w`, `h`) cells.
+/// Noise in four octaves, 0 to 1, with a period of (`w`, `h`) cells.
 fn fbm(x: f32, y: f32, w: i32, h: i32) -> f32 {
     let (mut sum, mut part, mut scale) = (0.0, 0.5, 1);
     for _ in 0..4 {
@@ -306,7 +306,7 @@ fn value_noise(x: f32, y: f32, w: i32, h: i32) -> f32 {
     )
 }
 
-/// A fixed pseudo-random number, 0 to 1, for a cell.
+/// A fixed pseudo-random number from 0 to 1 for a cell.
 fn chance(x: f32, y: f32) -> f32 {
     let mut bits = (x as i32 as u32).wrapping_mul(0x9e37_79b9) ^ (y as i32 as u32).rotate_left(16);
     bits = (bits ^ (bits >> 15)).wrapping_mul(0x85eb_ca6b);

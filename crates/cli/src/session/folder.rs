@@ -1,9 +1,9 @@
-//! The folders of a session: one for its own files, which goes with it, and the home of its application, which may
-//! stay.
+//! The folders of a session: one for its own files, which is removed with it, and the home of its application, which
+//! may be persistent.
 //!
-//! A lock on each is held by this program and by the host, which inherits it (flock(2): it belongs to the open file, not
-//! to the process), until both have ended, in whatever way: they end the application before. The application itself does
-//! not inherit it, since it could release it.
+//! This program and the host, which inherits it, hold a lock on each (flock(2): it belongs to the open file, not to the
+//! process) until both have ended, in whatever way: they end the application before. The application does not inherit
+//! the lock, since it could release it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -15,32 +15,32 @@ use openuvr_proto::control::ticket::SessionUuid;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-/// In a folder that is in use.
+/// The lock file in a folder in use.
 const LOCK: &str = ".openuvr-session.lock";
 
-/// The folder of a session's own files; gone when dropped.
+/// The folder of a session's own files; removed when dropped.
 pub(super) struct SessionFolder {
     path: PathBuf,
     _lock: File,
 }
 
 impl SessionFolder {
-    /// Makes it. What an earlier session of this name has left, which was killed, goes.
+    /// Creates it. Files of an earlier, killed session with this id are removed.
     ///
     /// # Errors
-    /// The session runs already, on this machine; or the folder can't be made.
-    pub(super) fn make(session: SessionUuid) -> Result<SessionFolder> {
-        // Short, since sockets lie in it (unix(7): 108 bytes).
+    /// The session is already running on this machine, or the folder can't be created.
+    pub(super) fn create(session: SessionUuid) -> Result<SessionFolder> {
+        // Short, since it contains sockets (unix(7): 108 bytes).
         let name = session.to_string().replace('-', "");
         let path = std::env::temp_dir().join(format!("ouvr-{name}"));
         let made = DirBuilder::new().mode(0o700).create(&path);
         match made {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => own(&path)?,
-            made => made.with_context(|| format!("can't make {}", path.display()))?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => check_owner(&path)?,
+            made => made.with_context(|| format!("can't create {}", path.display()))?,
         }
         let lock = lock(&path)?;
         let Some(lock) = lock else {
-            bail!("the session {session} runs already on this machine");
+            bail!("the session {session} is already running on this machine");
         };
         for entry in fs::read_dir(&path)?
             .flatten()
@@ -64,25 +64,29 @@ impl SessionFolder {
         &self.path
     }
 
-    /// Lets other accounts through to what in it is theirs; they see no names in it.
-    pub(super) fn let_through(&self) -> Result<()> {
+    /// Lets other accounts traverse the folder to their files in it; they cannot list it.
+    pub(super) fn allow_traversal(&self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::Permissions::from_mode(0o711);
-        fs::set_permissions(&self.path, mode)
-            .with_context(|| format!("can't let others through {}", self.path.display()))
+        fs::set_permissions(&self.path, mode).with_context(|| {
+            format!(
+                "can't make {} accessible to other accounts",
+                self.path.display()
+            )
+        })
     }
 
-    /// Where the host has its key, which nobody else ever has.
+    /// The folder of the host's key, which is accessible only to the host.
     pub(super) fn keys(&self) -> PathBuf {
         self.path.join("keys")
     }
 
-    /// Where the portal is answered, if it is on this machine: `crates/portal/src/sessions/link.rs` knows it by this name.
+    /// The socket for a portal on this machine; `crates/portal/src/sessions/link.rs` uses the same name.
     pub(super) fn socket(&self) -> PathBuf {
         self.path.join("portal")
     }
 
-    /// For temporary files of host and application.
+    /// The folder for temporary files of host and application.
     pub(super) fn temporary(&self) -> PathBuf {
         self.path.join("t")
     }
@@ -94,57 +98,54 @@ impl Drop for SessionFolder {
     }
 }
 
-/// Whether the folder, which was there, is this user's: others may make folders beside it.
-fn own(path: &Path) -> Result<()> {
+/// Checks that an existing folder belongs to this user alone: other users may create folders beside it.
+fn check_owner(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = fs::symlink_metadata(path)?;
     let mine = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
     match mine && about.mode() & 0o066 == 0 {
         true => Ok(()),
-        false => bail!(
-            "{} is not this user's folder alone: remove it",
-            path.display()
-        ),
+        false => bail!("{} is not private to this user: remove it", path.display()),
     }
 }
 
 /// The home of the application.
-pub(super) struct Saves {
+pub(super) struct SaveFolder {
     home: PathBuf,
     _lock: Option<File>,
 }
 
-impl Saves {
-    /// That one, which may not be there yet and stays; or one inside the session's folder. `shared`: it will be
-    /// another account's, which has to get through the folders above it that are made now.
+impl SaveFolder {
+    /// The persistent home `wanted`, which is created if necessary; or one inside the session's folder. `shared`: it will
+    /// belong to another account, which needs access to the parent folders created here.
     ///
     /// # Errors
-    /// Another session has it, or it can't be made.
+    /// Another session uses it, or it can't be created.
     pub(super) fn open(
         wanted: Option<&Path>,
         folder: &SessionFolder,
         shared: bool,
-    ) -> Result<Saves> {
+    ) -> Result<SaveFolder> {
         let Some(wanted) = wanted else {
             let home = folder.path().join("home");
             DirBuilder::new().mode(0o700).create(&home)?;
-            return Ok(Saves { home, _lock: None });
+            return Ok(SaveFolder { home, _lock: None });
         };
         let shown = wanted.display();
         let above = match wanted.parent() {
             Some(above) if shared => DirBuilder::new().recursive(true).mode(0o711).create(above),
             _ => Ok(()),
         };
-        above.with_context(|| format!("can't make the folders above {shown}"))?;
+        above.with_context(|| format!("can't create the parent folders of {shown}"))?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(wanted);
-        made.with_context(|| format!("can't make the folder of saves {shown}"))?;
+        made.with_context(|| format!("can't create the save folder {shown}"))?;
         let home = wanted.canonicalize()?;
-        match lock(&home).with_context(|| format!("can't use the folder of saves {shown}"))? {
-            Some(lock) => Ok(Saves {
+        match lock(&home).with_context(|| format!("can't use the save folder {shown}"))? {
+            Some(lock) => Ok(SaveFolder {
                 home,
                 _lock: Some(lock),
             }),
-            None => bail!("another session has the folder of saves {shown}: end that one first"),
+            None => bail!("save folder in use by another session: {shown}; end that session first"),
         }
     }
 
@@ -153,11 +154,11 @@ impl Saves {
     }
 }
 
-/// The lock of a folder, for this process and the host that it will start; `None` if others have it.
+/// Locks a folder, for this process and the host that it will start; `None` if another process has locked it.
 fn lock(folder: &Path) -> Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
-    // Whoever shares the folder must not have us write elsewhere.
+    // Other users of the folder must not redirect the write through a link.
     options.custom_flags(libc::O_NOFOLLOW);
     let file = options.open(folder.join(LOCK))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -176,18 +177,18 @@ mod tests {
     #[test]
     fn a_session_and_its_saves_have_one_owner() {
         let id = SessionUuid::generate().unwrap();
-        let folder = SessionFolder::make(id).unwrap();
-        let again = SessionFolder::make(id).err().unwrap().to_string();
-        assert!(again.contains("runs already"), "{again}");
+        let folder = SessionFolder::create(id).unwrap();
+        let again = SessionFolder::create(id).err().unwrap().to_string();
+        assert!(again.contains("already running"), "{again}");
         let saves = folder.path().join("saves");
-        let held = Saves::open(Some(&saves), &folder, false).unwrap();
-        let other = Saves::open(Some(&saves), &folder, false)
+        let held = SaveFolder::open(Some(&saves), &folder, false).unwrap();
+        let other = SaveFolder::open(Some(&saves), &folder, false)
             .err()
             .unwrap()
             .to_string();
-        assert!(other.contains("another session has"), "{other}");
+        assert!(other.contains("in use by another session"), "{other}");
         drop(held);
-        Saves::open(Some(&saves), &folder, false).unwrap();
+        SaveFolder::open(Some(&saves), &folder, false).unwrap();
         fs::write(folder.path().join("left"), "x").unwrap();
         let path = folder.path().to_owned();
         drop(folder);

@@ -1,5 +1,5 @@
-//! What a session may take of this machine: looked at now and then, since not every machine lets its users limit
-//! it (cgroups). An engine that can limit it does so by itself.
+//! The resource limits of a session. They are polled, since not every machine lets its users set limits (cgroups). An
+//! engine with limits of its own applies those.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::descendants;
 
-/// How often memory is looked at …
-const MEMORY_EVERY: Duration = Duration::from_secs(1);
+/// The interval of memory checks …
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// … and the disk.
-const DISK_EVERY: Duration = Duration::from_secs(2);
+/// … and of disk checks.
+const DISK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Files that are looked at in one look; more count as too many.
-const MOST_FILES: usize = 200_000;
+/// The maximum number of files in a check; a session may not have more.
+const MAX_FILES: usize = 200_000;
 
 /// The limits of a session.
 pub(super) struct Limits {
@@ -26,7 +26,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// So many bytes of memory, and so many in these folders: the home, and the session's own.
+    /// Limits in bytes for memory and for the files in these folders: the home, and the session's own.
     pub(super) fn new(memory: Option<u64>, disk: u64, folders: [&Path; 2]) -> Limits {
         let now = Instant::now();
         Limits {
@@ -38,34 +38,36 @@ impl Limits {
         }
     }
 
-    /// What the session takes too much of.
+    /// The exceeded limit, as a message.
     pub(super) fn exceeded(&mut self) -> Option<String> {
         let now = Instant::now();
-        if let Some(most) = self.memory
+        if let Some(limit) = self.memory
             && now >= self.memory_at
         {
-            self.memory_at = now + MEMORY_EVERY;
-            if descendants::memory() > most {
-                let most = megabytes(most);
-                return Some(format!("the session took more than {most} MB of memory"));
+            self.memory_at = now + MEMORY_INTERVAL;
+            if descendants::memory() > limit {
+                let limit = megabytes(limit);
+                return Some(format!("memory limit exceeded ({limit} MB)"));
             }
         }
         if now >= self.disk_at {
-            self.disk_at = now + DISK_EVERY;
+            self.disk_at = now + DISK_INTERVAL;
             let [home, own] = &self.folders;
-            // A home that goes with the session lies in the session's own folder.
+            // A temporary home lies in the session's own folder.
             let all = [own, home].into_iter();
             let apart = all.take(if home.starts_with(own) { 1 } else { 2 });
-            let mut files = MOST_FILES;
-            let taken = apart.map(|folder| taken(folder, &mut files)).sum::<u64>();
+            let mut files = MAX_FILES;
+            let taken = apart
+                .map(|folder| disk_usage(folder, &mut files))
+                .sum::<u64>();
             if taken > self.disk {
-                let (most, home) = (megabytes(self.disk), home.display());
+                let (limit, home) = (megabytes(self.disk), home.display());
                 return Some(format!(
-                    "the session wrote more than {most} MB: into {home}, or temporary files"
+                    "disk limit exceeded ({limit} MB): {home} and temporary files"
                 ));
             }
             if files == 0 {
-                return Some(format!("the session wrote more than {MOST_FILES} files"));
+                return Some(format!("too many files (more than {MAX_FILES})"));
             }
         }
         None
@@ -76,9 +78,9 @@ fn megabytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
-/// Bytes that the files below `folder` take on the disk. Links are not followed; what goes meanwhile counts
-/// nothing.
-fn taken(folder: &Path, files: &mut usize) -> u64 {
+/// The disk space of the files below `folder` in bytes. Links are not followed, and files removed meanwhile are
+/// skipped.
+fn disk_usage(folder: &Path, files: &mut usize) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let mut folders = vec![folder.to_owned()];
     let mut sum = 0_u64;
@@ -91,7 +93,7 @@ fn taken(folder: &Path, files: &mut usize) -> u64 {
                 return sum;
             }
             *files -= 1;
-            // st_blocks counts 512 bytes each (stat(2)).
+            // st_blocks is in units of 512 bytes (stat(2)).
             sum = sum.saturating_add(about.blocks().saturating_mul(512));
             if about.is_dir() {
                 folders.push(entry.path());
@@ -106,17 +108,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_counts_and_links_do_not() {
+    fn written_files_count_and_links_do_not() {
         let folder = std::env::temp_dir().join(format!("openuvr-limits-{}", std::process::id()));
         fs::create_dir_all(folder.join("in")).unwrap();
         std::os::unix::fs::symlink("/", folder.join("all")).unwrap();
-        let before = taken(&folder, &mut 1000);
+        let before = disk_usage(&folder, &mut 1000);
         fs::write(folder.join("in/file"), vec![1; 1 << 20]).unwrap();
-        let after = taken(&folder, &mut 1000);
+        let after = disk_usage(&folder, &mut 1000);
         assert!(after >= before + (1 << 20), "{before} {after}");
         let mut limits = Limits::new(None, 1 << 19, [&folder.join("in"), &folder]);
         let why = limits.exceeded().unwrap();
-        assert!(why.contains("more than 1 MB"), "{why}");
+        assert!(why.contains("(1 MB)"), "{why}");
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The application that a host starts on its own display: its surroundings, and its end.
+//! The application on a host's virtual display: its environment, and its end.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -13,97 +13,96 @@ use openuvr_runtime::launch::{Application, LAUNCHING};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::{VirtualDisplay, shows_a_window};
-use crate::own_sound::OwnSound;
 use crate::run::terminal::Terminal;
 use crate::session_report as report;
+use crate::virtual_audio::VirtualAudio;
 use crate::{confine, descendants, sys};
 
-/// How long an application may take to end once it is asked to, before it is killed (guess: one that writes
-/// down what a person did).
-const END: Duration = Duration::from_secs(3);
+/// The time for an application to end before it is killed (guess: for one that saves the user's work).
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How often it is looked at what the application has left behind: as often as windows come and go (guess).
-const LOOK: Duration = Duration::from_millis(250);
+/// The interval of checks for processes that the application has left running, like the pace of window changes (guess).
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Variables that would send an application elsewhere: to the Wayland session of who starts the host.
-const ELSEWHERE: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
+/// Variables that would connect an application to the Wayland session in which the host was started.
+const WAYLAND_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
 
-/// An application that is shown on a virtual display; ended, with all that it started, when dropped.
-pub(crate) struct Shown {
+/// An application on a virtual display. On drop it is ended, with all processes that it started.
+pub(crate) struct RunningApplication {
     name: String,
     application: Application,
     terminal: Option<Terminal>,
     display: String,
-    /// Processes of ours besides the application.
+    /// The processes of this program besides the application.
     helpers: Vec<u32>,
-    look_at: Instant,
-    /// Since when the application has ended, and what it left behind shows no window.
+    check_at: Instant,
+    /// Since when the application has ended without a visible window of its remaining processes.
     idle_since: Option<Instant>,
     over: bool,
 }
 
-impl Shown {
-    /// Starts `words`, a program and its arguments, on `display`, heard by `sound`, in a process group of its own: Ctrl-C is
-    /// for the host.
+impl RunningApplication {
+    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`, in its own process group:
+    /// Ctrl-C is meant for the host.
     ///
     /// # Errors
-    /// There are no words, or the program can't be started.
+    /// `words` is empty, or the program can't be started.
     pub(crate) fn start(
         words: &[OsString],
         display: &VirtualDisplay,
-        sound: &OwnSound,
-    ) -> Result<Shown> {
+        sound: &VirtualAudio,
+    ) -> Result<RunningApplication> {
         let [program, arguments @ ..] = words else {
-            anyhow::bail!("there is no application to start");
+            anyhow::bail!("no application given");
         };
         let mut command = Command::new(program);
         command
             .args(arguments)
             .stdin(Stdio::null())
             .process_group(0);
-        surround(&mut command, display.name(), display.authority());
-        sound.surround(&mut command);
+        set_environment(&mut command, display.name(), display.authority());
+        sound.set_environment(&mut command);
         sys::die_with_parent(&mut command);
-        let terminal = Terminal::give(&mut command);
+        let terminal = Terminal::attach(&mut command);
         let shown = confine::program_of(words).unwrap_or(program);
         let name = Path::new(shown).file_name().unwrap_or(shown);
-        Ok(Shown {
+        Ok(RunningApplication {
             name: name.to_string_lossy().into_owned(),
-            application: Application::start(command).context("nothing to show")?,
+            application: Application::start(command).context("can't start the application")?,
             terminal,
             display: display.name().to_owned(),
             helpers: display.processes(),
-            look_at: clock::now(),
+            check_at: clock::now(),
             idle_since: None,
             over: false,
         })
     }
 
-    /// What its program is called.
+    /// The program's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// How its first process ended, if it has; what that started may go on.
+    /// The exit status of its first process, if it has ended; its child processes may still run.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if let Some(terminal) = &mut self.terminal {
-            terminal.fit();
+            terminal.resize();
         }
         self.application.ended()
     }
 
-    /// Whether it has ended. A launcher that ended well is followed, as by `openuvr run`: what it left behind is the
-    /// application as long as a window is to be seen, and until the first one comes.
+    /// Whether it has ended. After a normal end of a launcher, as with `openuvr run`, its remaining processes are the
+    /// application as long as they have a visible window, and until the first one appears.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
-        if self.over || now < self.look_at {
+        if self.over || now < self.check_at {
             return self.over;
         }
-        self.look_at = now + LOOK;
-        let goes_on = self.application.has_orphans(&self.helpers);
+        self.check_at = now + CHECK_INTERVAL;
+        let has_processes = self.application.has_orphans(&self.helpers);
         let Some(status) = self.ended() else {
             return false;
         };
-        let waits = goes_on && status.success() && {
+        let continues = has_processes && status.success() && {
             if shows_a_window(&self.display) {
                 self.idle_since = None;
                 true
@@ -111,19 +110,19 @@ impl Shown {
                 now.since(*self.idle_since.get_or_insert(now)) < LAUNCHING
             }
         };
-        self.over = !waits;
+        self.over = !continues;
         self.over
     }
 
-    /// Whether somebody of its process group has not ended: the application may be the child of a shell that has.
-    fn is_there(&mut self, group: Pid) -> bool {
-        // Those that have ended are there until they are waited for.
+    /// Whether a process of its group still runs: the application may be the child of a shell that has ended.
+    fn is_running(&mut self, group: Pid) -> bool {
+        // Ended processes exist until they are reaped.
         let _ = self.application.ended();
         self.application.has_orphans(&self.helpers);
         test_kill_process_group(group).is_ok()
     }
 
-    fn tell_killed(&self, of: &str, span: Duration) {
+    fn print_killed(&self, of: &str, span: Duration) {
         eprintln!(
             "openuvr host: {of}{} did not end in {} s: killed",
             self.name,
@@ -132,36 +131,36 @@ impl Shown {
     }
 }
 
-/// All that an application is told of where it is shown and heard: the one place for it.
-fn surround(command: &mut Command, display: &str, authority: &Path) {
+/// Sets an application's display and sound environment: the only place for this.
+fn set_environment(command: &mut Command, display: &str, authority: &Path) {
     command.env("DISPLAY", display);
     command.env("XAUTHORITY", authority);
     command.env("XDG_SESSION_TYPE", "x11");
-    for variable in ELSEWHERE {
+    for variable in WAYLAND_VARIABLES {
         command.env_remove(variable);
     }
-    // It is no host of the session.
+    // The application is no host of the session.
     command.env_remove(report::FOLDER);
 }
 
-impl Drop for Shown {
+impl Drop for RunningApplication {
     fn drop(&mut self) {
         let group = i32::try_from(self.application.id());
         if let Some(group) = group.ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::TERM);
-            let until = clock::now() + END;
-            while self.is_there(group) {
+            let until = clock::now() + END_TIMEOUT;
+            while self.is_running(group) {
                 if clock::now() >= until {
-                    self.tell_killed("", END);
+                    self.print_killed("", END_TIMEOUT);
                     let _ = kill_process_group(group, Signal::KILL);
                     break;
                 }
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
             }
         }
-        // What has left the group.
+        // Processes that have left the group.
         if descendants::end_all_but(&self.helpers) {
-            self.tell_killed("what was started by ", descendants::END);
+            self.print_killed("child processes of ", descendants::TERM_TIMEOUT);
         }
         if let Some(terminal) = self.terminal.take() {
             terminal.finish();
@@ -174,15 +173,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_application_sees_its_display_and_no_other() {
+    fn an_application_uses_only_its_own_display() {
         let mut command = Command::new("true");
-        surround(&mut command, ":7", Path::new("/cookie"));
-        let told: Vec<_> = command.get_envs().collect();
-        let told = |name: &str| told.iter().find(|(key, _)| *key == name).map(|(_, v)| *v);
-        assert_eq!(told("DISPLAY"), Some(Some(":7".as_ref())));
-        assert_eq!(told("XAUTHORITY"), Some(Some("/cookie".as_ref())));
-        for variable in ELSEWHERE {
-            assert_eq!(told(variable), Some(None));
+        set_environment(&mut command, ":7", Path::new("/cookie"));
+        let variables: Vec<_> = command.get_envs().collect();
+        let variables = |name: &str| {
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, v)| *v)
+        };
+        assert_eq!(variables("DISPLAY"), Some(Some(":7".as_ref())));
+        assert_eq!(variables("XAUTHORITY"), Some(Some("/cookie".as_ref())));
+        for variable in WAYLAND_VARIABLES {
+            assert_eq!(variables(variable), Some(None));
         }
     }
 }

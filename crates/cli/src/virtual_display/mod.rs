@@ -1,8 +1,7 @@
-//! A display of the host's own: an X server without a screen (Xvfb), which lives as long as the host.
+//! A virtual display of the host: an X server without a screen (Xvfb), with the lifetime of the host.
 //!
-//! Only a program that has its cookie can connect to it ([`Authority`]): this process, and the application that it
-//! starts, which both find it by `XAUTHORITY`. Other programs of the same user, such as another session in a sandbox,
-//! can't.
+//! Only programs with its cookie can connect ([`Authority`]): this process and the application that it starts, which both
+//! get it through `XAUTHORITY`. Other programs of the same user, such as another session in a sandbox, can't.
 
 mod application;
 mod placement;
@@ -28,33 +27,33 @@ use x11rb::protocol::xproto::{ConnectionExt as _, MapState};
 use crate::session_report::AUTHORITY;
 use crate::sys;
 
-pub(crate) use application::Shown;
+pub(crate) use application::RunningApplication;
 use placement::Placement;
 
-/// How long Xvfb may take to end, with its socket and its lock file, before it is killed (guess).
-const END: Duration = Duration::from_secs(2);
+/// The time for Xvfb to end, with its socket and its lock file, before it is killed (guess).
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long Xvfb may take to say which number it has (guess: half a second where nothing else runs).
-const START: Duration = Duration::from_secs(10);
+/// The time for Xvfb to report its display number (guess: half a second on an idle machine).
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running virtual display; gone, with all that is shown on it, when dropped.
+/// A running virtual display. On drop it is ended, with everything on it.
 pub(crate) struct VirtualDisplay {
     name: String,
     server: Child,
-    /// As long as the server looks for it.
+    /// It lives as long as the server may read it.
     authority: Authority,
-    /// Ends when the server has.
+    /// Ends after the server.
     _placement: Option<Placement>,
 }
 
 impl VirtualDisplay {
-    /// Starts one with a screen of `size`, 24 bits deep, and OpenGL in software. From now on this process and those
-    /// that it starts connect with its cookie, which is in the folder of the session that this process belongs to, or in
-    /// that for temporary files. With `place` the only window has all of it, and dialogs lie over that one
-    /// ([`placement`]). To be called while this process has no threads that use libraries in C.
+    /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on this process and its
+    /// child processes connect with its cookie, which is in the folder of this process's session, or in the folder for
+    /// temporary files. With `place` the built-in placement of windows is active ([`placement`]). To be called while this
+    /// process has no threads that use C libraries.
     ///
     /// # Errors
-    /// One line: Xvfb is not installed, or does not start.
+    /// Xvfb is not installed, or does not start. The message has one line.
     pub(crate) fn start(size: Size, session: Option<&Path>, place: bool) -> Result<VirtualDisplay> {
         let authority = match session {
             Some(folder) => Authority::make(folder.join(AUTHORITY)),
@@ -62,11 +61,11 @@ impl VirtualDisplay {
         }?;
         let mut command = xvfb(size, &authority);
         sys::die_with_parent(&mut command);
-        // Ctrl-C is for the host, which ends it last.
+        // Ctrl-C is meant for the host, which ends the server last.
         command.process_group(0);
         let mut server = command
             .spawn()
-            .context("a virtual display needs Xvfb: install it, as with apt install xvfb")?;
+            .context("a virtual display requires Xvfb: apt install xvfb")?;
         let output = server.stdout.take();
         let mut display = VirtualDisplay {
             name: String::new(),
@@ -76,36 +75,33 @@ impl VirtualDisplay {
         };
         // It writes its number when it is ready, or closes the pipe when it ends.
         let line = output
-            .map(|output| line_within(output, START))
+            .map(|output| line_within(output, START_TIMEOUT))
             .transpose()?;
         let Some(line) = line.flatten() else {
-            bail!(
-                "Xvfb does not say within 10 s which display it has: try `Xvfb :99` by hand to see why"
-            );
+            bail!("Xvfb did not start within 10 s: run `Xvfb :99` to see why");
         };
         let number = line.trim();
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             bail!(
-                "Xvfb ended without a display of {size}: try `Xvfb -displayfd 1 -screen 0 {size}x24` \
-                 by hand to see why"
+                "Xvfb ended without a display of {size}: run `Xvfb -displayfd 1 -screen 0 {size}x24` to \
+                 see why"
             );
         }
         display.name = format!(":{number}");
-        sys::name_authority(display.authority.file());
+        sys::set_xauthority(display.authority.file());
         let connected = display::connect(&display.name)
-            .map_err(|why| anyhow!("the virtual display does not answer: {why}"))?;
-        let placement = place.then(|| Placement::begin(connected)).transpose();
-        display._placement =
-            placement.context("no windows can be placed on the virtual display")?;
+            .map_err(|why| anyhow!("no answer from the virtual display: {why}"))?;
+        let placement = place.then(|| Placement::start(connected)).transpose();
+        display._placement = placement.context("can't place windows on the virtual display")?;
         Ok(display)
     }
 
-    /// Its processes.
+    /// The processes of the display.
     pub(crate) fn processes(&self) -> Vec<u32> {
         vec![self.server.id()]
     }
 
-    /// What to put behind `--display`, such as `:99`.
+    /// The value for `--display`, such as `:99`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -118,11 +114,11 @@ impl VirtualDisplay {
 
 impl Drop for VirtualDisplay {
     fn drop(&mut self) {
-        // Asked to, it takes its socket and its lock file with it.
+        // After SIGTERM it removes its socket and its lock file.
         if let Some(id) = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(id, Signal::TERM);
         }
-        let until = clock::now() + END;
+        let until = clock::now() + END_TIMEOUT;
         while matches!(self.server.try_wait(), Ok(None)) && clock::now() < until {
             clock::sleep_until(clock::now() + Duration::from_millis(5));
         }
@@ -131,7 +127,7 @@ impl Drop for VirtualDisplay {
     }
 }
 
-/// The first line that comes out of a program, or what there is of it at its end; `None`: it did not come in time.
+/// The first line of a program's output, or its remainder at the end; `None` after the timeout.
 fn line_within(mut output: impl Read + AsFd, timeout: Duration) -> Result<Option<String>> {
     let until = clock::now() + timeout;
     let mut line = Vec::new();
@@ -151,7 +147,7 @@ fn line_within(mut output: impl Read + AsFd, timeout: Duration) -> Result<Option
     }
 }
 
-/// Whether a window is to be seen on the display of this name; also if that can't be found out.
+/// Whether a window is visible on the display; also true if that is unknown.
 pub(crate) fn shows_a_window(display: &str) -> bool {
     let Ok((conn, screen)) = display::connect(display) else {
         return true;
@@ -161,7 +157,7 @@ pub(crate) fn shows_a_window(display: &str) -> bool {
     children.is_none_or(|tree| {
         tree.children.iter().any(|window| {
             let about = conn.get_window_attributes(*window).ok();
-            let about = about.and_then(|asked| asked.reply().ok());
+            let about = about.and_then(|cookie| cookie.reply().ok());
             about.is_some_and(|about| about.map_state == MapState::VIEWABLE)
         })
     })

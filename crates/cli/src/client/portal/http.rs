@@ -1,6 +1,6 @@
-//! Questions to a portal and its answers: JSON by HTTP, one at a time, on the thread that asks.
+//! HTTP requests to a portal, with JSON bodies: one at a time, on the calling thread.
 //!
-//! What a portal answers is taken as anybody's: it is bounded, parsed into types, and shown without control
+//! A portal's responses are not trusted: they are limited in size, parsed into types, and displayed without control
 //! characters.
 
 use std::time::Duration;
@@ -15,59 +15,59 @@ use ureq::unversioned::transport::{ConnectProxyConnector, Connector as _, TcpCon
 use crate::config::portal::{CertificateHash, PortalAddress};
 use crate::config::visible;
 
-use super::tls::{Seen, Tls};
+use super::tls::{LastRejection, Tls};
 
-/// How long a portal may take for one answer: it answers a start when its engine has taken it (guess).
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The timeout of a request: a portal answers a start after its engine has accepted it (guess).
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes of an answer at most: a list of thousands of sessions.
+/// The maximum size of a response in bytes: a list of thousands of sessions.
 const LONGEST: u64 = 4 << 20;
 
-/// Cookies that are taken of one answer: a log-in sets two.
+/// The maximum number of cookies per response: a log-in sets two.
 const MOST_COOKIES: usize = 4;
 
-/// What requests but GET carry beside the cookie.
+/// The CSRF header of all requests except GET.
 const CSRF: &str = "x-openuvr-csrf";
 
-/// By what a portal knows who asks.
+/// The credentials of a log-in.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     /// The cookie, `NAME=VALUE`.
     pub(super) cookie: String,
-    /// What goes beside it.
+    /// The CSRF token.
     pub(super) csrf: String,
 }
 
-/// A portal.
+/// The HTTP client for one portal.
 pub(super) struct Http {
     agent: Agent,
     address: PortalAddress,
-    seen: Seen,
+    rejection: LastRejection,
 }
 
-/// What it answered.
-pub(super) struct Answer {
-    /// The status of HTTP.
+/// A response.
+pub(super) struct Response {
+    /// The HTTP status.
     pub(super) status: u16,
-    /// The cookies that it set, `NAME=VALUE`.
+    /// The cookies that it sets, `NAME=VALUE`.
     pub(super) cookies: Vec<String>,
     body: Vec<u8>,
 }
 
 impl Http {
-    /// Asks nothing yet.
+    /// Creates a client without sending a request.
     ///
     /// # Errors
-    /// One line: no certificate can be looked at here.
+    /// Certificates cannot be verified on this system. The message has one line.
     pub(super) fn new(address: &PortalAddress, pinned: Option<CertificateHash>) -> Result<Http> {
-        let seen = Seen::default();
+        let rejection = LastRejection::default();
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // Nobody but the portal gets a password.
+            // The password is sent only to the portal.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("openuvr/", env!("CARGO_PKG_VERSION")))
-            .timeout_global(Some(PATIENCE));
+            .timeout_global(Some(TIMEOUT));
         if address.is_loopback() {
             config = config.proxy(None);
         }
@@ -75,7 +75,7 @@ impl Http {
         let connectors = connectors.chain(TcpConnector::default());
         let agent = match address.secure {
             true => {
-                let tls = Tls::new(pinned, &seen).map_err(|why| anyhow!(why))?;
+                let tls = Tls::new(pinned, &rejection).map_err(|why| anyhow!(why))?;
                 Agent::with_parts(
                     config.build(),
                     connectors.chain(tls),
@@ -87,30 +87,30 @@ impl Http {
         Ok(Http {
             agent,
             address: address.clone(),
-            seen,
+            rejection,
         })
     }
 
-    /// Where it is.
+    /// The portal's address.
     pub(super) fn address(&self) -> &PortalAddress {
         &self.address
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the response.
     ///
     /// # Errors
-    /// One line: there is no answer, or none that can be read.
-    pub(super) fn ask(
+    /// There is no response, or an unreadable one. The message has one line.
+    pub(super) fn request(
         &self,
         method: &str,
         path: &str,
-        who: Option<&Credentials>,
+        credentials: Option<&Credentials>,
         body: Option<&Value>,
-    ) -> Result<Answer> {
+    ) -> Result<Response> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.address));
-        if let Some(Credentials { cookie, csrf }) = who {
+        if let Some(Credentials { cookie, csrf }) = credentials {
             request = request.header("cookie", cookie).header(CSRF, csrf);
         }
         let answered = match body {
@@ -126,7 +126,7 @@ impl Http {
         let cookies = set.take(MOST_COOKIES).map(str::to_owned).collect();
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
-        Ok(Answer {
+        Ok(Response {
             status,
             cookies,
             body: body.map_err(|why| self.failed(&why))?,
@@ -135,42 +135,44 @@ impl Http {
 
     fn failed(&self, why: &ureq::Error) -> anyhow::Error {
         let at = &self.address;
-        match self.seen.refused() {
+        match self.rejection.get() {
             Some(refused) => anyhow!(
-                "the certificate of {at} is not trusted ({}): if this is its fingerprint, compared with what \
-                 the portal's operator says, give --portal-fingerprint {}",
+                "the certificate of {at} is not trusted ({}): after comparing its fingerprint with that of \
+                     the portal's operator, give --portal-fingerprint {}",
                 visible(&refused.why),
                 refused.hash
             ),
-            None => anyhow!("{at} does not answer: {}", visible(&why.to_string())),
+            None => anyhow!("no answer from {at}: {}", visible(&why.to_string())),
         }
     }
 }
 
-impl Answer {
-    /// What it says, if the portal has done what was asked.
+impl Response {
+    /// The body, if the request succeeded.
     ///
     /// # Errors
-    /// One line: the portal's own for why not, or that this is no portal.
-    pub(super) fn done<T: DeserializeOwned>(&self) -> Result<T> {
-        self.is_done()?;
-        serde_json::from_slice(&self.body).map_err(|_| {
-            anyhow!("what answers there is no portal of OpenUVR, or one of another version")
-        })
+    /// The portal's error message, or a response that is not a portal's. The message has one line.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        self.check_success()?;
+        serde_json::from_slice(&self.body)
+            .map_err(|_| anyhow!("the server is not an OpenUVR portal, or has another version"))
     }
 
-    /// Whether the portal has done what was asked, where it says no more.
+    /// Checks that the request succeeded, for responses without a body.
     ///
     /// # Errors
-    /// As [`done`](Answer::done).
-    pub(super) fn is_done(&self) -> Result<()> {
+    /// As [`json`](Response::json).
+    pub(super) fn check_success(&self) -> Result<()> {
         if (200..300).contains(&self.status) {
             return Ok(());
         }
-        let said: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        match said["error"].as_str() {
-            Some(why) => bail!("the portal says: {}", visible(why)),
-            None => bail!("the portal answers {}: is its address right?", self.status),
+        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        match body["error"].as_str() {
+            Some(why) => bail!("the portal refused: {}", visible(why)),
+            None => bail!(
+                "unexpected HTTP status {} of the portal: check its address",
+                self.status
+            ),
         }
     }
 }

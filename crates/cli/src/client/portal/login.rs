@@ -1,4 +1,4 @@
-//! Logging in at a portal, and what is kept of it: a file of this user alone, with each portal's cookie.
+//! Log-in at a portal, and its storage: a private file of this user with each portal's cookie.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,68 +12,70 @@ use crate::config::portal::{CertificateHash, PortalAddress};
 use crate::config::{ClientConfig, visible};
 
 use super::http::{Credentials, Http};
-use super::password::{ask_name, password};
+use super::password::{password, prompt_name};
 
-/// The file, in the folder of keys.
+/// The file, in the folder for keys.
 const FILE: &str = "portals.json";
 
-/// Bytes of a cookie at most: a portal's has 80.
+/// The maximum size of a cookie in bytes: a portal's has 80.
 const LONGEST: usize = 512;
 
-/// Who has logged in, where.
+/// A log-in at a portal.
 pub(super) struct LogIn {
     pub(super) http: Http,
-    pub(super) who: Credentials,
+    pub(super) credentials: Credentials,
     /// The account's name.
     pub(super) user: String,
 }
 
-/// What the portal says of who asks.
+/// The portal's response about the account.
 #[derive(Deserialize)]
-struct Me {
+struct AccountInfo {
     name: String,
     csrf: String,
 }
 
-/// What is kept of one portal.
+/// The stored log-in of one portal.
 #[derive(Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredLogIn {
     user: String,
     cookie: String,
-    /// By which the portal knows this client when it logs in again: strangers who guess at the account don't keep it
-    /// out.
+    /// A cookie that identifies this client at its next log-in: rate limits for guessed passwords of strangers do not
+    /// apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// The certificate's, where the person gave one.
+    /// The certificate's fingerprint, if the user gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
 }
 
 impl LogIn {
-    /// By what is kept of an earlier log-in, or else by the password.
+    /// Uses the stored log-in, or else logs in with the password.
     ///
     /// # Errors
-    /// One line: the portal does not answer, or does not let the person in.
+    /// The portal does not answer, or refuses the log-in. The message has one line.
     pub(super) fn open(portal: &PortalAddress, config: &ClientConfig) -> Result<LogIn> {
         let file = config.config_dir.join(FILE);
         let mut all = read(&file)?;
-        let kept = all.get(&portal.to_string()).cloned();
-        let known = kept.as_ref().and_then(|kept| kept.fingerprint.as_deref());
+        let stored = all.get(&portal.to_string()).cloned();
+        let known = stored
+            .as_ref()
+            .and_then(|stored| stored.fingerprint.as_deref());
         let pinned = config
             .portal_fingerprint
             .or_else(|| known.and_then(|text| text.parse().ok()));
         let wanted = config.portal_user.as_deref();
-        let kept = kept.filter(|kept| wanted.is_none_or(|wanted| wanted == kept.user));
-        if let Some(kept) = &kept
-            && let Some(login) = again(Http::new(portal, pinned)?, kept)?
+        let stored = stored.filter(|stored| wanted.is_none_or(|wanted| wanted == stored.user));
+        if let Some(stored) = &stored
+            && let Some(login) = reuse(Http::new(portal, pinned)?, stored)?
         {
             return Ok(login);
         }
-        let device = kept.as_ref().and_then(|kept| kept.device.clone());
-        let user = match (wanted, kept) {
+        let device = stored.as_ref().and_then(|stored| stored.device.clone());
+        let user = match (wanted, stored) {
             (Some(user), _) => user.to_owned(),
-            (None, Some(kept)) => kept.user,
-            (None, None) => ask_name(portal)?,
+            (None, Some(stored)) => stored.user,
+            (None, None) => prompt_name(portal)?,
         };
         let password = password(config.portal_password_file.as_deref(), &user)?;
         let body = json!({ "name": user, "password": password });
@@ -82,15 +84,16 @@ impl LogIn {
             cookie,
             csrf: String::new(),
         });
-        let answer = http.ask("POST", "/api/login", known.as_ref(), Some(&body))?;
-        let me: Me = answer.done()?;
+        let answer = http.request("POST", "/api/login", known.as_ref(), Some(&body))?;
+        let me: AccountInfo = answer.json()?;
         let mut cookies = answer.cookies.into_iter().filter(|of| is_cookie(of));
-        // The log-in's is the first; a portal of an older version sets no other.
+        // The first cookie is the log-in's; a portal of an older version sets no other.
         let cookie = cookies.next();
-        let cookie = cookie.ok_or_else(|| anyhow!("{portal} let {user} in and set no cookie"))?;
+        let cookie =
+            cookie.ok_or_else(|| anyhow!("{portal} accepted {user}, but set no cookie"))?;
         all.insert(
             portal.to_string(),
-            Kept {
+            StoredLogIn {
                 user: me.name.clone(),
                 cookie: cookie.clone(),
                 device: cookies.next(),
@@ -104,7 +107,7 @@ impl LogIn {
         );
         Ok(LogIn {
             http,
-            who: Credentials {
+            credentials: Credentials {
                 cookie,
                 csrf: header(me.csrf)?,
             },
@@ -113,44 +116,44 @@ impl LogIn {
     }
 }
 
-/// With the cookie of an earlier log-in; `None` if the portal does not know it any more.
-fn again(http: Http, kept: &Kept) -> Result<Option<LogIn>> {
-    if !is_cookie(&kept.cookie) {
+/// Uses the cookie of an earlier log-in; `None` if it has expired.
+fn reuse(http: Http, stored: &StoredLogIn) -> Result<Option<LogIn>> {
+    if !is_cookie(&stored.cookie) {
         return Ok(None);
     }
-    let mut who = Credentials {
-        cookie: kept.cookie.clone(),
+    let mut credentials = Credentials {
+        cookie: stored.cookie.clone(),
         csrf: String::new(),
     };
-    let answer = http.ask("GET", "/api/me", Some(&who), None)?;
+    let answer = http.request("GET", "/api/me", Some(&credentials), None)?;
     if answer.status == 401 {
         return Ok(None);
     }
-    let me: Me = answer.done()?;
-    who.csrf = header(me.csrf)?;
+    let me: AccountInfo = answer.json()?;
+    credentials.csrf = header(me.csrf)?;
     Ok(Some(LogIn {
         http,
-        who,
+        credentials,
         user: me.name,
     }))
 }
 
-/// `NAME=VALUE` of the characters that a cookie may have (RFC 6265, section 4.1.1).
+/// Whether the text is `NAME=VALUE` with the characters of a cookie (RFC 6265, section 4.1.1).
 fn is_cookie(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
     text.len() <= LONGEST && text.contains('=') && text.bytes().all(plain)
 }
 
-/// What may stand in a header.
+/// Checks that the text is valid in a header.
 fn header(text: String) -> Result<String> {
     let plain = text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic());
     match plain {
         true => Ok(text),
-        false => bail!("what answers there is no portal of OpenUVR, or one of another version"),
+        false => bail!("the server is not an OpenUVR portal, or has another version"),
     }
 }
 
-fn read(file: &Path) -> Result<BTreeMap<String, Kept>> {
+fn read(file: &Path) -> Result<BTreeMap<String, StoredLogIn>> {
     let Some(text) = store::read_text(file)? else {
         return Ok(BTreeMap::new());
     };
@@ -162,7 +165,7 @@ fn read(file: &Path) -> Result<BTreeMap<String, Kept>> {
     })
 }
 
-fn write(folder: &Path, file: &Path, all: &BTreeMap<String, Kept>) -> Result<()> {
+fn write(folder: &Path, file: &Path, all: &BTreeMap<String, StoredLogIn>) -> Result<()> {
     store::ensure_dir(folder)?;
     Ok(store::write_whole(file, &serde_json::to_vec_pretty(all)?)?)
 }

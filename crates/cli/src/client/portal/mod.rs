@@ -1,11 +1,11 @@
-//! `openuvr client --portal`: what happens before there is a host. The person logs in at a portal, starts a session
-//! there or finds one, and gets the ticket by which its host lets this client in.
+//! `openuvr client --portal`: the steps before a connection to the host. The client logs in at a portal, starts or joins
+//! a session there, and gets a ticket for the session's host.
 //!
 //! ```text
-//! LogIn::open ─► Visitor::enter ─► the session runs ─► ticket for this client's key ─► Place ─► the client
+//! LogIn::open ─► PortalClient::join ─► running session ─► ticket for this client's key ─► HostTarget ─► client
 //! ```
-//! All of it is over before the client's threads begin, but for the last word ([`Visit::leave`]), which comes after
-//! their end: nothing here is in the media path.
+//! All of it is over before the client's threads start, except for the final message ([`PortalSession::finish`]), which comes
+//! after their end: nothing here is in the media path.
 
 mod http;
 mod login;
@@ -22,24 +22,24 @@ use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::config::portal::{Place, PortalAddress};
+use crate::config::portal::{HostTarget, PortalAddress};
 use crate::config::{ClientConfig, visible};
 
 use login::LogIn;
 
-/// How often it is asked how the session does.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+/// The interval of queries of the session's state.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How soon Ctrl-C is noticed between two questions.
-const TURN: Duration = Duration::from_millis(25);
+/// The maximum delay of Ctrl-C between two queries.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long a portal may be away while its session is waited for: sessions go on while it is started anew (guess).
-const AWAY: Duration = Duration::from_secs(30);
+/// How long a portal may be unreachable while its session is awaited: sessions survive its restart (guess).
+const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often a start that got no answer is asked for again: the same id starts nothing twice.
-const TRIES: u32 = 3;
+/// The number of attempts to start a session without a response: the same id starts only one session.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// An application, as the portal lists it.
+/// An application in the portal's list.
 #[derive(Deserialize)]
 struct Application {
     name: String,
@@ -48,7 +48,7 @@ struct Application {
     description: String,
 }
 
-/// A session, as the portal lists it.
+/// A session in the portal's list.
 #[derive(Clone, Deserialize)]
 struct Session {
     id: String,
@@ -72,7 +72,7 @@ enum State {
 }
 
 impl Session {
-    /// How it does, in words.
+    /// The state as text.
     fn state(&self) -> String {
         let why = self.why.as_deref().map(visible).unwrap_or_default();
         match (self.state, &self.server) {
@@ -85,27 +85,27 @@ impl Session {
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_active(&self) -> bool {
         matches!(self.state, State::Queued | State::Starting | State::Running)
     }
 }
 
 #[derive(Deserialize)]
 struct Ticket {
-    /// The link; none where the session answers no native clients.
+    /// The link; none if the session does not admit native clients.
     native: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Wish {
+struct TicketRequest {
     watch: bool,
     key: String,
 }
 
-/// Prints what the portal offers.
+/// Prints the applications and sessions of the portal.
 ///
 /// # Errors
-/// One line: nobody is let in, or there is no answer.
+/// The log-in is refused, or the portal does not answer. The message has one line.
 pub(super) fn list(portal: &PortalAddress, config: &ClientConfig) -> Result<()> {
     let login = LogIn::open(portal, config)?;
     let applications: Vec<Application> = login.list("/api/applications")?;
@@ -130,17 +130,17 @@ pub(super) fn list(portal: &PortalAddress, config: &ClientConfig) -> Result<()> 
     if applications.is_empty() {
         println!("  none");
     }
-    let going = sessions.iter().filter(|session| session.goes_on());
-    for (index, session) in going.enumerate() {
+    let active = sessions.iter().filter(|session| session.is_active());
+    for (index, session) in active.enumerate() {
         if index == 0 {
             println!("Sessions:");
         }
-        let whose = match session.own {
+        let owner = match session.own {
             true => String::new(),
             false => format!(" of {}", visible(&session.user)),
         };
         println!(
-            "  {}  {}{whose}, {}",
+            "  {}  {}{owner}, {}",
             visible(&session.id),
             visible(&session.title),
             session.state()
@@ -151,12 +151,14 @@ pub(super) fn list(portal: &PortalAddress, config: &ClientConfig) -> Result<()> 
 
 impl LogIn {
     fn list<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.http.ask("GET", path, Some(&self.who), None)?.done()
+        self.http
+            .request("GET", path, Some(&self.credentials), None)?
+            .json()
     }
 }
 
-/// Somebody who was let in at a portal, and has no session yet.
-pub(super) struct Visitor {
+/// A log-in at a portal without a session yet.
+pub(super) struct PortalClient {
     login: LogIn,
     /// An application's name, or a session's id.
     wanted: String,
@@ -164,7 +166,7 @@ pub(super) struct Visitor {
 }
 
 /// A session at a portal.
-pub(super) struct Visit {
+pub(super) struct PortalSession {
     login: LogIn,
     id: String,
     wanted: String,
@@ -172,37 +174,37 @@ pub(super) struct Visit {
     stop_session: bool,
 }
 
-impl Visitor {
-    /// Logs in, if the configuration names a portal. May ask the person.
+impl PortalClient {
+    /// Logs in, if the configuration contains a portal. May prompt the user.
     ///
     /// # Errors
-    /// One line: nobody is let in, or there is no answer.
-    pub(super) fn log_in(config: &ClientConfig) -> Result<Option<Visitor>> {
+    /// The log-in is refused, or the portal does not answer. The message has one line.
+    pub(super) fn log_in(config: &ClientConfig) -> Result<Option<PortalClient>> {
         let (Some(portal), Some(wanted)) = (&config.portal, &config.application) else {
             return Ok(None);
         };
-        Ok(Some(Visitor {
+        Ok(Some(PortalClient {
             login: LogIn::open(portal, config)?,
             wanted: wanted.clone(),
             stop_session: config.stop_session,
         }))
     }
 
-    /// Starts the session or finds it, waits until it runs, and gets the ticket for this client's key. `None`: the
-    /// person has given up waiting. Of a session that is another's, `config` is made that of an observer.
+    /// Starts or joins the session, waits until it runs, and gets a ticket for this client's key. `None`: the user has
+    /// cancelled the wait. For another user's session, `config` is changed to that of an observer.
     ///
     /// # Errors
-    /// One line: there is no such application, the session has ended, or the portal is away.
-    pub(super) fn enter(
+    /// There is no such application, the session has ended, or the portal does not answer. The message has one line.
+    pub(super) fn join(
         self,
         config: &mut ClientConfig,
         stop: &AtomicBool,
-    ) -> Result<Option<(Visit, Place)>> {
+    ) -> Result<Option<(PortalSession, HostTarget)>> {
         let session = match self.find()? {
             Some(session) => session,
             None => self.start()?,
         };
-        let Visitor {
+        let PortalClient {
             login,
             wanted,
             stop_session,
@@ -210,41 +212,41 @@ impl Visitor {
         if !session.own {
             config.watch();
         }
-        let visit = Visit {
+        let portal_session = PortalSession {
             login,
             id: session.id.clone(),
             wanted,
             own: session.own,
             stop_session,
         };
-        let place = match visit.wait_for(session, stop) {
-            Ok(true) => visit.place(config),
+        let target = match portal_session.wait_for(session, stop) {
+            Ok(true) => portal_session.request_ticket(config),
             Ok(false) => {
-                visit.leave();
+                portal_session.finish();
                 return Ok(None);
             }
             Err(why) => Err(why),
         };
-        match place {
-            Ok(place) => Ok(Some((visit, place))),
+        match target {
+            Ok(target) => Ok(Some((portal_session, target))),
             Err(why) => {
-                visit.stop_if_wanted();
+                portal_session.stop_if_requested();
                 Err(why)
             }
         }
     }
 
-    /// The session that is meant, if there is one already.
+    /// The requested session, if it exists already.
     fn find(&self) -> Result<Option<Session>> {
         let sessions: Vec<Session> = self.login.list("/api/sessions")?;
         let by_id = self.wanted.parse::<SessionUuid>().is_ok();
-        let mut going = sessions.into_iter().filter(Session::goes_on);
-        let found = going.find(|session| match by_id {
+        let mut active = sessions.into_iter().filter(Session::is_active);
+        let found = active.find(|session| match by_id {
             true => session.id == self.wanted.to_ascii_lowercase(),
             false => session.own && session.application == self.wanted,
         });
         if by_id && found.is_none() {
-            bail!("there is no session {} that goes on", self.wanted);
+            bail!("no running session {}", self.wanted);
         }
         if let Some(session) = &found {
             let title = visible(&session.title);
@@ -260,127 +262,130 @@ impl Visitor {
         let id = SessionUuid::generate().map_err(|e| anyhow!("{e}"))?;
         let path = format!("/api/sessions/{id}");
         let body = json!({ "application": self.wanted });
-        let mut tries = 1;
+        let mut attempts = 1;
         let answer = loop {
-            let asked = (self.login.http).ask("PUT", &path, Some(&self.login.who), Some(&body));
-            match asked {
-                Err(_) if tries < TRIES => tries += 1,
-                asked => break asked?,
+            let response =
+                (self.login.http).request("PUT", &path, Some(&self.login.credentials), Some(&body));
+            match response {
+                Err(_) if attempts < MAX_ATTEMPTS => attempts += 1,
+                response => break response?,
             }
         };
         answer
-            .done()
-            .with_context(|| format!("{} is not started", self.wanted))
+            .json()
+            .with_context(|| format!("can't start {}", self.wanted))
     }
 }
 
-impl Visit {
+impl PortalSession {
     fn path(&self) -> String {
         format!("/api/sessions/{}", self.id)
     }
 
-    /// Waits until it runs, and says how it does meanwhile; `false` if the person has given up.
+    /// Waits until it runs, and prints its state; `false` if the user has cancelled the wait.
     fn wait_for(&self, mut session: Session, stop: &AtomicBool) -> Result<bool> {
-        let mut told = String::new();
-        let mut heard = Instant::now();
+        let mut last_state = String::new();
+        let mut answered_at = Instant::now();
         loop {
             let state = session.state();
-            if state != told {
+            if state != last_state {
                 eprintln!("openuvr client: {state}");
-                told = state;
+                last_state = state;
             }
             match session.state {
                 State::Running => return Ok(true),
-                State::Ended | State::Lost => bail!("the session did not come about"),
+                State::Ended | State::Lost => bail!("the session could not be started"),
                 State::Queued | State::Starting => {}
             }
-            let next = Instant::now() + ASK_EVERY;
+            let next = Instant::now() + POLL_INTERVAL;
             while Instant::now() < next {
                 if stop.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
-                std::thread::sleep(TURN);
+                std::thread::sleep(STOP_CHECK_INTERVAL);
             }
-            match self.look() {
-                Ok(now) => (session, heard) = (now, Instant::now()),
-                Err(why) if heard.elapsed() >= AWAY => return Err(why),
+            match self.query() {
+                Ok(now) => (session, answered_at) = (now, Instant::now()),
+                Err(why) if answered_at.elapsed() >= OUTAGE_LIMIT => return Err(why),
                 Err(_) => {}
             }
         }
     }
 
-    fn look(&self) -> Result<Session> {
+    fn query(&self) -> Result<Session> {
         self.login.list(&self.path())
     }
 
-    /// Where the session is, with a ticket for this client's key.
-    fn place(&self, config: &ClientConfig) -> Result<Place> {
+    /// The session's host, with a ticket for this client's key.
+    fn request_ticket(&self, config: &ClientConfig) -> Result<HostTarget> {
         let identity = load_or_create(&config.config_dir, KeyOwner::Client)?;
-        let wish = Wish {
+        let ticket_request = TicketRequest {
             watch: config.observe || !self.own,
             key: key_text(&identity.public()),
         };
         let path = format!("{}/ticket", self.path());
-        let wish = serde_json::to_value(wish)?;
-        let (http, who) = (&self.login.http, &self.login.who);
-        let ticket: Ticket = http.ask("POST", &path, Some(who), Some(&wish))?.done()?;
+        let ticket_request = serde_json::to_value(ticket_request)?;
+        let (http, credentials) = (&self.login.http, &self.login.credentials);
+        let ticket: Ticket = http
+            .request("POST", &path, Some(credentials), Some(&ticket_request))?
+            .json()?;
         let link = ticket.native.ok_or_else(|| {
             let portal = http.address();
-            anyhow!("this session takes browsers alone: play it at {portal}")
+            anyhow!("this session admits only browsers: play it at {portal}")
         })?;
         let link: PortalLink = link
             .parse()
-            .map_err(|_| anyhow!("the portal gave a link that is none"))?;
+            .map_err(|_| anyhow!("the portal returned an invalid link"))?;
         Ok(link.into())
     }
 
-    /// The client has ended: says what becomes of the session, or ends it.
-    pub(super) fn leave(self) {
-        if self.stop_if_wanted() {
+    /// Ends the session if requested; otherwise prints its state.
+    pub(super) fn finish(self) {
+        if self.stop_if_requested() {
             return;
         }
-        // How it ended is known to the portal a moment later than to who played.
-        let until = Instant::now() + ASK_EVERY * 4;
+        // The portal learns of the end slightly later than the client.
+        let until = Instant::now() + POLL_INTERVAL * 4;
         let (portal, wanted) = (self.login.http.address(), visible(&self.wanted));
         loop {
-            match self.look() {
-                Ok(session) if !session.goes_on() => {
+            match self.query() {
+                Ok(session) if !session.is_active() => {
                     eprintln!("openuvr client: the session has {}", session.state());
                     return;
                 }
-                Ok(_) if Instant::now() < until => std::thread::sleep(TURN),
+                Ok(_) if Instant::now() < until => std::thread::sleep(STOP_CHECK_INTERVAL),
                 Ok(_) => break,
                 Err(why) => {
-                    eprintln!("openuvr client: what became of the session is not known: {why:#}");
+                    eprintln!("openuvr client: can't query the session's state: {why:#}");
                     return;
                 }
             }
         }
         if self.own {
             eprintln!(
-                "openuvr client: the session goes on. To join it again: openuvr client --portal {portal} \
-                 --application {wanted}; the portal's page ends it, and so does --stop-session"
+                "openuvr client: the session is still running. To join it again: openuvr client --portal {portal} \
+                     --application {wanted}. To end it: use the portal's page, or --stop-session"
             );
         }
     }
 
-    /// Ends the session if that is wanted, and it is one's own.
-    fn stop_if_wanted(&self) -> bool {
+    /// Ends the session if requested, and if it is the user's own.
+    fn stop_if_requested(&self) -> bool {
         if !self.stop_session || !self.own {
             return false;
         }
-        let asked = self
-            .login
-            .http
-            .ask("DELETE", &self.path(), Some(&self.login.who), None);
-        // One that has ended by itself is gone.
-        let stopped = asked.and_then(|answer| match answer.status {
+        let response =
+            self.login
+                .http
+                .request("DELETE", &self.path(), Some(&self.login.credentials), None);
+        // A session that has ended by itself no longer exists.
+        let stopped = response.and_then(|answer| match answer.status {
             404 => Ok(()),
-            _ => answer.is_done(),
+            _ => answer.check_success(),
         });
         match stopped {
-            Ok(()) => eprintln!("openuvr client: the session is ended"),
-            Err(why) => eprintln!("openuvr client: the session could not be ended: {why:#}"),
+            Ok(()) => eprintln!("openuvr client: session ended"),
+            Err(why) => eprintln!("openuvr client: can't end the session: {why:#}"),
         }
         true
     }

@@ -1,4 +1,4 @@
-//! A person's name and password: from a file, or typed at the terminal where nobody sees it.
+//! Account name and password: from a file, or from the terminal without echo.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -10,40 +10,40 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::config::portal::PortalAddress;
 
-/// Names the file, where no flag does.
+/// The variable with the file's path, used without an option.
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
-/// Bytes of a password at most, a guess: a portal takes fewer.
+/// The maximum length of a password in bytes (guess): a portal accepts fewer.
 const LONGEST: u64 = 1024;
 
-/// The name of the account.
+/// Prompts for the account's name.
 ///
 /// # Errors
-/// One line: nobody can be asked.
-pub(super) fn ask_name(portal: &PortalAddress) -> Result<String> {
+/// There is no terminal. The message has one line.
+pub(super) fn prompt_name(portal: &PortalAddress) -> Result<String> {
     if !io::stdin().is_terminal() {
-        bail!("{portal} wants to know who you are: give --portal-user NAME");
+        bail!("{portal} requires an account: give --portal-user NAME");
     }
-    out::ask(format_args!("Your account at {portal}: "));
+    out::ask(format_args!("Account at {portal}: "));
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     match line.trim() {
-        "" => bail!("no account was given"),
+        "" => bail!("no account given"),
         name => Ok(name.to_owned()),
     }
 }
 
-/// The password, from the first line of `file`, or of the one that the environment names, or else from the person.
+/// The password, from the first line of `file`, or of the file in the environment, or from a prompt.
 ///
 /// # Errors
-/// One line: the file can't be read, or nobody can be asked.
+/// The file can't be read, or there is no terminal. The message has one line.
 pub(super) fn password(file: Option<&Path>, user: &str) -> Result<String> {
     let named = std::env::var_os(FILE).filter(|file| !file.is_empty());
     if let Some(file) = file.or(named.as_deref().map(Path::new)) {
         return from_file(file);
     }
     if !io::stdin().is_terminal() {
-        bail!("the password of {user} is needed: give --portal-password-file FILE, or set {FILE}");
+        bail!("a password for {user} is required: give --portal-password-file FILE, or set {FILE}");
     }
     typed(user)
 }
@@ -55,50 +55,50 @@ fn from_file(file: &Path) -> Result<String> {
     opened.with_context(|| format!("can't read the password in {shown}"))?;
     let line = text.lines().next().unwrap_or_default();
     match line.len() as u64 {
-        0 => bail!("the first line of {shown}, which is to be the password, is empty"),
+        0 => bail!("the password in {shown} is empty: put it into the first line"),
         length if length > LONGEST => {
-            bail!("the first line of {shown} is no password: it is too long")
+            bail!("the password in {shown} is too long (at most {LONGEST} bytes)")
         }
         _ => Ok(line.to_owned()),
     }
 }
 
-/// A terminal that does not show what is typed, until this is dropped.
-struct Silent {
+/// A terminal without echo until this is dropped.
+struct EchoOff {
     before: Termios,
 }
 
-impl Silent {
-    fn begin() -> io::Result<Silent> {
+impl EchoOff {
+    fn new() -> io::Result<EchoOff> {
         let before = tcgetattr(io::stdin())?;
         let mut now = before.clone();
-        // Also its signals come as characters: one must not end this program before the terminal is as it was.
+        // Signal characters are read as input, too: no signal may end this program before the terminal is restored.
         now.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Flush, &now)?;
-        Ok(Silent { before })
+        Ok(EchoOff { before })
     }
 }
 
-impl Drop for Silent {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
 }
 
 fn typed(user: &str) -> Result<String> {
-    out::ask(format_args!("The password of {user} (not shown): "));
-    let silent = Silent::begin().context("the terminal can't be made not to show the password")?;
+    out::ask(format_args!("Password of {user} (not shown): "));
+    let echo_off = EchoOff::new().context("can't disable the terminal's echo")?;
     let line = line_of(io::stdin().lock());
-    drop(silent);
-    // The return key was not shown.
+    drop(echo_off);
+    // The return key was not echoed.
     out::ask(format_args!("\n"));
     match line? {
         Some(line) if !line.is_empty() => Ok(line),
-        _ => bail!("no password was given"),
+        _ => bail!("no password given"),
     }
 }
 
-/// A line as keys are typed; `None` if it is given up.
+/// Reads a line from typed keys; `None` if cancelled.
 fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
     const INTERRUPT: u8 = 0x03;
     const END: u8 = 0x04;
@@ -112,7 +112,7 @@ fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
             b'\r' | b'\n' => return Ok(String::from_utf8(line).ok()),
             KILL_LINE => line.clear(),
             BACKSPACE | DELETE => {
-                // All bytes of a character: those that follow its first are 10xxxxxx (RFC 3629).
+                // All bytes of a character: those after the first are 10xxxxxx (RFC 3629).
                 while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             byte => line.push(byte),
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_make_a_password_or_give_it_up() {
+    fn typed_keys_make_a_password_or_cancel() {
         let line = |keys: &str| line_of(keys.as_bytes()).unwrap();
         assert_eq!(line("secret\n").as_deref(), Some("secret"));
         assert_eq!(line("wrong\x15sü\x7f\x7fsix\r").as_deref(), Some("six"));

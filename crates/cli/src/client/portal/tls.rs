@@ -1,6 +1,6 @@
-//! HTTPS to a portal: a transport of `ureq`, in which the certificate is looked at as the person wants.
+//! HTTPS to a portal: a transport of `ureq` with configurable verification of the certificate.
 //!
-//! Either the system's roots vouch for the certificate, or its fingerprint was given: then nothing else of it counts.
+//! The certificate is verified with the system's roots, or only by its fingerprint, if one is given.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -24,22 +24,22 @@ use ureq::unversioned::transport::{
 
 use crate::config::portal::CertificateHash;
 
-/// What was seen of the portal's certificate.
+/// The result of the last verification.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Seen(Arc<Mutex<Option<Refused>>>);
+pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 
-/// A certificate that was refused.
+/// A rejected certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(super) struct RejectedCertificate {
     /// Its hash.
     pub(super) hash: CertificateHash,
-    /// Why, in the words of the library that looked.
+    /// Why, in the words of the verifying library.
     pub(super) why: String,
 }
 
-impl Seen {
-    /// The certificate that was refused last, if one was.
-    pub(super) fn refused(&self) -> Option<Refused> {
+impl LastRejection {
+    /// The certificate that was rejected last, if any.
+    pub(super) fn get(&self) -> Option<RejectedCertificate> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -47,17 +47,20 @@ impl Seen {
     }
 }
 
-/// Puts TLS around what comes from the connectors before it.
+/// Adds TLS to the connection of the preceding connectors.
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
 }
 
 impl Tls {
-    /// Takes the certificate with this hash alone; without one, what this system's roots vouch for.
+    /// Accepts only the certificate with this hash; without a hash, certificates that the system trusts.
     ///
     /// # Errors
-    /// One line: this system has no roots.
-    pub(super) fn new(pinned: Option<CertificateHash>, seen: &Seen) -> Result<Tls, String> {
+    /// The system has no trusted roots. The message has one line.
+    pub(super) fn new(
+        pinned: Option<CertificateHash>,
+        rejection: &LastRejection,
+    ) -> Result<Tls, String> {
         let provider = Arc::new(default_provider());
         let roots = match pinned {
             Some(_) => None,
@@ -66,7 +69,7 @@ impl Tls {
         let verifier = Verifier {
             pinned,
             roots,
-            seen: seen.clone(),
+            rejection: rejection.clone(),
             provider: Arc::clone(&provider),
         };
         let config = ClientConfig::builder_with_provider(provider)
@@ -81,13 +84,13 @@ impl Tls {
     }
 }
 
-/// Who looks by the roots of this system.
+/// The verifier with the system's roots.
 fn system_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(
-            "this system trusts no certificates: install ca-certificates, or give --portal-fingerprint"
+            "this system has no trusted certificates: install ca-certificates, or give --portal-fingerprint"
                 .to_owned(),
         );
     }
@@ -119,7 +122,7 @@ impl<In: Transport> Connector<In> for Tls {
         let host = details.uri.host().unwrap_or_default();
         let bare = host.strip_prefix('[').and_then(|of| of.strip_suffix(']'));
         let name = ServerName::try_from(bare.unwrap_or(host).to_owned())
-            .map_err(|_| Error::Tls("the portal's name can't be one in a certificate"))?;
+            .map_err(|_| Error::Tls("invalid server name of the portal"))?;
         let failed = |why: rustls::Error| Error::Io(io::Error::other(why));
         let mut conn = ClientConnection::new(Arc::clone(&self.config), name).map_err(failed)?;
         let mut sock = TransportAdapter::new(transport.boxed(), details.current_time.clone());
@@ -134,7 +137,7 @@ impl<In: Transport> Connector<In> for Tls {
     }
 }
 
-/// A connection with TLS.
+/// A TLS connection.
 pub(super) struct Encrypted {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
@@ -173,13 +176,13 @@ impl Transport for Encrypted {
     }
 }
 
-/// Looks at the portal's certificate.
+/// Verifies the portal's certificate.
 #[derive(Debug)]
 struct Verifier {
     pinned: Option<CertificateHash>,
-    /// Where nothing is pinned.
+    /// The verifier without a pinned hash.
     roots: Option<Arc<WebPkiServerVerifier>>,
-    seen: Seen,
+    rejection: LastRejection,
     provider: Arc<CryptoProvider>,
 }
 
@@ -196,16 +199,18 @@ impl ServerCertVerifier for Verifier {
         let verified = match (&self.pinned, &self.roots) {
             (Some(pinned), _) if *pinned == hash => Ok(ServerCertVerified::assertion()),
             (None, Some(roots)) => roots.verify_server_cert(certificate, between, name, ocsp, now),
-            _ => Err(rustls::Error::General(
-                "it has another fingerprint".to_owned(),
-            )),
+            _ => Err(rustls::Error::General("the fingerprint differs".to_owned())),
         };
         verified.inspect_err(|why| {
-            let refused = Refused {
+            let refused = RejectedCertificate {
                 hash,
                 why: why.to_string(),
             };
-            *self.seen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+            *self
+                .rejection
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(refused);
         })
     }
 

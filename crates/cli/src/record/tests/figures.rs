@@ -5,7 +5,7 @@ use openuvr_proto::decision::{Change, Decision};
 use openuvr_proto::units::Bitrate;
 use openuvr_terminal::out::Room;
 
-pub(super) const NOBODY: IdleText = IdleText {
+pub(super) const IDLE_TEXT: IdleText = IdleText {
     yet: "no client yet",
     now: "no client now",
 };
@@ -40,7 +40,7 @@ fn percentiles_are_the_nearest_rank() {
             .collect();
         let mut spread = Spread::new();
         for value in &values {
-            spread.note(ms(0), Duration::from_micros(*value));
+            spread.add(ms(0), Duration::from_micros(*value));
         }
         let recent = spread.recent(ms(0)).unwrap();
         let run = spread.run().unwrap();
@@ -66,8 +66,8 @@ fn percentiles_are_the_nearest_rank() {
 fn the_window_forgets_and_the_run_does_not() {
     let mut spread = Spread::new();
     assert_eq!((spread.recent(ms(0)), spread.run()), (None, None));
-    spread.note(ms(0), Duration::from_millis(9));
-    spread.note(ms(4000), Duration::from_millis(1));
+    spread.add(ms(0), Duration::from_millis(9));
+    spread.add(ms(4000), Duration::from_millis(1));
     assert_eq!(
         spread.recent(ms(5000)).unwrap().max,
         Duration::from_millis(9)
@@ -79,10 +79,10 @@ fn the_window_forgets_and_the_run_does_not() {
     assert_eq!(spread.recent(ms(4001) + WINDOW), None);
     assert_eq!(spread.run().unwrap().p50, Duration::from_millis(1));
     assert!(spread.run().unwrap().max >= Duration::from_millis(9));
-    spread.note(ms(0), Duration::MAX);
+    spread.add(ms(0), Duration::MAX);
 }
 
-/// Fills both, and returns what the table has shown.
+/// Fills both, and returns the table's output.
 fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) -> Vec<Drawing> {
     let mut shown = Vec::new();
     for n in 1..=u32::try_from(seconds * 60).unwrap() {
@@ -94,11 +94,11 @@ fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) -> Vec<Drawing> {
             let record = match n % 20 {
                 7 => dropped(session, n, Stage::Converted, DropCause::Superseded),
                 13 => dropped(session, n, Stage::FirstReceived, DropCause::Lost),
-                _ => whole(session, n),
+                _ => complete_frame(session, n),
             };
             totals.count(now, &record, role, name);
             table.joined(SessionId(session).into(), role, name);
-            table.note(now, &record);
+            table.add(now, &record);
         }
         shown.extend(table.draw(now, totals, ROOM));
     }
@@ -122,12 +122,15 @@ fn lines_of(drawings: &[Drawing]) -> String {
 
 #[test]
 fn the_table_fits_eighty_columns_once_a_second() {
-    let mut table = Table::new(true, NOBODY);
+    let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     let shown = fill(&mut totals, &mut table, 3);
     assert_eq!(shown.len(), 2, "once a second");
     let rows = rows_of(shown.last());
-    assert!(rows[0].starts_with("desk (player)  54.0 whole"), "{rows:?}");
+    assert!(
+        rows[0].starts_with("desk (player)  54.0 complete"),
+        "{rows:?}"
+    );
     let plain = table.finish(&totals, ROOM.columns);
     for line in plain.lines().chain(rows.iter().map(String::as_str)) {
         assert!(line.chars().count() <= 80, "{line}");
@@ -157,16 +160,18 @@ fn the_table_fits_eighty_columns_once_a_second() {
     );
     assert!(
         row("motion-to-photon ≥").contains("21.5"),
-        "a lower bound says so"
+        "a lower bound is marked"
     );
     assert!(
         !plain.contains("\nmotion-to-photon  "),
         "nothing exact was measured"
     );
     assert!(!plain.contains("Presented"), "nor was this");
-    assert!(plain.contains("54.0 whole frames/s"), "{plain}");
+    assert!(plain.contains("54.0 complete frames/s"), "{plain}");
     assert!(
-        plain.contains("180 captured = 162 whole + 0 concealed + 0 tainted + 18 dropped (Lost 9,"),
+        plain.contains(
+            "180 captured = 162 complete + 0 concealed + 0 tainted + 18 dropped (Lost 9,"
+        ),
         "{plain}"
     );
     assert!(plain.contains("a very long name (observer)"));
@@ -174,19 +179,22 @@ fn the_table_fits_eighty_columns_once_a_second() {
 
 #[test]
 fn without_a_terminal_there_are_plain_lines() {
-    let mut table = Table::new(false, NOBODY);
+    let mut table = Table::new(false, IDLE_TEXT);
     let mut totals = Totals::default();
     let text = lines_of(&fill(&mut totals, &mut table, 11));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "two clients, each 5 s: {text}");
-    assert!(lines[0].starts_with("desk: 54.0 whole frames/s"), "{text}");
+    assert!(
+        lines[0].starts_with("desk: 54.0 complete frames/s"),
+        "{text}"
+    );
     assert!(lines[0].contains("Captured→Submitted p50 13.0 p95 13.0 p99 13.0 max 13.0 ms ±0.03"));
     assert!(lines[0].contains("motion-to-photon ≥ p50 21.5"));
     assert!(lines[1].starts_with("a very long name of a client (observer): "));
 
     let mut totals = Totals::default();
-    let mut table = Table::new(false, NOBODY);
-    table.link(whole(1, 1).subscriber, Rung::Raw);
+    let mut table = Table::new(false, IDLE_TEXT);
+    table.link(complete_frame(1, 1).subscriber, Rung::Raw);
     let text = lines_of(&fill(&mut totals, &mut table, 6));
     assert!(text.contains(" %  raw; "), "a line: {text}");
     let text = table.finish(&totals, ROOM.columns);
@@ -194,8 +202,8 @@ fn without_a_terminal_there_are_plain_lines() {
 }
 
 #[test]
-fn a_picture_that_stands_still_has_somebody_who_watches() {
-    let mut table = Table::new(true, NOBODY);
+fn a_still_picture_keeps_its_subscribers_in_the_table() {
+    let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     let mut at = 0;
     let mut look = |table: &mut Table, totals: &Totals, room| {
@@ -208,8 +216,8 @@ fn a_picture_that_stands_still_has_somebody_who_watches() {
     table.joined(SessionId(1).into(), Role::Player, "desk");
     let (now, rows) = look(&mut table, &totals, ROOM);
     assert_eq!(rows, ["desk (player)  no picture yet"]);
-    totals.count(now, &whole(1, 1), Role::Player, "desk");
-    table.note(now, &whole(1, 1));
+    totals.count(now, &complete_frame(1, 1), Role::Player, "desk");
+    table.add(now, &complete_frame(1, 1));
     table.joined(SessionId(2).into(), Role::Observer, "attic");
     let rows = look(&mut table, &totals, ROOM).1;
     let still = "desk (player)  no new picture for 20 s";
@@ -220,20 +228,20 @@ fn a_picture_that_stands_still_has_somebody_who_watches() {
 }
 
 #[test]
-fn no_frames_are_none_and_not_minus_none() {
-    let mut table = Table::new(true, NOBODY);
+fn a_rate_of_zero_has_no_sign() {
+    let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     table.joined(SessionId(1).into(), Role::Player, "desk");
-    // The only one opens the first interval.
-    totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
-    table.note(ms(0), &whole(1, 1));
+    // The only frame starts the first interval.
+    totals.count(ms(0), &complete_frame(1, 1), Role::Player, "desk");
+    table.add(ms(0), &complete_frame(1, 1));
     let rows = rows_of(table.draw(ms(1000), &totals, ROOM).as_ref());
-    assert_eq!(rows[0], "desk (player)  0.0 whole frames/s");
+    assert_eq!(rows[0], "desk (player)  0.0 complete frames/s");
 }
 
 #[test]
 fn a_small_terminal_has_room_for_messages() {
-    let mut table = Table::new(true, NOBODY);
+    let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     fill(&mut totals, &mut table, 3);
     for rows in 0..40 {
@@ -246,14 +254,14 @@ fn a_small_terminal_has_room_for_messages() {
 
 #[test]
 fn a_client_shows_what_it_knows() {
-    let mut table = Table::new(false, NOBODY);
+    let mut table = Table::new(false, IDLE_TEXT);
     let mut totals = Totals::default();
-    let mut record = whole(1, 1);
+    let mut record = complete_frame(1, 1);
     record.host = Stamps::default();
     record.client.first_received_here = None;
     record.cost = FrameCost::default();
     totals.count(ms(0), &record, Role::Player, "host");
-    table.note(ms(0), &record);
+    table.add(ms(0), &record);
     let text = table.finish(&totals, ROOM.columns);
     assert!(text.contains("FirstReceived→Recoverable"), "{text}");
     assert!(
@@ -263,8 +271,8 @@ fn a_client_shows_what_it_knows() {
 }
 
 #[test]
-fn what_was_decided_last_stands_below_with_its_cause() {
-    let mut table = Table::new(true, NOBODY);
+fn the_last_control_event_is_shown_with_its_cause() {
+    let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     let mut at = 1_000;
     let mut last = |table: &mut Table, totals: &Totals| {
@@ -272,32 +280,32 @@ fn what_was_decided_last_stands_below_with_its_cause() {
         rows_of(table.draw(ms(at), totals, ROOM).as_ref()).pop()
     };
     table.joined(SessionId(1).into(), Role::Player, "desk");
-    totals.count(ms(0), &whole(1, 1), Role::Player, "desk");
-    table.note(ms(0), &whole(1, 1));
+    totals.count(ms(0), &complete_frame(1, 1), Role::Player, "desk");
+    table.add(ms(0), &complete_frame(1, 1));
     let row = last(&mut table, &totals).unwrap();
-    assert!(!row.contains("decision"), "nothing was decided: {row}");
+    assert!(!row.contains("decision"), "no control event yet: {row}");
     let by = Duration::from_millis(63);
     let to = Bitrate::from_mbps(8);
     for (of, change, words) in [
         (
             None,
             Change::Pause { by },
-            "last decision: the rate stays: frames came 63 ms late, all at once, after a pause",
+            "last control event: the rate stays: frames came 63 ms late, all at once, after a pause",
         ),
         (
             Some(RenditionId(2)),
             Change::TakenBack { to },
-            "last decision: rendition 2: rate back to 8.0 Mb/s: the link carries more than it seemed to",
+            "last control event: rendition 2: rate back to 8.0 Mb/s: the link carries more than it seemed to",
         ),
     ] {
         table.decision(of, &Decision::Rate(change));
         assert_eq!(last(&mut table, &totals).as_deref(), Some(words));
     }
-    // Of one whose picture stands still, too; of nobody, nothing.
+    // Also for a subscriber with a still picture, but not without subscribers.
     at += 20_000;
     let rows = rows_of(table.draw(ms(at), &totals, ROOM).as_ref());
     assert!(rows[0].contains("no new picture for"), "{rows:?}");
-    assert!(rows[1].starts_with("last decision: "), "{rows:?}");
+    assert!(rows[1].starts_with("last control event: "), "{rows:?}");
     table.left(SessionId(1).into());
     let rows = rows_of(table.draw(ms(at + 1_000), &totals, ROOM).as_ref());
     assert_eq!(rows, ["no client now"]);
@@ -305,7 +313,7 @@ fn what_was_decided_last_stands_below_with_its_cause() {
 
 #[test]
 fn ages_from_the_hosts_clock_stand_with_their_bound() {
-    let mut table = Table::new(true, NOBODY);
+    let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     let span = |ms| Some(Duration::from_millis(ms));
     let aged = FrameRecord {
@@ -315,12 +323,12 @@ fn ages_from_the_hosts_clock_stand_with_their_bound() {
             render_to_display: span(17),
             bound: Some(Duration::from_micros(250)),
         },
-        ..whole(1, 1)
+        ..complete_frame(1, 1)
     };
-    // One that says nothing of its age takes the bound from nobody.
-    for record in [aged, whole(1, 2)] {
+    // A record without an age does not affect the bound.
+    for record in [aged, complete_frame(1, 2)] {
         totals.count(ms(0), &record, Role::Player, "head");
-        table.note(ms(0), &record);
+        table.add(ms(0), &record);
     }
     let text = table.finish(&totals, ROOM.columns);
     let figures = |label: &str| {
@@ -330,7 +338,7 @@ fn ages_from_the_hosts_clock_stand_with_their_bound() {
         fields.map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
     let all = |figure: &str| [figure; 8].join(" ");
-    // This one lies on the client's clock alone.
+    // Both ends of this span are on the client's clock.
     assert_eq!(figures("imu_to_display"), all("24.0"));
     assert_eq!(
         figures("predict_to_display"),

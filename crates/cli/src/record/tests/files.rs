@@ -1,4 +1,4 @@
-use super::figures::NOBODY;
+use super::figures::IDLE_TEXT;
 use super::*;
 
 #[test]
@@ -8,17 +8,17 @@ fn a_run_leaves_both_files_and_a_summary() {
         csv: Some(folder.0.join("run.csv")),
         trace: Some(folder.0.join("run.json")),
         table: TableMode::Off,
-        nobody: NOBODY,
+        idle_text: IDLE_TEXT,
     };
     let mut recorder = Recorder::new(&options).unwrap();
     for n in 1..=120 {
         let now = Instant(i64::from(n) * 16_666_667);
-        recorder.record(now, &whole(1, n), Role::Player, "desk");
+        recorder.record(now, &complete_frame(1, n), Role::Player, "desk");
         recorder.tick(now);
     }
     let (summary, failed) = recorder.finish();
     assert_eq!(failed, Vec::<String>::new());
-    assert_eq!(summary.subscribers[0].count.whole, 120);
+    assert_eq!(summary.subscribers[0].count.complete, 120);
     let csv = std::fs::read_to_string(options.csv.unwrap()).unwrap();
     assert_eq!(csv.lines().count(), 121);
     let json = std::fs::read_to_string(options.trace.unwrap()).unwrap();
@@ -33,20 +33,20 @@ fn a_run_leaves_both_files_and_a_summary() {
 }
 
 #[test]
-fn a_file_that_can_not_be_made_is_said_at_once() {
+fn a_file_that_cannot_be_created_is_reported_at_once() {
     let options = Options {
         csv: Some("/dev/null/run.csv".into()),
         trace: None,
         table: TableMode::Off,
-        nobody: NOBODY,
+        idle_text: IDLE_TEXT,
     };
     let Err(error) = Recorder::new(&options) else {
-        panic!("it was made")
+        panic!("the file was created")
     };
     assert!(format!("{error:#}").starts_with("can't write to /dev/null/run.csv: "));
 }
 
-/// Takes a little, and is full then.
+/// A writer that fills up after some bytes.
 struct FillsUp {
     room: usize,
     full: std::fs::File,
@@ -67,11 +67,11 @@ impl Write for FillsUp {
     }
 }
 
-/// /dev/full is a disk without room (full(4)).
+/// /dev/full is a disk without space (full(4)).
 #[test]
 fn a_full_disk_ends_the_file_and_nothing_else() {
     let folder = Folder::new("full");
-    let warnings = Paper::default();
+    let warnings = SharedBuffer::default();
     let for_log = warnings.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
@@ -82,10 +82,10 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
             csv: None,
             trace: Some(folder.0.join("run.json")),
             table: TableMode::Off,
-            nobody: NOBODY,
+            idle_text: IDLE_TEXT,
         };
         let mut recorder = Recorder::new(&options).unwrap();
-        // Room for the header, as on a disk that fills up later.
+        // Space for the header, as on a disk that fills up later.
         let full = std::fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")
@@ -97,7 +97,7 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
         });
         for n in 1..=1200 {
             let now = Instant(i64::from(n) * 16_666_667);
-            recorder.record(now, &whole(1, n), Role::Player, "desk");
+            recorder.record(now, &complete_frame(1, n), Role::Player, "desk");
             recorder.tick(now);
         }
         assert!(recorder.csv.is_none());
@@ -108,12 +108,12 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
         let json = std::fs::read_to_string(folder.0.join("run.json")).unwrap();
         assert!(json.ends_with("]\n"));
     });
-    let said = warnings.text();
+    let log = warnings.text();
     assert_eq!(
-        said.matches("can't write to /dev/full: No space left")
+        log.matches("can't write to /dev/full: No space left")
             .count(),
         1,
-        "{said}"
+        "{log}"
     );
-    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(log.lines().count(), 1, "{log}");
 }

@@ -1,4 +1,4 @@
-//! Records of made-up frames, and what is made of them.
+//! Tests of records with synthetic frames.
 
 mod figures;
 mod files;
@@ -25,23 +25,23 @@ use serde_json::Value;
 
 use super::spread::{Spread, WINDOW};
 use super::table::Table;
-use super::totals::{MOST, Totals};
+use super::totals::{MAX_SUBSCRIBERS, Totals};
 use super::trace::Trace;
 use super::{Options, Recorder};
 use crate::config::kind::TableMode;
 use openuvr_runtime::csv::Csv;
 
-/// What was written, readable while it is.
+/// The written text, readable at any time.
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Paper {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl Write for Paper {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -58,10 +58,10 @@ fn ms(n: i64) -> Instant {
     Instant(n * MS)
 }
 
-/// Frame `n` of 60 a second, each stage a millisecond behind the one before, all measured. The
-/// client's clock is an hour ahead.
-fn whole(session: u32, n: u32) -> FrameRecord {
-    let begun = 1_000 * MS + i64::from(n) * 16_666_667;
+/// Frame `n` of 60 per second, with all stages measured at intervals of a millisecond. The client's clock is an hour
+/// ahead.
+fn complete_frame(session: u32, n: u32) -> FrameRecord {
+    let started = 1_000 * MS + i64::from(n) * 16_666_667;
     let mut host = Stamps::default();
     let stages = [
         Stage::Captured,
@@ -72,9 +72,9 @@ fn whole(session: u32, n: u32) -> FrameRecord {
         Stage::LastSent,
     ];
     for (i, stage) in (0..).zip(stages) {
-        host.stamp(stage, Instant(begun + i * MS));
+        host.stamp(stage, Instant(started + i * MS));
     }
-    let received = begun + 10 * MS;
+    let received = started + 10 * MS;
     let span = |n| Some(Duration::from_millis(n));
     FrameRecord {
         subscriber: SessionId(session).into(),
@@ -125,7 +125,7 @@ fn dropped(session: u32, n: u32, stage: Stage, why: DropCause) -> FrameRecord {
         cost: FrameCost::default(),
         motion_to_photon: None,
         echo: EchoKind::None,
-        ..whole(session, n)
+        ..complete_frame(session, n)
     }
 }
 
@@ -146,9 +146,9 @@ impl Drop for Folder {
     }
 }
 
-/// A frame of a recorder, which says nothing of it.
-fn left(n: u32) -> FrameRecord {
-    let whole = whole(1, n);
+/// A frame of a recorder, without reports.
+fn unacknowledged_frame(n: u32) -> FrameRecord {
+    let frame = complete_frame(1, n);
     FrameRecord {
         subscriber: SubscriberId::Other(3),
         client: ClientStamps::default(),
@@ -156,10 +156,10 @@ fn left(n: u32) -> FrameRecord {
         cost: FrameCost {
             datagrams: 0,
             parity: 0,
-            ..whole.cost
+            ..frame.cost
         },
         motion_to_photon: None,
         echo: EchoKind::None,
-        ..whole
+        ..frame
     }
 }

@@ -1,13 +1,13 @@
 use super::*;
 
 fn rows(records: &[FrameRecord]) -> Vec<HashMap<String, String>> {
-    let paper = Paper::default();
-    let mut csv = Csv::new(Box::new(paper.clone())).unwrap();
+    let buffer = SharedBuffer::default();
+    let mut csv = Csv::new(Box::new(buffer.clone())).unwrap();
     for record in records {
         csv.row(record, Some(RenditionId(2))).unwrap();
     }
     csv.finish().unwrap();
-    let text = paper.text();
+    let text = buffer.text();
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     lines
@@ -29,7 +29,7 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
         runs: 2,
         repaired: 1,
         resent: 4,
-        ..whole(7, 1)
+        ..complete_frame(7, 1)
     }]);
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
@@ -57,8 +57,8 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
 }
 
 #[test]
-fn a_frame_that_left_for_a_recorder_says_so() {
-    let rows = rows(&[left(2)]);
+fn a_frame_for_a_recorder_is_sent_unacknowledged() {
+    let rows = rows(&[unacknowledged_frame(2)]);
     let row = |name: &str| rows[0][name].as_str();
     let ended = ["subscriber", "frame", "outcome", "stage", "cause"].map(row);
     assert_eq!(ended, ["other-3", "2", "left", "", ""]);
@@ -67,7 +67,7 @@ fn a_frame_that_left_for_a_recorder_says_so() {
 }
 
 #[test]
-fn a_dropped_frame_says_before_which_stage_and_why() {
+fn a_dropped_frame_has_its_stage_and_cause() {
     let rows = rows(&[dropped(7, 2, Stage::Converted, DropCause::Superseded)]);
     let row = |name: &str| rows[0][name].as_str();
     assert_eq!(
@@ -86,7 +86,7 @@ fn a_dropped_frame_says_before_which_stage_and_why() {
         assert_eq!(
             row(unmeasured),
             "",
-            "{unmeasured}: what was not measured is never zero"
+            "{unmeasured}: a missing measurement is never zero"
         );
     }
     assert_eq!(row("echo"), "none");
@@ -94,26 +94,26 @@ fn a_dropped_frame_says_before_which_stage_and_why() {
 
 #[test]
 fn the_header_names_all_stages_in_order() {
-    let paper = Paper::default();
-    drop(Csv::new(Box::new(paper.clone())).unwrap());
+    let buffer = SharedBuffer::default();
+    drop(Csv::new(Box::new(buffer.clone())).unwrap());
     let stages: Vec<&str> = Stage::ALL.iter().map(|s| s.name()).collect();
     assert!(
-        paper
+        buffer
             .text()
             .starts_with("subscriber,frame,outcome,stage,cause,InputSampled,")
     );
-    assert!(paper.text().contains(&stages.join(",")));
-    assert_eq!(paper.text().lines().count(), 1);
+    assert!(buffer.text().contains(&stages.join(",")));
+    assert_eq!(buffer.text().lines().count(), 1);
 }
 
 #[test]
 fn rows_reach_the_disk_within_a_second() {
-    let paper = Paper::default();
-    let mut csv = Csv::new(Box::new(paper.clone())).unwrap();
+    let buffer = SharedBuffer::default();
+    let mut csv = Csv::new(Box::new(buffer.clone())).unwrap();
     csv.tick(ms(0)).unwrap();
-    csv.row(&whole(1, 1), None).unwrap();
+    csv.row(&complete_frame(1, 1), None).unwrap();
     csv.tick(ms(999)).unwrap();
-    assert_eq!(paper.text().lines().count(), 1);
+    assert_eq!(buffer.text().lines().count(), 1);
     csv.tick(ms(1000)).unwrap();
-    assert_eq!(paper.text().lines().count(), 2);
+    assert_eq!(buffer.text().lines().count(), 2);
 }

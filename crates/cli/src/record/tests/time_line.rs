@@ -3,24 +3,24 @@ use super::*;
 /// Reads a trace and checks it against the rules of the format, and those of Perfetto:
 ///
 /// From the document *Trace Event Format* (Google):
-/// 1. "JSON Array Format": an array of event objects, whose closing bracket may be missing.
+/// 1. "JSON Array Format": an array of event objects; the closing bracket is optional.
 /// 2. "Event Descriptions": each has name, ph, ts (microseconds), pid and tid; `args` is an
 ///    object; an event may be of a category `cat`.
 /// 3. "Complete Events" (X): `dur` in microseconds, not negative.
 /// 4. "Counter Events" (C): the values of `args` are numbers.
 /// 5. "Instant Events" (i): the scope `s` is g, p or t.
 /// 6. "Flow Events" (s, t, f): `id`; one s, then t, then one f, in the order of time; they
-///    bind to a slice on their track that is there at their time (`bp` "e" for f).
+///    bind to the slice on their track at their time (`bp` "e" for f).
 /// 7. "Metadata Events" (M): process_name and thread_name carry `args.name`.
 ///
 /// From Perfetto's FAQ ("Why are overlapping events in JSON traces not displayed correctly?"):
 /// 8. slices of one track nest; here they don't even touch, and come in the order of time.
 ///
-/// From how Perfetto keeps threads (trace processor, tables `thread` and `process`):
+/// From Perfetto's model of threads (trace processor, tables `thread` and `process`):
 /// 9. a tid belongs to one pid; pid and tid are not 0, which is the idle process.
 fn check(text: &str) -> Vec<Value> {
-    let whole = text.trim_end().ends_with(']');
-    let text = if whole {
+    let is_closed = text.trim_end().ends_with(']');
+    let text = if is_closed {
         text.to_owned()
     } else {
         format!("{text}]")
@@ -82,21 +82,21 @@ fn check(text: &str) -> Vec<Value> {
         assert!(flow.is_sorted_by_key(|(_, ts, _)| *ts), "{id}: {flow:?}");
         for (ph, ts, tid) in flow {
             let inside = slices[tid].iter().any(|(from, to)| from <= ts && ts < to);
-            assert!(inside, "{id}: {ph} at {ts} hangs in the air");
+            assert!(inside, "{id}: {ph} at {ts} is outside its slice");
         }
     }
     events
 }
 
 fn trace(records: &[FrameRecord], name: &str) -> Vec<Value> {
-    let paper = Paper::default();
-    let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
+    let buffer = SharedBuffer::default();
+    let mut trace = Trace::new(Box::new(buffer.clone())).unwrap();
     for record in records {
         trace.frame(record, name, Some(RenditionId(1))).unwrap();
     }
     trace.finish().unwrap();
-    assert!(paper.text().ends_with("]\n"));
-    check(&paper.text())
+    assert!(buffer.text().ends_with("]\n"));
+    check(&buffer.text())
 }
 
 fn of<'a>(events: &'a [Value], ph: &str, cat: &str) -> Vec<&'a Value> {
@@ -106,7 +106,7 @@ fn of<'a>(events: &'a [Value], ph: &str, cat: &str) -> Vec<&'a Value> {
 
 #[test]
 fn a_frame_has_a_slice_for_each_span_on_both_sides() {
-    let events = trace(&[whole(1, 1)], "desk");
+    let events = trace(&[complete_frame(1, 1)], "desk");
     let spans = [
         ("Captured→Converted", 1, 1016666.667, 1000.0),
         ("Converted→Encoded", 1, 1017666.667, 3000.0),
@@ -133,7 +133,7 @@ fn a_frame_has_a_slice_for_each_span_on_both_sides() {
         assert_eq!(
             bound.as_f64(),
             crosses.then_some(30.0),
-            "{cat}: the bound stands with it"
+            "{cat}: the bound is present"
         );
     }
     assert_eq!(of(&events, "X", "").len(), spans.len());
@@ -155,7 +155,7 @@ fn frames_that_overlap_on_the_link_take_lanes() {
     // 100 ms on the link at 60 frames/s: seven at a time.
     let records: Vec<FrameRecord> = (1..=30)
         .map(|n| {
-            let mut record = whole(1, n);
+            let mut record = complete_frame(1, n);
             let here = record.client.first_received_here.as_mut().unwrap();
             here.at = here.at + Duration::from_millis(90);
             record
@@ -167,10 +167,10 @@ fn frames_that_overlap_on_the_link_take_lanes() {
     let lanes: std::collections::HashSet<u64> =
         link.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
     assert_eq!(lanes.len(), 6);
-    // Twice as long is too long for the lanes: some are left out, none overlap.
+    // Twice as long is too long for the lanes: some are omitted, none overlap.
     let late: Vec<FrameRecord> = (1..=30)
         .map(|n| {
-            let mut record = whole(1, n);
+            let mut record = complete_frame(1, n);
             let here = record.client.first_received_here.as_mut().unwrap();
             here.at = here.at + Duration::from_millis(300);
             record
@@ -181,7 +181,9 @@ fn frames_that_overlap_on_the_link_take_lanes() {
 
 #[test]
 fn two_subscribers_share_the_hosts_slices() {
-    let records: Vec<FrameRecord> = (1..=5).flat_map(|n| [whole(1, n), whole(2, n)]).collect();
+    let records: Vec<FrameRecord> = (1..=5)
+        .flat_map(|n| [complete_frame(1, n), complete_frame(2, n)])
+        .collect();
     let events = trace(&records, "desk");
     assert_eq!(of(&events, "X", "Converted→Encoded").len(), 5);
     assert_eq!(of(&events, "X", "FirstSent→LastSent").len(), 10);
@@ -214,7 +216,7 @@ fn drops_are_instants_with_their_cause() {
 
 #[test]
 fn bit_rate_and_quantiser_are_counted() {
-    let records: Vec<FrameRecord> = (1..=121).map(|n| whole(1, n)).collect();
+    let records: Vec<FrameRecord> = (1..=121).map(|n| complete_frame(1, n)).collect();
     let events = trace(&records, "desk");
     let counters = of(&events, "C", "");
     let rates: Vec<f64> = counters
@@ -232,25 +234,27 @@ fn bit_rate_and_quantiser_are_counted() {
 }
 
 #[test]
-fn what_a_killed_program_leaves_can_be_read() {
-    let paper = Paper::default();
-    let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
-    assert_eq!(check(&paper.text()).len(), 1);
+fn the_trace_of_a_killed_program_is_valid() {
+    let buffer = SharedBuffer::default();
+    let mut trace = Trace::new(Box::new(buffer.clone())).unwrap();
+    assert_eq!(check(&buffer.text()).len(), 1);
     for n in 1..=300 {
-        trace.frame(&whole(1, n), "a \"b\"\\\u{7}\n", None).unwrap();
+        trace
+            .frame(&complete_frame(1, n), "a \"b\"\\\u{7}\n", None)
+            .unwrap();
         trace.tick(Instant(i64::from(n) * 16_666_667)).unwrap();
         if n % 50 == 0 {
-            check(&paper.text());
+            check(&buffer.text());
         }
     }
     drop(trace);
-    assert!(!paper.text().trim_end().ends_with(']'));
-    assert!(of(&check(&paper.text()), "X", "Recoverable→Decoded").len() > 200);
+    assert!(!buffer.text().trim_end().ends_with(']'));
+    assert!(of(&check(&buffer.text()), "X", "Recoverable→Decoded").len() > 200);
 }
 
 #[test]
-fn hostile_stamps_do_not_break_it() {
-    let mut backwards = whole(1, 1);
+fn hostile_stamps_do_not_corrupt_the_trace() {
+    let mut backwards = complete_frame(1, 1);
     backwards.host = Stamps::default();
     backwards.host.stamp(Stage::Captured, ms(50));
     backwards.host.stamp(Stage::Converted, ms(40));
@@ -258,30 +262,32 @@ fn hostile_stamps_do_not_break_it() {
     backwards.host.stamp(Stage::LastSent, ms(60));
     let here = backwards.client.first_received_here.as_mut().unwrap();
     here.at = ms(20);
-    let mut far = whole(1, 2);
+    let mut far = complete_frame(1, 2);
     far.client.submitted = Some(Duration::MAX);
     far.client.first_received_here.as_mut().unwrap().at = Instant(i64::MAX);
     let mut none = dropped(1, 3, Stage::Captured, DropCause::HeldBack);
     none.host = Stamps::default();
-    trace(&[backwards, far, none, whole(1, 4)], "desk");
+    trace(&[backwards, far, none, complete_frame(1, 4)], "desk");
 }
 
 #[test]
 fn frames_of_two_renditions_have_tracks_of_their_own() {
-    let paper = Paper::default();
-    let mut trace = Trace::new(Box::new(paper.clone())).unwrap();
+    let buffer = SharedBuffer::default();
+    let mut trace = Trace::new(Box::new(buffer.clone())).unwrap();
     for n in 1..4 {
         for session in [1, 2] {
             let rendition = Some(RenditionId(session));
-            trace.frame(&whole(session, n), "desk", rendition).unwrap();
+            trace
+                .frame(&complete_frame(session, n), "desk", rendition)
+                .unwrap();
         }
     }
     trace.finish().unwrap();
-    let events = check(&paper.text());
+    let events = check(&buffer.text());
     let encodes = |event: &&Value| event["cat"] == "Converted→Encoded";
     let tracks: Vec<&Value> = events.iter().filter(encodes).map(|e| &e["tid"]).collect();
     assert_eq!(tracks.len(), 6, "each frame of each is drawn");
     let first = tracks.iter().filter(|track| *track == &tracks[0]).count();
     assert_eq!(first, 3, "{tracks:?}");
-    assert!(paper.text().contains("of rendition 2"));
+    assert!(buffer.text().contains("of rendition 2"));
 }

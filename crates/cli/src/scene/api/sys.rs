@@ -1,4 +1,4 @@
-//! libopenuvr as any program in C sees it: opened at run time, called by its header.
+//! Bindings to libopenuvr as for any C program: opened at run time, called by its header.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -28,10 +28,10 @@ use bindings::{
     openuvr_config, openuvr_input,
 };
 
-/// An `openuvr_context`, of which nothing is known.
+/// An opaque `openuvr_context`.
 type Handle = *mut c_void;
 
-/// The functions that are used here, with the types of `openuvr.h`.
+/// The used functions, with the types of `openuvr.h`.
 struct Functions {
     config_default: unsafe extern "C" fn(*mut openuvr_config) -> c_int,
     open: unsafe extern "C" fn(*const openuvr_config, *mut Handle, *mut c_char, usize) -> c_int,
@@ -44,17 +44,17 @@ struct Functions {
     close: unsafe extern "C" fn(*mut Handle),
 }
 
-/// The library, open.
+/// The open library.
 pub(super) struct Library {
     functions: Functions,
-    /// Last: the functions are its.
+    /// Last: the functions belong to it.
     _library: libloading::Library,
 }
 
-/// What the stream is told.
+/// The settings of the stream.
 pub(super) struct Settings {
     pub(super) size: Size,
-    /// The pixel buffer's name in OpenGL: BGRA without gaps.
+    /// The OpenGL name of the pixel buffer: BGRA without gaps.
     pub(super) buffer: u32,
     pub(super) fps: f64,
     pub(super) bitrate: Option<Bitrate>,
@@ -64,8 +64,8 @@ pub(super) struct Settings {
     pub(super) csv: Option<String>,
 }
 
-/// An event of the player's.
-pub(super) enum Given {
+/// An input event of the player.
+pub(super) enum InputEvent {
     Key { code: u32, pressed: bool },
     Button { pressed: bool },
     Pointer { x: i32, y: i32 },
@@ -74,12 +74,12 @@ pub(super) enum Given {
 
 impl Library {
     /// # Errors
-    /// It is not there, or lacks a function.
+    /// The library is missing, or lacks a function.
     pub(super) fn open(path: &Path) -> Result<Library> {
-        // SAFETY: whoever names it says that it is libopenuvr, whose initialisation does nothing.
+        // SAFETY: the caller names libopenuvr; its initialisation has no effects.
         let library = unsafe { libloading::Library::new(path) }
             .with_context(|| format!("can't open {}", path.display()))?;
-        // SAFETY: the types are those of its header.
+        // SAFETY: the types match its header.
         let functions = unsafe {
             Functions {
                 config_default: *library.get(c"openuvr_config_default")?,
@@ -102,18 +102,18 @@ impl Library {
     /// Starts the stream.
     ///
     /// # Errors
-    /// The library's reason.
+    /// The library's error message.
     pub(super) fn start(self, settings: &Settings) -> Result<Context> {
         let text = |text: &Option<String>| text.clone().map(CString::new).transpose();
         let (bind, pin) = (text(&settings.bind)?, text(&settings.pin)?);
         let (dir, csv) = (text(&settings.config_dir)?, text(&settings.csv)?);
         let pointer = |text: &Option<CString>| text.as_ref().map_or(null(), |text| text.as_ptr());
-        // It is read whenever a picture is given.
+        // The library reads it whenever a picture is submitted.
         let buffer = Box::new(settings.buffer);
-        // SAFETY: all of it are numbers, pointers, and functions that may be absent.
+        // SAFETY: the struct contains only numbers, pointers, and optional functions.
         let mut config: openuvr_config = unsafe { std::mem::zeroed() };
         config.size = u32::try_from(size_of::<openuvr_config>())?;
-        // SAFETY: it says how large it is.
+        // SAFETY: the struct states its size.
         unsafe { (self.functions.config_default)(&raw mut config) };
         config.width = settings.size.width;
         config.height = settings.size.height;
@@ -126,8 +126,8 @@ impl Library {
         (config.config_dir, config.csv) = (pointer(&dir), pointer(&csv));
         let mut handle = null_mut();
         let mut why = [0; 512];
-        // SAFETY: everything that the configuration points at is alive until it returns, and the
-        // pixel buffer's name until the context is closed.
+        // SAFETY: everything that the configuration points to lives until the call returns, and the pixel buffer's
+        // name until the context is closed.
         let done = unsafe {
             (self.functions.open)(
                 &raw const config,
@@ -142,7 +142,7 @@ impl Library {
             library: self,
         };
         if done < 0 {
-            bail!("libopenuvr: {}", words(&why));
+            bail!("libopenuvr: {}", c_text(&why));
         }
         // SAFETY: the context is open.
         let done = unsafe { (context.library.functions.init_thread)(handle) };
@@ -151,7 +151,7 @@ impl Library {
     }
 }
 
-/// A host. Closed when it is dropped.
+/// A host, which is closed on drop.
 pub(super) struct Context {
     handle: Handle,
     _buffer: Box<u32>,
@@ -159,50 +159,50 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// The next event of the player's that was not taken yet.
-    pub(super) fn next_input(&mut self) -> Option<Given> {
-        // SAFETY: numbers.
+    /// The next unread event of the player.
+    pub(super) fn next_input(&mut self) -> Option<InputEvent> {
+        // SAFETY: the struct contains only numbers.
         let mut input: openuvr_input = unsafe { std::mem::zeroed() };
         input.size = u32::try_from(size_of::<openuvr_input>()).ok()?;
-        // SAFETY: the context is open, and the event says how large it is.
+        // SAFETY: the context is open, and the event states its size.
         let got = unsafe { (self.library.functions.next_input)(self.handle, &raw mut input) };
         (got == 1).then_some(match input.kind {
-            kind::OPENUVR_INPUT_KEY => Given::Key {
+            kind::OPENUVR_INPUT_KEY => InputEvent::Key {
                 code: input.code,
                 pressed: input.value == 1,
             },
-            kind::OPENUVR_INPUT_BUTTON => Given::Button {
+            kind::OPENUVR_INPUT_BUTTON => InputEvent::Button {
                 pressed: input.value == 1,
             },
-            kind::OPENUVR_INPUT_POINTER => Given::Pointer {
+            kind::OPENUVR_INPUT_POINTER => InputEvent::Pointer {
                 x: input.x,
                 y: input.y,
             },
-            _ => Given::Other,
+            _ => InputEvent::Other,
         })
     }
 
-    /// What was taken until now is in the picture that is drawn next.
+    /// Starts the next picture, with the input read so far.
     pub(super) fn begin_frame(&mut self) {
-        // SAFETY: the context is open. It fails only if the stream is over, which is told later.
+        // SAFETY: the context is open. It fails only after the end of the stream, which is reported later.
         unsafe { (self.library.functions.begin_frame)(self.handle) };
     }
 
-    /// The pixel buffer holds a picture.
+    /// Submits the picture in the pixel buffer.
     ///
     /// # Errors
     /// The library's reason.
-    pub(super) fn give(&mut self, and_wait: bool) -> Result<()> {
+    pub(super) fn submit(&mut self, and_wait: bool) -> Result<()> {
         let functions = &self.library.functions;
         // SAFETY: the context is open, and the OpenGL context of the window is current here.
-        let given = unsafe {
+        let event = unsafe {
             if and_wait {
                 (functions.send_frame)(self.handle)
             } else {
                 (functions.frame_ready)(self.handle)
             }
         };
-        self.done(given)
+        self.done(event)
     }
 
     fn done(&self, code: c_int) -> Result<()> {
@@ -210,23 +210,23 @@ impl Context {
             return Ok(());
         }
         let mut why = [0; 512];
-        // SAFETY: the context is open, and the text has room.
+        // SAFETY: the context is open, and the length of the text is passed.
         unsafe {
             (self.library.functions.message)(self.handle, why.as_mut_ptr(), why.len());
         }
-        bail!("libopenuvr: {}", words(&why))
+        bail!("libopenuvr: {}", c_text(&why))
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it is open, or null; nobody uses it after this.
+        // SAFETY: the handle is open or null, and is not used afterwards.
         unsafe { (self.library.functions.close)(&raw mut self.handle) };
     }
 }
 
-/// What C wrote.
-fn words(text: &[c_char]) -> String {
+/// The text in a C buffer.
+fn c_text(text: &[c_char]) -> String {
     let bytes: Vec<u8> = (text.iter().take_while(|c| **c != 0))
         .map(|c| c.to_ne_bytes()[0])
         .collect();

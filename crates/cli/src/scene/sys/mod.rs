@@ -1,6 +1,6 @@
 //! The window and the OpenGL calls of the scene: everything of it that needs `unsafe`.
 //!
-//! What is drawn is decided elsewhere ([`room`](super::room), [`camera`](super::camera)).
+//! Other modules decide what to draw ([`room`](super::room), [`camera`](super::camera)).
 //! Xlib and libGL are opened at run time, so that the program starts without them.
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the GL is asked to draw, and to read back.
+//! OpenGL drawing and read-back.
 
 use std::ptr::null;
 
@@ -11,25 +11,25 @@ use super::super::room::{Frame, Mesh};
 use super::super::texture::{self, Texture};
 use super::window::Window;
 
-/// A buffer in the GL that pictures are read into. It goes with the window.
+/// An OpenGL buffer for read-back. It lives as long as the window.
 pub(in crate::scene) struct PixelBuffer {
     buffer: glow::Buffer,
     size: Size,
 }
 
 impl PixelBuffer {
-    /// Its name in the GL.
+    /// Its OpenGL name.
     pub(in crate::scene) fn name(&self) -> u32 {
         self.buffer.0.get()
     }
 
-    /// What it has room for.
+    /// The size of its pictures.
     pub(in crate::scene) fn size(&self) -> Size {
         self.size
     }
 }
 
-/// Textures, meshes and programs in the GL.
+/// Textures, meshes and programs in OpenGL.
 pub(in crate::scene) struct Renderer {
     gl: glow::Context,
     room: glow::Program,
@@ -38,13 +38,12 @@ pub(in crate::scene) struct Renderer {
     code_vertices: (glow::VertexArray, glow::Buffer),
     textures: Vec<glow::Texture>,
     meshes: Vec<(glow::VertexArray, i32, usize)>,
-    /// Whether the GL can put the upper row first by itself when it is read.
+    /// Whether read-back can return the top row first.
     inverts: bool,
 }
 
 impl Renderer {
-    /// Loads everything; `smooth` filters textures, which costs about a fifth of the time in
-    /// software.
+    /// Uploads all resources; `smooth` filters textures, which costs about a fifth of the time in software.
     pub(in crate::scene) fn new(
         window: &Window,
         textures: &[Texture],
@@ -91,14 +90,14 @@ impl Renderer {
         }
     }
 
-    /// Draws the room and waits until it is drawn.
+    /// Draws the room and waits for completion.
     pub(in crate::scene) fn draw(&self, size: Size, frame: &Frame) {
         let gl = &self.gl;
         // SAFETY: see `new`; all names were made by this context.
         unsafe {
             gl.viewport(0, 0, pixels(size.width), pixels(size.height));
-            // The room is closed and convex: its shell paints each pixel once, behind everything,
-            // and only what stands in it needs depth.
+            // The room is closed and convex: its shell covers each pixel exactly once, behind everything else, and only
+            // the objects in it need depth testing.
             gl.clear(glow::DEPTH_BUFFER_BIT);
             gl.disable(glow::DEPTH_TEST);
             gl.use_program(Some(self.room));
@@ -111,13 +110,13 @@ impl Renderer {
             let flat: Vec<f32> = frame.lights.iter().flat_map(|l| l.colour).collect();
             gl.uniform_3_f32_slice(place("light_colour").as_ref(), &flat);
             let (model, glow_at) = (place("model"), place("glow"));
-            for (index, thing) in frame.shell.iter().chain(&frame.things).enumerate() {
+            for (index, object) in frame.shell.iter().chain(&frame.objects).enumerate() {
                 if index == frame.shell.len() {
                     gl.enable(glow::DEPTH_TEST);
                 }
-                let (array, count, texture) = self.meshes[thing.mesh];
-                gl.uniform_matrix_4_f32_slice(model.as_ref(), false, &thing.model.0);
-                let [r, g, b] = thing.glow;
+                let (array, count, texture) = self.meshes[object.mesh];
+                gl.uniform_matrix_4_f32_slice(model.as_ref(), false, &object.model.0);
+                let [r, g, b] = object.glow;
                 gl.uniform_3_f32(glow_at.as_ref(), r, g, b);
                 gl.bind_texture(glow::TEXTURE_2D, Some(self.textures[texture]));
                 gl.bind_vertex_array(Some(array));
@@ -127,7 +126,7 @@ impl Renderer {
         }
     }
 
-    /// Draws the bar code over what is there.
+    /// Draws the bar code over the picture.
     pub(in crate::scene) fn draw_code(&self, size: Size, cells: &[bool; barcode::CELLS]) {
         let texels: Vec<u8> = cells
             .iter()
@@ -137,7 +136,7 @@ impl Renderer {
         let cell = width / barcode::CELLS_ACROSS as f32;
         let right = -1.0 + 2.0 * cell * barcode::COLUMNS as f32 / width;
         let bottom = 1.0 - 2.0 * cell * barcode::ROWS as f32 / height;
-        // Position, then place in the texture, whose first row is the upper one.
+        // Position, then texture coordinates; the texture's first row is the top one.
         let corner = |x: bool, y: bool| {
             [
                 if x { right } else { -1.0 },
@@ -174,15 +173,14 @@ impl Renderer {
         }
     }
 
-    /// Reads what is drawn, before it is swapped: BGRX, the upper row first. `into` must have
-    /// room for exactly `size`.
+    /// Reads the picture before it is swapped: BGRX, top row first. `into` must have the length of a picture of
+    /// `size`.
     pub(in crate::scene) fn read(&self, size: Size, into: &mut [u8]) {
         const PACK_INVERT_MESA: u32 = 0x8758; // GL_MESA_pack_invert
         let row = size.width as usize * 4;
-        assert_eq!(into.len(), size.pixels() * 4, "room for one picture");
+        assert_eq!(into.len(), size.pixels() * 4, "the length of one picture");
         let gl = &self.gl;
-        // SAFETY: see `new`; the room was checked, and rows of whole pixels of 4 bytes have no
-        // bytes between them.
+        // SAFETY: see `new`; the length was checked, and rows of 4-byte pixels have no padding.
         unsafe {
             if self.inverts {
                 gl.pixel_store_i32(PACK_INVERT_MESA, 1);
@@ -198,7 +196,7 @@ impl Renderer {
             );
         }
         if !self.inverts {
-            // The GL's first row is the lowest.
+            // OpenGL's first row is the bottom one.
             let (upper, lower) = into.split_at_mut(row * (size.height as usize / 2));
             let middle = (size.height as usize % 2) * row;
             let pairs = upper
@@ -210,7 +208,7 @@ impl Renderer {
         }
     }
 
-    /// A buffer for pictures of `size`, BGRA without gaps, the lowest row first.
+    /// A buffer for pictures of `size`, BGRA without gaps, bottom row first.
     pub(in crate::scene) fn pixel_buffer(&self, size: Size) -> Result<PixelBuffer> {
         let gl = &self.gl;
         // SAFETY: see `new`.
@@ -224,10 +222,10 @@ impl Renderer {
         }
     }
 
-    /// Reads what is drawn, before it is swapped, into a buffer.
+    /// Reads the picture into a buffer, before it is swapped.
     pub(in crate::scene) fn read_into(&self, into: &PixelBuffer) {
         let gl = &self.gl;
-        // SAFETY: see `new`; the buffer has room for a picture of its size.
+        // SAFETY: see `new`; the buffer has the size of its pictures.
         unsafe {
             gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(into.buffer));
             gl.read_pixels(
@@ -243,7 +241,7 @@ impl Renderer {
         }
     }
 
-    /// What draws: the GL's own name for it.
+    /// The name of the OpenGL renderer.
     pub(in crate::scene) fn name(&self) -> String {
         // SAFETY: the context is current; see `new`.
         unsafe { self.gl.get_parameter_string(glow::RENDERER) }
@@ -276,7 +274,7 @@ unsafe fn program(gl: &glow::Context, vertex: &str, fragment: &str) -> Result<gl
             gl.compile_shader(shader);
             if !gl.get_shader_compile_status(shader) {
                 bail!(
-                    "this OpenGL refuses a shader: {}",
+                    "OpenGL failed to compile a shader: {}",
                     gl.get_shader_info_log(shader)
                 );
             }
@@ -284,7 +282,7 @@ unsafe fn program(gl: &glow::Context, vertex: &str, fragment: &str) -> Result<gl
             gl.delete_shader(shader);
         }
         for (index, name) in ["place", "normal", "at"].iter().enumerate() {
-            // Two-part vertices have no normal; their second part takes its number.
+            // Vertices of two attributes have no normal; the second attribute takes its index.
             let index = if vertex == CODE_VERTEX && *name == "at" {
                 1
             } else {
@@ -295,7 +293,7 @@ unsafe fn program(gl: &glow::Context, vertex: &str, fragment: &str) -> Result<gl
         gl.link_program(program);
         if !gl.get_program_link_status(program) {
             bail!(
-                "this OpenGL refuses a program: {}",
+                "OpenGL failed to link a program: {}",
                 gl.get_program_info_log(program)
             );
         }
@@ -329,7 +327,7 @@ unsafe fn vertices(
     }
 }
 
-/// Adds `data` as the indices of the vertex array that is bound.
+/// Uploads `data` as the indices of the bound vertex array.
 ///
 /// # Safety
 /// The context of `gl` must be current.
@@ -382,7 +380,7 @@ unsafe fn filter(gl: &glow::Context, shrink: u32, grow: u32) {
     }
 }
 
-/// Light is computed at vertices, which is what makes the room cheap without a GPU.
+/// Lighting is computed per vertex, which makes the room cheap without a GPU.
 const ROOM_VERTEX: &str = "#version 130
 in vec3 place; in vec3 normal; in vec2 at;
 uniform mat4 camera, model; uniform vec3 ambient, glow;

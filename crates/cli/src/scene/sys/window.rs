@@ -8,22 +8,22 @@ use anyhow::{Context as _, Result, bail};
 use openuvr_proto::units::Size;
 use x11_dl::{glx, keysym, xlib};
 
-/// What happened in the window since the last look.
+/// An event of the window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(in crate::scene) enum Event {
-    /// A key or button went down; not a repeat.
+    /// A key or button was pressed; not a repeat.
     Press,
-    /// A movement key went down or up.
+    /// A movement key was pressed or released.
     Walk(Direction, bool),
-    /// The pointer is here, as a fraction of the window.
+    /// The pointer's position, as a fraction of the window.
     Look(f32, f32),
     /// The window has a new size.
     Resized(Size),
-    /// The window manager asks to close.
+    /// The window manager requests to close the window.
     Close,
 }
 
-/// Where a movement key leads.
+/// The direction of a movement key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(in crate::scene) enum Direction {
     Forward,
@@ -32,17 +32,17 @@ pub(in crate::scene) enum Direction {
     Right,
 }
 
-/// A window with a current OpenGL context. Belongs to the thread that opened it.
+/// A window with a current OpenGL context. It belongs to the thread that opened it.
 pub(in crate::scene) struct Window {
     x: xlib::Xlib,
-    /// Also looks the functions of the GL up.
+    /// Also resolves the OpenGL functions.
     pub(super) glx: glx::Glx,
     display: *mut xlib::Display,
     window: c_ulong,
     context: glx::GLXContext,
     close_atom: c_ulong,
     size: Size,
-    /// Keys that are down, so that a repeat is not taken for a press.
+    /// Pressed keys, so that a repeat does not count as a press.
     held: [bool; 256],
 }
 
@@ -64,14 +64,16 @@ impl Window {
             bail!("no X display is known: give --display, such as :0, or set DISPLAY");
         };
         let name = CString::new(named.as_str())?;
-        // SAFETY: Xlib takes a NUL-terminated name; every pointer handed to Xlib and GLX
-        // below comes from them or points to a local that outlives the call. The display is
-        // checked for null before use, and closed only in `drop`.
+        // SAFETY: Xlib takes a NUL-terminated name; every pointer passed to Xlib and GLX below comes from them or points
+        // to a local that outlives the call. The display is checked for null before use, and closed only in
+        // `drop`.
         unsafe {
             (x.XSetErrorHandler)(Some(ignore_error));
             let display = (x.XOpenDisplay)(name.as_ptr());
             if display.is_null() {
-                bail!("can't open the X display {named}: is it running, and may you use it?");
+                bail!(
+                    "can't open the X display {named}: check that it is running and that you have access"
+                );
             }
             let screen = (x.XDefaultScreen)(display);
             let root = (x.XRootWindow)(display, screen);
@@ -96,14 +98,14 @@ impl Window {
             let configs = (glx.glXChooseFBConfig)(display, screen, flat.as_ptr(), &mut count);
             if configs.is_null() || count < 1 {
                 bail!(
-                    "this display has no OpenGL (GLX) with 24 bit colour: start it with +extension GLX"
+                    "this display has no OpenGL (GLX) with 24-bit colour: start it with +extension GLX"
                 );
             }
             let config = *configs;
             (x.XFree)(configs.cast());
             let visual = (glx.glXGetVisualFromFBConfig)(display, config);
             if visual.is_null() {
-                bail!("this display's OpenGL can't draw into windows");
+                bail!("this display's OpenGL does not support windows");
             }
             let mut set: xlib::XSetWindowAttributes = MaybeUninit::zeroed().assume_init();
             set.colormap = (x.XCreateColormap)(display, root, (*visual).visual, xlib::AllocNone);
@@ -147,7 +149,7 @@ impl Window {
             let context =
                 (glx.glXCreateNewContext)(display, config, glx::GLX_RGBA_TYPE, null_mut(), 1);
             if context.is_null() {
-                bail!("this display gives no OpenGL context");
+                bail!("can't create an OpenGL context on this display");
             }
             let mut supported = 0;
             (x.XkbSetDetectableAutoRepeat)(display, 1, &mut supported);
@@ -173,7 +175,7 @@ impl Window {
         self.size
     }
 
-    /// What has happened since the last call; doesn't wait.
+    /// The events since the last call; does not wait.
     pub(in crate::scene) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         // SAFETY: the display is open; XNextEvent fills the event it is given, and each union
@@ -205,7 +207,7 @@ impl Window {
                         ));
                     }
                     xlib::MapNotify => {
-                        // Without a window manager nobody else gives us the keyboard.
+                        // Without a window manager the window must take the keyboard focus itself.
                         (self.x.XSetInputFocus)(
                             self.display,
                             self.window,
@@ -234,7 +236,7 @@ impl Window {
         events
     }
 
-    /// Shows what was drawn, and returns when the X server has it on the display.
+    /// Shows the drawn picture, and returns when the X server has displayed it.
     pub(in crate::scene) fn swap(&self) {
         // SAFETY: display, window and context are alive and current on this thread.
         unsafe {
@@ -243,7 +245,7 @@ impl Window {
         }
     }
 
-    /// Asks the driver not to wait for the screen's refresh: the scene keeps its own clock.
+    /// Disables vertical synchronisation: the scene has its own clock.
     fn no_vertical_sync(&self) {
         // SAFETY: the functions have the types that GLX_EXT_swap_control and
         // GLX_MESA_swap_control give them, and are called only where the extension is listed.
@@ -287,7 +289,7 @@ impl Drop for Window {
     }
 }
 
-/// X errors (a window that is gone, focus refused) are no reason to end; Xlib's own handler exits.
+/// X errors (a destroyed window, refused focus) must not end the program; Xlib's default handler exits.
 unsafe extern "C" fn ignore_error(_: *mut xlib::Display, _: *mut xlib::XErrorEvent) -> c_int {
     0
 }

@@ -1,4 +1,4 @@
-//! Being the one who places the windows of a display, as all programs there can see, and giving that up.
+//! Ownership of a display's window management: taking it, announcing it to all clients, and releasing it.
 //!
 //! Specs: ICCCM 2.0, section 2.8; Extended Window Manager Hints 1.5 (_NET_SUPPORTED, _NET_SUPPORTING_WM_CHECK).
 
@@ -14,24 +14,24 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 
-/// As whom programs know us. Java's windows wait for a frame around them and stay empty without one (seen with OpenJDK
-/// 17), but under a name of a window manager that has none. This is the one that others without frames say, too: that
-/// of Sun's Looking Glass.
+/// The announced window-manager name. Java's windows wait for a frame and stay empty without one (seen with OpenJDK 17),
+/// except with the name of a window manager without frames. Other such window managers use this one, too: that of
+/// Sun's Looking Glass.
 const NAME: &[u8] = b"LG3D";
 
-/// What says so: the owner of the selection `WM_Sn`, and properties of the root.
+/// The ownership: the selection `WM_Sn`, and properties of the root window.
 pub(super) struct Claim {
     pub(super) root: Window,
-    /// The owner; it is never seen.
+    /// The selection's owner; an invisible window.
     pub(super) window: Window,
     pub(super) selection: Atom,
 }
 
 impl Claim {
-    /// Takes the display, if nobody has it. What the server then asks and tells comes as events of the root.
+    /// Takes the ownership, if it is free. Requests and notifications then arrive as events of the root window.
     ///
     /// # Errors
-    /// Somebody has it, or the server does not answer.
+    /// Another client owns it, or the server does not answer.
     pub(super) fn take(conn: &RustConnection, screen: usize, atoms: &Atoms) -> Result<Claim> {
         let shown = conn.setup().roots.get(screen);
         let root = shown.context("the display has no such screen")?.root;
@@ -40,21 +40,21 @@ impl Claim {
         let owner = conn.get_selection_owner(selection)?.reply()?.owner;
         ensure!(
             owner == x11rb::NONE,
-            "a window manager has the display already"
+            "the display already has a window manager"
         );
         let window = conn.generate_id()?;
-        // Its properties are changed to hear the server's time.
+        // Changes of its properties report the server's time.
         let aux = CreateWindowAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         let (class, place) = (WindowClass::INPUT_ONLY, (-1, -1));
         conn.create_window(0, window, root, place.0, place.1, 1, 1, 0, class, 0, &aux)?;
-        // The server's time of now is right: nobody else can have wanted a display that is new.
+        // The server's current time is correct: no other client uses a new display.
         conn.set_selection_owner(window, selection, x11rb::CURRENT_TIME)?;
         let all = EventMask::STRUCTURE_NOTIFY
             | EventMask::SUBSTRUCTURE_NOTIFY
             | EventMask::SUBSTRUCTURE_REDIRECT;
         let all = ChangeWindowAttributesAux::new().event_mask(all);
-        let asked = conn.change_window_attributes(root, &all)?.check();
-        asked.context("a window manager has the display already")?;
+        let requested = conn.change_window_attributes(root, &all)?.check();
+        requested.context("the display already has a window manager")?;
         let claim = Claim {
             root,
             window,
@@ -93,20 +93,20 @@ impl Claim {
         conn.sync()
     }
 
-    /// Gives it up for the window manager that has taken the selection.
+    /// Releases the ownership for the window manager that has taken the selection.
     pub(super) fn release(&self, conn: &RustConnection, atoms: &Atoms) -> Result<(), ReplyError> {
         let nothing = ChangeWindowAttributesAux::new().event_mask(EventMask::NO_EVENT);
         conn.change_window_attributes(self.root, &nothing)?;
         let check = atoms._NET_SUPPORTING_WM_CHECK;
         let named = conn.get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?;
         let named = named.reply()?.value32().and_then(|mut ids| ids.next());
-        // Unless the other one has said its own already.
+        // Unless the new owner has set its own already.
         if named == Some(self.window) {
             for property in [atoms._NET_ACTIVE_WINDOW, atoms._NET_SUPPORTED, check] {
                 conn.delete_property(self.root, property)?;
             }
         }
-        // That is what it waits for.
+        // The new owner waits for this.
         conn.destroy_window(self.window)?;
         conn.sync()
     }

@@ -1,17 +1,16 @@
-//! Where windows lie on a virtual display: the only main window has all of it, dialogs lie centred over it, and the
-//! newest of them has the keyboard.
+//! Placement of windows on a virtual display: a single main window fills it, dialogs are centred above it, and the newest
+//! of them has the keyboard focus.
 //!
-//! It is no window manager for people: it draws nothing, and has no frames, no list of windows and no keys. One that
-//! an application brings takes its place if it asks for it (`--replace`); then this one is gone until the display
-//! ends. If this one breaks, windows lie where their applications put them. `docs/adr/0019-placement.md` says why it
-//! is.
+//! It is no interactive window manager: it draws nothing, and has no frames, no list of windows and no shortcuts. A window
+//! manager of an application can replace it (`--replace`); then it stays inactive until the display ends. After an error
+//! windows stay where their applications put them. See `docs/adr/0019-placement.md` for the reasons.
 //!
 //! Specs: ICCCM 2.0, sections 2.8 (WM_Sn), 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_TAKE_FOCUS, synthetic
 //! ConfigureNotify); Extended Window Manager Hints 1.5.
 
 mod claim;
-mod desk;
-mod look;
+mod hints;
+mod placer;
 mod rectangle;
 
 use std::thread::JoinHandle;
@@ -20,10 +19,10 @@ use anyhow::{Context as _, Result};
 use openuvr_media::waker::Waker;
 use x11rb::rust_connection::RustConnection;
 
-use desk::Desk;
+use placer::WindowPlacer;
 
 x11rb::atom_manager! {
-    /// The names that are used here, as this server numbers them.
+    /// The atoms in use.
     Atoms: AtomsCookie {
         MANAGER,
         UTF8_STRING,
@@ -55,33 +54,31 @@ x11rb::atom_manager! {
     }
 }
 
-/// The thread that places windows; ends when this is dropped. Drop it when its server has ended, for which it may be
-/// waiting.
+/// The placement thread, which ends on drop. Drop it after its server has ended, since it may wait for the server.
 pub(super) struct Placement {
     stop: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Placement {
-    /// Begins on the display of this connection and screen: from now on no window is shown there before it has its
-    /// place.
+    /// Starts on the display of this connection and screen: from then on no window is mapped before it is placed.
     ///
     /// # Errors
-    /// Somebody places windows there already, or the server does not answer.
-    pub(super) fn begin((conn, screen): (RustConnection, usize)) -> Result<Placement> {
-        let mut desk = Desk::open(conn, screen)?;
+    /// Another client already places windows there, or the server does not answer.
+    pub(super) fn start((conn, screen): (RustConnection, usize)) -> Result<Placement> {
+        let mut placer = WindowPlacer::open(conn, screen)?;
         let stop = Waker::new()?;
-        let woken = stop.clone();
+        let waker = stop.clone();
         let thread = std::thread::Builder::new().name("ouvr-placement".to_owned());
         let thread = thread.spawn(move || {
-            // Most likely its server has ended, which others tell of.
-            if let Err(why) = desk.serve(&woken) {
-                tracing::debug!("windows lie where applications put them: {why}");
+            // Most likely its server has ended, which is reported elsewhere.
+            if let Err(why) = placer.serve(&waker) {
+                tracing::debug!("window placement ended: {why}");
             }
         });
         Ok(Placement {
             stop,
-            thread: Some(thread.context("no thread can be started that places windows")?),
+            thread: Some(thread.context("can't start the placement thread")?),
         })
     }
 }

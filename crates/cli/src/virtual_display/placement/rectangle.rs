@@ -1,27 +1,27 @@
-//! Where a window is to lie, and how large: sizes alone, no X server.
+//! Computation of window positions and sizes, without an X server.
 
 use openuvr_proto::units::Size;
 use x11rb::properties::WmSizeHints;
 
-/// The longest side of a window: its places and those of what lies in it have 16 bits with a sign (X11 protocol).
-const LONGEST: u32 = 32_767;
+/// The maximum side of a window: X11 coordinates are signed 16-bit.
+const MAX_SIDE: u32 = 32_767;
 
-/// A place on the display and a size, in pixels.
+/// A position on the display and a size, in pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rectangle {
-    /// Of the upper left corner, from the left and from above.
+    /// The upper left corner: x and y.
     pub(super) at: (i32, i32),
     pub(super) size: Size,
 }
 
 impl Rectangle {
-    /// All of a display of this size.
+    /// A whole display of this size.
     pub(super) fn whole(size: Size) -> Rectangle {
         Rectangle { at: (0, 0), size }
     }
 
-    /// One of `size` over the middle of this one, within a display of `all` pixels: of one that is larger than the
-    /// display the upper left corner is seen.
+    /// A rectangle of `size` centred on this one, within a display of `all` pixels. Of a rectangle that is larger than the
+    /// display the upper left corner is visible.
     pub(super) fn centred(self, size: Size, all: Size) -> Rectangle {
         let place = |from: i32, has: u32, takes: u32, all: u32| {
             let middle = i64::from(from) + (i64::from(has) - i64::from(takes)) / 2;
@@ -34,7 +34,7 @@ impl Rectangle {
     }
 }
 
-/// The sizes that a window takes.
+/// The size limits of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
     least: Size,
@@ -42,25 +42,25 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those that a window asks for by its `WM_NORMAL_HINTS`. Steps and proportions are not kept: a terminal draws a
-    /// border, a video player bars.
+    /// The limits in a window's `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored: a terminal draws a border, a
+    /// video player bars.
     pub(super) fn of(hints: Option<&WmSizeHints>) -> Limits {
         let side = |pixels: i32, otherwise: u32| {
             let pixels = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0);
-            pixels.map_or(otherwise, |pixels| pixels.min(LONGEST))
+            pixels.map_or(otherwise, |pixels| pixels.min(MAX_SIDE))
         };
-        let size = |asked: Option<(i32, i32)>, otherwise: u32| {
-            let (width, height) = asked.unwrap_or((0, 0));
+        let size = |requested: Option<(i32, i32)>, otherwise: u32| {
+            let (width, height) = requested.unwrap_or((0, 0));
             Size::new(side(width, otherwise), side(height, otherwise))
         };
         let least = size(hints.and_then(|hints| hints.min_size), 1);
-        let most = size(hints.and_then(|hints| hints.max_size), LONGEST);
-        // One that contradicts itself gets what it needs.
+        let most = size(hints.and_then(|hints| hints.max_size), MAX_SIDE);
+        // With contradicting limits the minimum applies.
         let most = Size::new(most.width.max(least.width), most.height.max(least.height));
         Limits { least, most }
     }
 
-    /// The size that comes nearest to `wanted`.
+    /// The allowed size nearest to `wanted`.
     pub(super) fn nearest(&self, wanted: Size) -> Size {
         let (least, most) = (self.least, self.most);
         Size::new(
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_gets_what_it_takes_of_a_display() {
+    fn a_size_is_limited_by_window_and_display() {
         assert_eq!(Limits::of(None).nearest(ALL), ALL);
         let least = limits(Some((100, 100)), None);
         assert_eq!(least.nearest(ALL), ALL);
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(most.nearest(ALL), Size::new(320, 360));
         let fixed = limits(Some((800, 200)), Some((800, 200)));
         assert_eq!(fixed.nearest(ALL), Size::new(800, 200));
-        // What makes no sense is no limit.
+        // Invalid limits are ignored.
         let odd = limits(Some((-5, 0)), Some((0, i32::MIN)));
         assert_eq!(odd.nearest(ALL), ALL);
         let crossed = limits(Some((700, 10)), Some((10, 10)));
@@ -106,19 +106,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_centred_stays_on_the_display() {
+    fn a_centred_window_stays_on_the_display() {
         let whole = Rectangle::whole(ALL);
         let at = |size: (u32, u32)| whole.centred(Size::new(size.0, size.1), ALL).at;
         assert_eq!(at((640, 360)), (0, 0));
         assert_eq!(at((100, 60)), (270, 150));
         assert_eq!(at((101, 61)), (269, 149));
-        assert_eq!(at((800, 60)), (0, 150), "its left edge is seen");
+        assert_eq!(at((800, 60)), (0, 150), "its left edge is visible");
         let parent = Rectangle {
             at: (500, 10),
             size: Size::new(100, 40),
         };
         let over = parent.centred(Size::new(300, 100), ALL);
-        assert_eq!(over.at, (340, 0), "it keeps within the display");
+        assert_eq!(over.at, (340, 0), "it stays within the display");
         assert_eq!(within(Size::new(700, 20), ALL), Size::new(640, 20));
     }
 }

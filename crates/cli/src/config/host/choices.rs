@@ -1,4 +1,4 @@
-//! Words of a host's settings: what each may be, and what it means.
+//! Enumerated settings of a host: the accepted values and their meanings.
 
 use openuvr_media::encode::Pixels;
 use openuvr_proto::control::clipboard::ClipboardWays;
@@ -8,36 +8,36 @@ use openuvr_runtime::host::CLIPBOARD_WAYS;
 use crate::config::kind::Choice;
 use crate::scene::source::Submit;
 
-/// Whether the rate follows the link.
+/// Congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rate {
-    /// It does.
+    /// The rate follows the link.
     Adaptive,
-    /// It does not.
+    /// The rate does not change.
     Constant,
 }
 
 impl Choice for Rate {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("adaptive", Rate::Adaptive), ("constant", Rate::Constant)];
 }
 
 impl Choice for ClipboardWays {
-    const WORDS: &'static [(&'static str, Self)] = &CLIPBOARD_WAYS;
+    const VALUES: &'static [(&'static str, Self)] = &CLIPBOARD_WAYS;
 }
 
 impl Choice for Recovery {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("skip-back", Recovery::SkipBack),
         ("key-frame", Recovery::KeyFrame),
         ("refresh", Recovery::Refresh),
     ];
 }
 
-/// Whether motion is searched to quarters of a pixel.
+/// Quarter-pixel motion search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subpel {
-    /// As the picture's size allows.
+    /// If the picture is small enough.
     Auto,
     /// Always.
     On,
@@ -46,8 +46,8 @@ pub(crate) enum Subpel {
 }
 
 impl Subpel {
-    /// What the rendition is asked for.
-    pub(crate) fn wanted(self) -> Option<bool> {
+    /// The setting for the rendition; `None`: depends on the picture's size.
+    pub(crate) fn requested(self) -> Option<bool> {
         match self {
             Subpel::Auto => None,
             Subpel::On => Some(true),
@@ -57,28 +57,28 @@ impl Subpel {
 }
 
 impl Choice for Subpel {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", Subpel::Auto),
         ("on", Subpel::On),
         ("off", Subpel::Off),
     ];
 }
 
-/// Who decides how many bits a picture gets.
+/// The rate control in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RateMode {
-    /// The host.
+    /// The host's.
     Own,
-    /// The encoder.
+    /// The encoder's.
     Cbr,
 }
 
 impl Choice for RateMode {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("own", RateMode::Own), ("cbr", RateMode::Cbr)];
 }
 
-/// Where pictures come from.
+/// The picture source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
     /// An X display.
@@ -92,7 +92,7 @@ pub enum SourceKind {
 }
 
 impl Choice for Pixels {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         (Pixels::Nv12.name(), Pixels::Nv12),
         (Pixels::Rgb444.name(), Pixels::Rgb444),
         (Pixels::Yuv444.name(), Pixels::Yuv444),
@@ -100,7 +100,7 @@ impl Choice for Pixels {
 }
 
 impl Choice for SourceKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("x11", SourceKind::X11),
         ("pattern", SourceKind::Pattern),
         ("clip", SourceKind::Clip),
@@ -108,12 +108,12 @@ impl Choice for SourceKind {
     ];
 }
 
-/// Microseconds of a packet of sound.
+/// Duration of a sound packet, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SoundFrame(pub(crate) u32);
 
 impl Choice for SoundFrame {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("2.5", SoundFrame(2_500)),
         ("5", SoundFrame(5_000)),
         ("10", SoundFrame(10_000)),
@@ -122,7 +122,7 @@ impl Choice for SoundFrame {
 }
 
 impl Choice for Submit {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
 }
 
@@ -131,7 +131,7 @@ impl Choice for Submit {
 pub(crate) struct EncoderName(pub(crate) &'static str);
 
 impl Choice for EncoderName {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("x264", EncoderName("x264")),
         ("jpeg", EncoderName("jpeg")),
         ("openh264", EncoderName("openh264")),
@@ -145,35 +145,35 @@ impl Choice for EncoderName {
     ];
 }
 
-/// Where input goes to.
+/// The target of input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InputKind {
-    /// The display, by the extension XTEST.
+    /// The X display, by the XTEST extension.
     Xtest,
-    /// Nowhere.
+    /// Input is ignored.
     None,
 }
 
 impl Choice for InputKind {
-    const WORDS: &'static [(&'static str, Self)] =
+    const VALUES: &'static [(&'static str, Self)] =
         &[("xtest", InputKind::Xtest), ("none", InputKind::None)];
 }
 
-/// How the player's game pads reach the application.
+/// How game pads are emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// As they can; a game has one from its beginning.
+    /// Whatever is available; a game has one pad from its start.
     Auto,
-    /// A game has so many from its beginning.
+    /// A game has this number of pads from its start.
     Seats(u8),
-    /// By the kernel's uinput.
+    /// Through the kernel's uinput.
     Uinput,
-    /// Not at all.
+    /// No pads.
     Off,
 }
 
 impl Choice for PadsKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("auto", PadsKind::Auto),
         ("0", PadsKind::Seats(0)),
         ("1", PadsKind::Seats(1)),
@@ -186,7 +186,7 @@ impl Choice for PadsKind {
 }
 
 impl PadsKind {
-    /// How many a game sees from its beginning; `None`: it sees none.
+    /// The number of pads that a game has from its start; `None` without pads in its process.
     pub(crate) fn seats(self) -> Option<u8> {
         match self {
             PadsKind::Auto => Some(1),

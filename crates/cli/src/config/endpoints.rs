@@ -1,10 +1,10 @@
-//! The words for a client's ends: where its pictures go, where its input comes from, and whose head looks.
+//! Enumerated settings of a client's devices: picture output, input source and head-pose source.
 
 use openuvr_media::head;
 
 use super::kind::{Choice, Form, Kind};
 
-/// Where pictures go.
+/// The picture output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PresentKind {
     /// A window on an X display.
@@ -13,12 +13,12 @@ pub(crate) enum PresentKind {
     Xr,
     /// PNG files.
     Headless,
-    /// Nowhere.
+    /// No output.
     Null,
 }
 
 impl Choice for PresentKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
+    const VALUES: &'static [(&'static str, Self)] = &[
         ("x11", PresentKind::X11),
         ("xr", PresentKind::Xr),
         ("headless", PresentKind::Headless),
@@ -26,7 +26,7 @@ impl Choice for PresentKind {
     ];
 }
 
-/// Where input comes from.
+/// The input source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum InputKind {
     /// The window.
@@ -35,15 +35,15 @@ pub(crate) enum InputKind {
     Script,
     /// These devices.
     Evdev(String),
-    /// Nowhere.
+    /// No input.
     None,
 }
 
-/// Whose head it is, as `openuvr_media::head::open` takes it; `None`: nobody's.
+/// The head-pose source, as `openuvr_media::head::open` takes it; `None` without one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct HeadFrom(pub(crate) Option<String>);
+pub(crate) struct HeadSpec(pub(crate) Option<String>);
 
-pub(super) fn head() -> Kind<HeadFrom> {
+pub(super) fn head() -> Kind<HeadSpec> {
     const WORDS: &str = "none, mouse, script:FILE, opentrack[:ADDRESS:PORT]";
     Kind {
         placeholder: "WORD",
@@ -51,12 +51,12 @@ pub(super) fn head() -> Kind<HeadFrom> {
         allowed: format!("one of {WORDS}"),
         form: Form::Text,
         parse: Box::new(|text| match (text, head::find(text)) {
-            ("none", _) => Some(HeadFrom(None)),
-            // A script needs its file, a mouse nothing.
+            ("none", _) => Some(HeadSpec(None)),
+            // A script needs a file; the mouse takes no argument.
             (_, Ok((backend, argument))) => match (backend.name, argument) {
                 ("script", "") => None,
                 ("mouse", argument) if !argument.is_empty() => None,
-                _ => Some(HeadFrom(Some(text.to_owned()))),
+                _ => Some(HeadSpec(Some(text.to_owned()))),
             },
             (_, Err(_)) => None,
         }),

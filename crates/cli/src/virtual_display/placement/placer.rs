@@ -1,4 +1,4 @@
-//! The windows of a display: which there are, where each lies, and which one has the keyboard.
+//! The windows of a display: their list, positions and keyboard focus.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -22,93 +22,93 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 use super::claim::Claim;
-use super::look::{Kind, Look};
+use super::hints::{Kind, WindowHints};
 use super::rectangle::{Rectangle, within};
 
-/// Windows that are placed at a time; those beyond lie where their applications put them (guess: far more than
-/// anybody works with).
-const MOST: usize = 256;
+/// The maximum number of placed windows; further ones stay where their applications put them (guess: far more than any
+/// user needs).
+const MAX_WINDOWS: usize = 256;
 
-/// What WM_STATE says of a window that is shown, and of one that is not (ICCCM 2.0, section 4.1.3.1).
+/// WM_STATE of a mapped and of an unmapped window (ICCCM 2.0, section 4.1.3.1).
 const NORMAL: u32 = 1;
 const WITHDRAWN: u32 = 0;
 
-/// What is asked of a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD; else it changes.
+/// Actions on a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD; any other value toggles it.
 const REMOVE: u32 = 0;
 const ADD: u32 = 1;
 
-/// A window that is shown and has its place from here.
-struct Placed {
+/// A mapped window that is placed here.
+struct PlacedWindow {
     window: Window,
-    look: Look,
-    /// Where a person has dragged it.
+    hints: WindowHints,
+    /// Where the user has dragged it.
     dragged: Option<(i32, i32)>,
-    /// Where it was put last.
-    lies: Option<Rectangle>,
-    /// The higher, the later it was made the one to be worked in.
-    turn: u64,
-    /// Whether clicks into it are told here first.
-    tells_clicks: bool,
+    /// Its last position and size.
+    geometry: Option<Rectangle>,
+    /// The activation order; the highest is the newest.
+    activation: u64,
+    /// Whether its clicks are intercepted.
+    intercepts_clicks: bool,
 }
 
 /// The windows of a display; owned by one thread.
-pub(super) struct Desk {
+pub(super) struct WindowPlacer {
     conn: RustConnection,
     atoms: Atoms,
     claim: Claim,
     /// The display's size.
     all: Size,
-    /// In the order in which they were shown.
-    placed: Vec<Placed>,
-    /// The main window that fills the display and lies below the others: the one that was shown first.
+    /// In the order in which they were mapped.
+    placed: Vec<PlacedWindow>,
+    /// The main window that fills the display, below the others: the first one mapped.
     filler: Option<Window>,
-    turns: u64,
-    /// The window with the keyboard, as far as it is given from here.
+    activations: u64,
+    /// The window with the keyboard focus, as far as it is assigned here.
     active: Option<Window>,
-    /// The window that gets the keyboard when the server has told its time.
-    awaits: Option<Window>,
+    /// The window that receives the focus when the server's time is known.
+    focus_pending: Option<Window>,
 }
 
-impl Desk {
-    /// Takes the display of this connection and screen.
+impl WindowPlacer {
+    /// Takes over the display of this connection and screen.
     ///
     /// # Errors
-    /// Somebody has it, or the server does not answer.
-    pub(super) fn open(conn: RustConnection, screen: usize) -> Result<Desk> {
+    /// Another client owns it, or the server does not answer.
+    pub(super) fn open(conn: RustConnection, screen: usize) -> Result<WindowPlacer> {
         let atoms = Atoms::new(&conn)?.reply()?;
         let claim = Claim::take(&conn, screen, &atoms)?;
         let all = conn.get_geometry(claim.root)?.reply()?;
-        Ok(Desk {
+        Ok(WindowPlacer {
             conn,
             atoms,
             claim,
             all: Size::new(all.width.into(), all.height.into()),
             placed: Vec::new(),
             filler: None,
-            turns: 0,
+            activations: 0,
             active: None,
-            awaits: None,
+            focus_pending: None,
         })
     }
 
     /// Places windows until `stop` is raised, or a window manager takes over.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection is broken.
     pub(super) fn serve(&mut self, stop: &Waker) -> Result<(), ReplyError> {
         loop {
             self.conn.flush()?;
             match self.conn.poll_for_event()? {
                 Some(Event::SelectionClear(e)) if e.selection == self.claim.selection => {
-                    return self.let_go();
+                    return self.release_windows();
                 }
                 Some(event) => match self.handle(&event) {
-                    // The window is gone meanwhile.
+                    // The window has been destroyed meanwhile.
                     Err(ReplyError::X11Error(_)) => {}
                     handled => handled?,
                 },
                 None => {
-                    if self.is_told_to_stop(stop)? {
+                    if self.wait_or_stop(stop)? {
                         return Ok(());
                     }
                 }
@@ -116,8 +116,8 @@ impl Desk {
         }
     }
 
-    /// Waits until the server has sent something, or somebody ends it; whether that is so.
-    fn is_told_to_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
+    /// Waits for events of the server or for `stop`; whether it was `stop`.
+    fn wait_or_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
         let mut fds = [
             PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(stop.0.as_fd(), PollFlags::IN),
@@ -129,10 +129,10 @@ impl Desk {
         }
     }
 
-    /// The windows stay where they are for the window manager that takes over.
-    fn let_go(&self) -> Result<(), ReplyError> {
+    /// Leaves the windows in place for the window manager that takes over.
+    fn release_windows(&self) -> Result<(), ReplyError> {
         for placed in &self.placed {
-            if placed.tells_clicks {
+            if placed.intercepts_clicks {
                 let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
                 self.conn.ungrab_button(button, placed.window, modifiers)?;
             }
@@ -143,29 +143,31 @@ impl Desk {
     fn handle(&mut self, event: &Event) -> Result<(), ReplyError> {
         match event {
             Event::MapRequest(e) => self.show(e.window)?,
-            Event::ConfigureRequest(e) => self.asked_for_place(e)?,
-            Event::UnmapNotify(e) => self.withdrawn(e.window)?,
+            Event::ConfigureRequest(e) => self.on_configure_request(e)?,
+            Event::UnmapNotify(e) => self.unmapped(e.window)?,
             Event::DestroyNotify(e) => self.forget(e.window)?,
-            // It lies in another window from now on.
+            // It was moved into another window.
             Event::ReparentNotify(e) if e.parent != self.claim.root => self.forget(e.window)?,
             Event::ConfigureNotify(e) if e.window == self.claim.root => {
                 self.all = Size::new(e.width.into(), e.height.into());
                 self.arrange()?;
             }
-            Event::PropertyNotify(e) if e.window == self.claim.window => self.told_time(e.time)?,
-            Event::PropertyNotify(e) => self.looks_different(e)?,
+            Event::PropertyNotify(e) if e.window == self.claim.window => {
+                self.on_server_time(e.time)?
+            }
+            Event::PropertyNotify(e) => self.on_hints_changed(e)?,
             Event::ClientMessage(e) if e.format == 32 => {
                 let data = e.data.as_data32();
                 if e.type_ == self.atoms._NET_WM_STATE {
-                    self.asked_for_state(e.window, data)?;
+                    self.on_state_request(e.window, data)?;
                 } else if e.type_ == self.atoms._NET_ACTIVE_WINDOW && self.find(e.window).is_some()
                 {
                     self.raise(e.window)?;
                     self.activate(e.window)?;
                 }
             }
-            Event::ButtonPress(e) => self.clicked(e)?,
-            // Errors are those of windows that are gone.
+            Event::ButtonPress(e) => self.on_click(e)?,
+            // Errors belong to destroyed windows.
             _ => {}
         }
         Ok(())
@@ -177,13 +179,13 @@ impl Desk {
             .position(|placed| placed.window == window)
     }
 
-    /// An application shows a window.
+    /// An application maps a window.
     fn show(&mut self, window: Window) -> Result<(), ReplyError> {
-        // First, so that nothing is missed that it says later.
+        // First, so that no later change is missed.
         let watched = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         self.conn.change_window_attributes(window, &watched)?;
-        let look = Look::at(&self.conn, &self.atoms, self.claim.root, window)?;
-        let is_placed = look.kind != Kind::Apart && self.placed.len() < MOST;
+        let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, window)?;
+        let is_placed = hints.kind != Kind::Unmanaged && self.placed.len() < MAX_WINDOWS;
         if is_placed && self.find(window).is_none() {
             let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
             let normal = [NORMAL, x11rb::NONE];
@@ -192,13 +194,13 @@ impl Desk {
             let frame = self.atoms._NET_FRAME_EXTENTS;
             self.conn
                 .change_property32(mode, window, frame, AtomEnum::CARDINAL, &[0; 4])?;
-            self.placed.push(Placed {
+            self.placed.push(PlacedWindow {
                 window,
-                look,
+                hints,
                 dragged: None,
-                lies: None,
-                turn: 0,
-                tells_clicks: false,
+                geometry: None,
+                activation: 0,
+                intercepts_clicks: false,
             });
             self.arrange()?;
             if self.filler != Some(window) {
@@ -210,15 +212,15 @@ impl Desk {
         Ok(())
     }
 
-    /// An application hides a window.
-    fn withdrawn(&mut self, window: Window) -> Result<(), ReplyError> {
+    /// An application unmaps a window.
+    fn unmapped(&mut self, window: Window) -> Result<(), ReplyError> {
         if self.find(window).is_none() {
             return Ok(());
         }
         let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
-        let withdrawn = [WITHDRAWN, x11rb::NONE];
+        let unmapped = [WITHDRAWN, x11rb::NONE];
         self.conn
-            .change_property32(mode, window, state, state, &withdrawn)?;
+            .change_property32(mode, window, state, state, &unmapped)?;
         self.conn
             .delete_property(window, self.atoms._NET_WM_STATE)?;
         let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
@@ -227,7 +229,7 @@ impl Desk {
         Ok(())
     }
 
-    /// A window is there no more; what was worked in before it is again.
+    /// A window no longer exists; the previously active window becomes active again.
     fn forget(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
@@ -235,52 +237,55 @@ impl Desk {
         self.placed.remove(at);
         self.arrange()?;
         if self.active == Some(window) {
-            self.pass_keyboard()?;
+            self.assign_focus()?;
         }
         Ok(())
     }
 
-    /// An application wants to have a window elsewhere, or larger or smaller.
-    fn asked_for_place(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
+    /// An application requests another position or size.
+    fn on_configure_request(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
         let Some(at) = self.find(e.window) else {
-            // It is not shown yet, or not placed.
+            // It is not mapped yet, or not placed.
             let granted = ConfigureWindowAux::from_configure_request(e);
             self.conn.configure_window(e.window, &granted)?;
             return Ok(());
         };
-        let asks = |what: ConfigWindow| e.value_mask.intersects(what);
+        let asks = |field: ConfigWindow| e.value_mask.intersects(field);
         let is_dragged = asks(ConfigWindow::X | ConfigWindow::Y) && self.is_dragging()?;
         let placed = &mut self.placed[at];
         if asks(ConfigWindow::WIDTH) {
-            placed.look.size.width = e.width.into();
+            placed.hints.size.width = e.width.into();
         }
         if asks(ConfigWindow::HEIGHT) {
-            placed.look.size.height = e.height.into();
+            placed.hints.size.height = e.height.into();
         }
         if is_dragged {
             placed.dragged = Some((e.x.into(), e.y.into()));
         }
-        let before = placed.lies;
+        let before = placed.geometry;
         self.arrange()?;
         if asks(ConfigWindow::STACK_MODE) && e.stack_mode == StackMode::ABOVE {
             self.raise(e.window)?;
         }
-        // Else the server has told it.
-        if let Some(lies) = self.placed[at].lies.filter(|lies| Some(*lies) == before) {
-            self.tell_place(e.window, lies)?;
+        // Otherwise the server has notified it.
+        if let Some(geometry) = self.placed[at]
+            .geometry
+            .filter(|geometry| Some(*geometry) == before)
+        {
+            self.notify_position(e.window, geometry)?;
         }
         Ok(())
     }
 
-    /// Whether a button is held down: toolkits that draw their own frames move a window then, and applications that
-    /// choose a place do so when nobody drags.
+    /// Whether a mouse button is pressed: toolkits with client-side frames move a window then, while applications request
+    /// their own positions without a pressed button.
     fn is_dragging(&self) -> Result<bool, ReplyError> {
         let pointer = self.conn.query_pointer(self.claim.root)?.reply()?;
         Ok(pointer.mask.intersects(KeyButMask::BUTTON1))
     }
 
-    /// Says to a window that asked in vain where it lies (ICCCM 2.0, section 4.1.5).
-    fn tell_place(&self, window: Window, lies: Rectangle) -> Result<(), ConnectionError> {
+    /// Notifies a window of its position after a request without effect (ICCCM 2.0, section 4.1.5).
+    fn notify_position(&self, window: Window, geometry: Rectangle) -> Result<(), ConnectionError> {
         let place = |pixels: i32| i16::try_from(pixels).unwrap_or(0);
         let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
         let notify = ConfigureNotifyEvent {
@@ -289,10 +294,10 @@ impl Desk {
             event: window,
             window,
             above_sibling: x11rb::NONE,
-            x: place(lies.at.0),
-            y: place(lies.at.1),
-            width: side(lies.size.width),
-            height: side(lies.size.height),
+            x: place(geometry.at.0),
+            y: place(geometry.at.1),
+            width: side(geometry.size.width),
+            height: side(geometry.size.height),
             border_width: 0,
             override_redirect: false,
         };
@@ -301,37 +306,37 @@ impl Desk {
         Ok(())
     }
 
-    /// A window says something else of itself than when it was shown.
-    fn looks_different(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
-        let hints: [Atom; 5] = [
+    /// A window changes its hints after it was mapped.
+    fn on_hints_changed(&mut self, e: &PropertyNotifyEvent) -> Result<(), ReplyError> {
+        let hint_atoms: [Atom; 5] = [
             AtomEnum::WM_NORMAL_HINTS.into(),
             AtomEnum::WM_HINTS.into(),
             AtomEnum::WM_TRANSIENT_FOR.into(),
             self.atoms.WM_PROTOCOLS,
             self.atoms._NET_WM_WINDOW_TYPE,
         ];
-        let Some(at) = self.find(e.window).filter(|_| hints.contains(&e.atom)) else {
+        let Some(at) = self.find(e.window).filter(|_| hint_atoms.contains(&e.atom)) else {
             return Ok(());
         };
-        let look = Look::at(&self.conn, &self.atoms, self.claim.root, e.window)?;
+        let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, e.window)?;
         let placed = &mut self.placed[at];
-        placed.look = Look {
-            // It is shown, and stays in order.
-            kind: match look.kind {
-                Kind::Apart => placed.look.kind,
+        placed.hints = WindowHints {
+            // It stays placed while mapped.
+            kind: match hints.kind {
+                Kind::Unmanaged => placed.hints.kind,
                 kind => kind,
             },
-            // That is what it was given.
-            size: placed.look.size,
-            full_screen: placed.look.full_screen,
-            ..look
+            // Its size was assigned here.
+            size: placed.hints.size,
+            full_screen: placed.hints.full_screen,
+            ..hints
         };
         self.arrange()?;
         Ok(())
     }
 
-    /// An application wants a window to be full screen, or no longer.
-    fn asked_for_state(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
+    /// An application requests the full-screen state, or its end.
+    fn on_state_request(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
         let [action, first, second, ..] = data;
         let full_screen = self.atoms._NET_WM_STATE_FULLSCREEN;
         let Some(at) = self.find(window) else {
@@ -341,23 +346,23 @@ impl Desk {
             return Ok(());
         }
         let placed = &mut self.placed[at];
-        placed.look.full_screen = match action {
+        placed.hints.full_screen = match action {
             REMOVE => false,
             ADD => true,
-            _ => !placed.look.full_screen,
+            _ => !placed.hints.full_screen,
         };
-        let is_full_screen = placed.look.full_screen;
-        // What else it says there is its own.
+        let is_full_screen = placed.hints.full_screen;
+        // The other states are the application's.
         let (mode, states) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
-        let said = self
+        let states_now = self
             .conn
             .get_property(false, window, states, AtomEnum::ATOM, 0, 32)?
             .reply()?;
-        let mut said: Vec<u32> = said.value32().into_iter().flatten().collect();
-        said.retain(|state| *state != full_screen);
-        said.extend(is_full_screen.then_some(full_screen));
+        let mut states_now: Vec<u32> = states_now.value32().into_iter().flatten().collect();
+        states_now.retain(|state| *state != full_screen);
+        states_now.extend(is_full_screen.then_some(full_screen));
         self.conn
-            .change_property32(mode, window, states, AtomEnum::ATOM, &said)?;
+            .change_property32(mode, window, states, AtomEnum::ATOM, &states_now)?;
         self.arrange()?;
         if is_full_screen {
             self.raise(window)?;
@@ -365,9 +370,9 @@ impl Desk {
         Ok(())
     }
 
-    /// A person clicks into a window without the keyboard: it gets it, and then the click. What fills the display
-    /// stays below the others, of which nothing would be seen.
-    fn clicked(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
+    /// The user clicks into a window without the focus: it receives the focus, and then the click. The window that fills the
+    /// display stays below the others, which it would hide.
+    fn on_click(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
         if self.filler != Some(e.event) {
             self.raise(e.event)?;
         }
@@ -376,24 +381,24 @@ impl Desk {
         Ok(())
     }
 
-    /// Puts each window where it is to lie. The server is asked for what has changed.
+    /// Computes the position of each window, and sends the changes to the server.
     fn arrange(&mut self) -> Result<(), ConnectionError> {
-        let mut mains = (self.placed.iter()).filter(|placed| placed.look.kind == Kind::Main);
+        let mut mains = (self.placed.iter()).filter(|placed| placed.hints.kind == Kind::Main);
         let filler = mains.next().map(|placed| placed.window);
         for at in 0..self.placed.len() {
             let placed = &self.placed[at];
-            let lies = self.place_of(placed, filler == Some(placed.window));
-            if placed.lies == Some(lies) {
+            let geometry = self.place_of(placed, filler == Some(placed.window));
+            if placed.geometry == Some(geometry) {
                 continue;
             }
             let to = ConfigureWindowAux::new()
-                .x(lies.at.0)
-                .y(lies.at.1)
-                .width(lies.size.width)
-                .height(lies.size.height)
+                .x(geometry.at.0)
+                .y(geometry.at.1)
+                .width(geometry.size.width)
+                .height(geometry.size.height)
                 .border_width(0);
             self.conn.configure_window(placed.window, &to)?;
-            self.placed[at].lies = Some(lies);
+            self.placed[at].geometry = Some(geometry);
         }
         if filler != self.filler {
             self.filler = filler;
@@ -406,41 +411,41 @@ impl Desk {
         Ok(())
     }
 
-    fn place_of(&self, placed: &Placed, fills: bool) -> Rectangle {
+    fn place_of(&self, placed: &PlacedWindow, fills: bool) -> Rectangle {
         let whole = Rectangle::whole(self.all);
-        let look = &placed.look;
-        if look.full_screen {
+        let hints = &placed.hints;
+        if hints.full_screen {
             return whole;
         }
         if fills {
-            return whole.centred(look.limits.nearest(self.all), self.all);
+            return whole.centred(hints.limits.nearest(self.all), self.all);
         }
-        let size = look.limits.nearest(within(look.size, self.all));
+        let size = hints.limits.nearest(within(hints.size, self.all));
         let over = match placed.dragged {
             Some(at) => Some(Rectangle { at, size }),
-            None => self.parent_of(placed).and_then(|parent| parent.lies),
+            None => self.parent_of(placed).and_then(|parent| parent.geometry),
         };
         over.unwrap_or(whole).centred(size, self.all)
     }
 
-    /// The window that this one accompanies, if that is shown.
-    fn parent_of(&self, placed: &Placed) -> Option<&Placed> {
-        let Kind::Dialog { of: Some(of) } = placed.look.kind else {
+    /// The window to which this one belongs, if that is mapped.
+    fn parent_of(&self, placed: &PlacedWindow) -> Option<&PlacedWindow> {
+        let Kind::Dialog { of: Some(of) } = placed.hints.kind else {
             return None;
         };
         self.placed.iter().find(|parent| parent.window == of)
     }
 
-    /// Brings a window to the front, and in front of it what accompanies it; with a main window also what accompanies
-    /// no window in particular.
+    /// Raises a window, and above it the windows that belong to it; with a main window also dialogs without a parent
+    /// window.
     fn raise(&self, window: Window) -> Result<(), ConnectionError> {
         let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
         self.conn.configure_window(window, &above)?;
-        let kind_of = |window| self.find(window).map(|at| self.placed[at].look.kind);
+        let kind_of = |window| self.find(window).map(|at| self.placed[at].hints.kind);
         let is_main = kind_of(window) == Some(Kind::Main);
         let mut raised = vec![window];
         for placed in &self.placed {
-            let accompanies = match (placed.look.kind, self.parent_of(placed)) {
+            let accompanies = match (placed.hints.kind, self.parent_of(placed)) {
                 (Kind::Dialog { .. }, Some(parent)) => raised.contains(&parent.window),
                 (Kind::Dialog { .. }, None) => is_main,
                 _ => false,
@@ -453,26 +458,26 @@ impl Desk {
         Ok(())
     }
 
-    /// From now on this window is the one to be worked in, if it is typed in at all.
+    /// Makes this window the active one, if it accepts keyboard input.
     fn activate(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
         };
-        self.turns += 1;
-        self.placed[at].turn = self.turns;
-        self.pass_keyboard()
+        self.activations += 1;
+        self.placed[at].activation = self.activations;
+        self.assign_focus()
     }
 
-    /// The newest window gets the keyboard; clicks into the others are told here, so that they can get it.
-    fn pass_keyboard(&mut self) -> Result<(), ConnectionError> {
-        let typed_in = (self.placed.iter()).filter(|placed| placed.look.keyboard.is_wanted());
-        let newest = typed_in.max_by_key(|placed| placed.turn);
+    /// Gives the newest window the focus, and intercepts clicks into the others, so that they can receive it.
+    fn assign_focus(&mut self) -> Result<(), ConnectionError> {
+        let focusable = (self.placed.iter()).filter(|placed| placed.hints.focus.accepts_focus());
+        let newest = focusable.max_by_key(|placed| placed.activation);
         let newest = newest.map(|placed| placed.window);
         let (button, modifiers) = (ButtonIndex::ANY, ModMask::ANY);
         for placed in &mut self.placed {
-            let tells = placed.look.keyboard.is_wanted() && newest != Some(placed.window);
-            if tells && !placed.tells_clicks {
-                // The server holds the pointer back until the click is allowed to go on.
+            let intercepts = placed.hints.focus.accepts_focus() && newest != Some(placed.window);
+            if intercepts && !placed.intercepts_clicks {
+                // The server freezes the pointer until the click is released.
                 self.conn.grab_button(
                     false,
                     placed.window,
@@ -484,36 +489,40 @@ impl Desk {
                     button,
                     modifiers,
                 )?;
-            } else if !tells && placed.tells_clicks {
+            } else if !intercepts && placed.intercepts_clicks {
                 self.conn.ungrab_button(button, placed.window, modifiers)?;
             }
-            placed.tells_clicks = tells;
+            placed.intercepts_clicks = intercepts;
         }
-        (self.active, self.awaits) = (newest, newest);
+        (self.active, self.focus_pending) = (newest, newest);
         let (mode, named) = (PropMode::REPLACE, self.atoms._NET_ACTIVE_WINDOW);
         let is = newest.unwrap_or(x11rb::NONE);
         self.conn
             .change_property32(mode, self.claim.root, named, AtomEnum::WINDOW, &[is])?;
-        // A window is to be told when it got the keyboard (ICCCM 2.0, section 4.1.7). What the server says of this
-        // change has its time (section 2.1).
+        // The focus must be set with the server's time (ICCCM 2.0, section 4.1.7). The notification of this property change
+        // contains it (section 2.1).
         let (name, kind) = (AtomEnum::WM_NAME, AtomEnum::STRING);
         self.conn
             .change_property8(PropMode::APPEND, self.claim.window, name, kind, b"")?;
         Ok(())
     }
 
-    /// The server has said what time it is.
-    fn told_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
-        let Some(at) = self.awaits.take().and_then(|window| self.find(window)) else {
+    /// The server's time is known.
+    fn on_server_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
+        let Some(at) = self
+            .focus_pending
+            .take()
+            .and_then(|window| self.find(window))
+        else {
             return Ok(());
         };
-        let Placed { window, look, .. } = &self.placed[at];
-        if look.keyboard.is_set {
-            // When the window goes, keys go to what the pointer is on until the next one has them.
+        let PlacedWindow { window, hints, .. } = &self.placed[at];
+        if hints.focus.is_set {
+            // When the window is destroyed, keys go to the window under the pointer until the next one has the focus.
             self.conn
                 .set_input_focus(InputFocus::POINTER_ROOT, *window, time)?;
         }
-        if look.keyboard.is_told {
+        if hints.focus.is_notified {
             let data = [self.atoms.WM_TAKE_FOCUS, time, 0, 0, 0];
             let message = ClientMessageEvent::new(32, *window, self.atoms.WM_PROTOCOLS, data);
             self.conn

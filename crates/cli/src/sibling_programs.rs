@@ -1,8 +1,8 @@
-//! What a stream does not need is in programs of their own, `openuvr-bench` and `openuvr-portal`: here they are
-//! found, and take the place of this one.
+//! Sibling programs: functions beyond streaming are in `openuvr-bench` and `openuvr-portal`, which this program finds and
+//! executes.
 //!
-//! They have the same words: `openuvr bench latency` becomes `openuvr-bench bench latency`, in the same
-//! process. So Ctrl-C, the exit code and all that is written are their own.
+//! They have the same subcommands: `openuvr bench latency` becomes `openuvr-bench bench latency` in the same process, so
+//! that Ctrl-C, the exit code and the output are those of the sibling.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,51 +13,51 @@ use std::process::{self, ExitCode};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-/// What only measures.
+/// Benchmarks and tests.
 const BENCH: Program = Program {
     file: "openuvr-bench",
     option: "--bench",
 };
 
-/// Where people log in and start applications.
+/// The portal.
 const PORTAL: Program = Program {
     file: "openuvr-portal",
     option: "--portal",
 };
 
-/// A program beside this one.
+/// A sibling program.
 struct Program {
-    /// Its file.
+    /// The name of its executable.
     file: &'static str,
-    /// With this option `./dev install` puts it there.
+    /// The option of `./dev install` that installs it.
     option: &'static str,
 }
 
-/// Their subcommands, what each is for, and whose it is.
+/// Their subcommands, with a description and the program.
 const COMMANDS: [(&str, &str, &Program); 4] = [
     (
         "demo",
-        "Stream an application from this machine to this machine, and check the picture",
+        "Stream an application from this machine to itself, and check the picture",
         &BENCH,
     ),
     (
         "bench",
-        "Measure what this program does on this machine, most of it from pixels",
+        "Benchmark streaming on this machine, mostly from displayed pixels",
         &BENCH,
     ),
     (
         "lab",
-        "The studies: what a link does to a stream, and what time does to host and client",
+        "Studies of network links, scheduling and clocks",
         &BENCH,
     ),
     (
         "portal",
-        "Serve a page where people log in, pick an application and get a session of it",
+        "Serve a web portal: users log in, pick an application and play a session of it",
         &PORTAL,
     ),
 ];
 
-/// The words that it gets as they are.
+/// The arguments, which are passed through.
 const WORDS: &str = "words";
 
 /// Their subcommands, for the help of this program.
@@ -71,39 +71,39 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
             .value_parser(value_parser!(OsString));
         Command::new(name)
             .about(about)
-            // It has its own.
+            // The sibling has its own help.
             .disable_help_flag(true)
             .arg(words)
     })
 }
 
-/// Whether one of them has this subcommand.
-pub(crate) fn has(name: &str) -> bool {
+/// Whether a sibling program has this subcommand.
+pub(crate) fn is_command(name: &str) -> bool {
     COMMANDS.iter().any(|(command, ..)| *command == name)
 }
 
-/// Becomes its program, with the subcommand `name` and its words.
+/// Executes the sibling program with the subcommand `name` and its arguments.
 ///
 /// # Errors
-/// It is not installed, or can't be started.
+/// The program is not installed, or can't be started.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     let of = COMMANDS.iter().find(|(command, ..)| *command == name);
     let Program { file, option } = of.map_or(&BENCH, |(.., program)| program);
     let program = find(file).ok_or_else(|| {
         anyhow!(
-            "`openuvr {name}` needs the program {file}, which is neither beside this one nor on \
-             $PATH; `./dev install {option}` puts it there"
+            "`openuvr {name}` requires the program {file}, which is neither beside this one nor on \
+             $PATH; install it with `./dev install {option}`"
         )
     })?;
     let words = matches.get_many::<OsString>(WORDS).unwrap_or_default();
     let mut command = process::Command::new(&program);
     command.arg(name).args(words);
-    // Returns only if it can't be done.
+    // Returns only on an error.
     let why = command.exec();
     Err(why).with_context(|| format!("can't start {}", program.display()))
 }
 
-/// Beside this program, as `./dev install` and cargo put it, or else on `$PATH`.
+/// Searches beside this program, as installed by `./dev install` and cargo, then on `$PATH`.
 fn find(file: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(|own| own.parent());

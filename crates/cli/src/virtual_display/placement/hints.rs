@@ -1,4 +1,4 @@
-//! What a window says of itself: what kind of window it is, which sizes it takes, and how it gets the keyboard.
+//! The hints of a window: its kind, its size limits, and how it receives the focus.
 //!
 //! Specs: ICCCM 2.0, section 4.1; Extended Window Manager Hints 1.5 (_NET_WM_WINDOW_TYPE, _NET_WM_STATE).
 
@@ -13,86 +13,87 @@ use x11rb::rust_connection::RustConnection;
 use super::Atoms;
 use super::rectangle::Limits;
 
-/// Numbers of a property that are read; the longest that is of use, WM_NORMAL_HINTS, has 18.
-const NUMBERS: u32 = 32;
+/// The number of values read from a property; the longest one, WM_NORMAL_HINTS, has 18.
+const MAX_VALUES: u32 = 32;
 
-/// What a window is to its application.
+/// The kind of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// What the application is worked with in.
+    /// A main window of the application.
     Main,
-    /// What accompanies a main window: `of` that one, if it is named.
+    /// A window that belongs to a main window: `of`, if it is named.
     Dialog {
-        /// As WM_TRANSIENT_FOR says; it need not be there.
+        /// The value of WM_TRANSIENT_FOR; the window need not exist.
         of: Option<Window>,
     },
-    /// A desktop, a panel, a menu or nothing to be seen: its application knows where it lies, and it does not get the
-    /// keyboard.
-    Apart,
+    /// A desktop, a panel, a menu or an invisible window: its application positions it, and it does not receive the
+    /// focus.
+    Unmanaged,
 }
 
-/// How a window gets the keyboard (ICCCM 2.0, section 4.1.7).
+/// How a window receives the focus (ICCCM 2.0, section 4.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Keyboard {
-    /// It is set to the window.
+pub(super) struct FocusModel {
+    /// The focus is set to the window.
     pub(super) is_set: bool,
-    /// The window is told that it may take it.
-    pub(super) is_told: bool,
+    /// The window is notified that it may take the focus.
+    pub(super) is_notified: bool,
 }
 
-impl Keyboard {
-    /// Whether the window is typed in at all.
-    pub(super) fn is_wanted(self) -> bool {
-        self.is_set || self.is_told
+impl FocusModel {
+    /// Whether the window accepts keyboard input.
+    pub(super) fn accepts_focus(self) -> bool {
+        self.is_set || self.is_notified
     }
 }
 
-/// What is known of a window.
+/// The hints of a window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct WindowHints {
     pub(super) kind: Kind,
     pub(super) limits: Limits,
-    /// The size that its application wants.
+    /// The size that its application requests.
     pub(super) size: Size,
     pub(super) full_screen: bool,
-    pub(super) keyboard: Keyboard,
+    pub(super) focus: FocusModel,
 }
 
-impl Look {
-    /// Asks a child of `root` about itself. What it says wrong is as if it were not said.
+impl WindowHints {
+    /// Queries a child of `root`. Invalid hints count as absent.
     ///
     /// # Errors
-    /// An X error, if the window is gone.
-    pub(super) fn at(
+    /// An X error, if the window has been destroyed.
+    pub(super) fn query(
         conn: &RustConnection,
         atoms: &Atoms,
         root: Window,
         window: Window,
-    ) -> Result<Look, ReplyError> {
-        let asked =
-            |name: Atom, kind: AtomEnum| conn.get_property(false, window, name, kind, 0, NUMBERS);
+    ) -> Result<WindowHints, ReplyError> {
+        let requested = |name: Atom, kind: AtomEnum| {
+            conn.get_property(false, window, name, kind, 0, MAX_VALUES)
+        };
         let numbers =
             |is: &GetPropertyReply| -> Vec<u32> { is.value32().into_iter().flatten().collect() };
-        // All at once: it is one way to the server and back.
+        // All requests at once: one round trip to the server.
         let attributes = conn.get_window_attributes(window)?;
         let geometry = conn.get_geometry(window)?;
-        let types = asked(atoms._NET_WM_WINDOW_TYPE, AtomEnum::ATOM)?;
-        let parents = asked(AtomEnum::WM_TRANSIENT_FOR.into(), AtomEnum::WINDOW)?;
-        let sizes = asked(AtomEnum::WM_NORMAL_HINTS.into(), AtomEnum::WM_SIZE_HINTS)?;
-        let states = asked(atoms._NET_WM_STATE, AtomEnum::ATOM)?;
-        let hints = asked(AtomEnum::WM_HINTS.into(), AtomEnum::WM_HINTS)?;
-        let protocols = asked(atoms.WM_PROTOCOLS, AtomEnum::ATOM)?;
+        let types = requested(atoms._NET_WM_WINDOW_TYPE, AtomEnum::ATOM)?;
+        let parents = requested(AtomEnum::WM_TRANSIENT_FOR.into(), AtomEnum::WINDOW)?;
+        let sizes = requested(AtomEnum::WM_NORMAL_HINTS.into(), AtomEnum::WM_SIZE_HINTS)?;
+        let states = requested(atoms._NET_WM_STATE, AtomEnum::ATOM)?;
+        let hints = requested(AtomEnum::WM_HINTS.into(), AtomEnum::WM_HINTS)?;
+        let protocols = requested(atoms.WM_PROTOCOLS, AtomEnum::ATOM)?;
 
         let class = attributes.reply()?.class;
         let geometry = geometry.reply()?;
         let size = Size::new(geometry.width.into(), geometry.height.into());
         let types = numbers(&types.reply()?);
         let parent = numbers(&parents.reply()?).first().copied();
-        // A pixel is a place for messages between programs.
-        let is_seen = class != WindowClass::INPUT_ONLY && size.width > 1 && size.height > 1;
+        // A window of one pixel is used for messages between programs.
+        let is_visible = class != WindowClass::INPUT_ONLY && size.width > 1 && size.height > 1;
         let kind = match kind_of(atoms, &types, parent.is_some()) {
-            _ if !is_seen => Kind::Apart,
-            // The root: of all the application's windows.
+            _ if !is_visible => Kind::Unmanaged,
+            // The root window stands for all windows of the application.
             Kind::Dialog { .. } => Kind::Dialog {
                 of: parent.filter(|of| ![x11rb::NONE, root, window].contains(of)),
             },
@@ -102,22 +103,22 @@ impl Look {
         let states = numbers(&states.reply()?);
         let hints = WmHints::from_reply(&hints.reply()?).ok().flatten();
         let protocols = numbers(&protocols.reply()?);
-        Ok(Look {
+        Ok(WindowHints {
             kind,
             limits: Limits::of(sizes.as_ref()),
             size,
             full_screen: states.contains(&atoms._NET_WM_STATE_FULLSCREEN),
-            keyboard: Keyboard {
-                // Who says nothing is old.
+            focus: FocusModel {
+                // Without the hint the window is an old one, which expects the focus.
                 is_set: hints.and_then(|hints| hints.input).unwrap_or(true),
-                is_told: protocols.contains(&atoms.WM_TAKE_FOCUS),
+                is_notified: protocols.contains(&atoms.WM_TAKE_FOCUS),
             },
         })
     }
 }
 
-/// What a window is that says these types, in the order in which its application would like to have them, and that
-/// accompanies another one or not.
+/// The kind of a window with these types, in its application's order of preference, and with or without a parent
+/// window.
 fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
     let dialogs = [
         atoms._NET_WM_WINDOW_TYPE_DIALOG,
@@ -125,7 +126,7 @@ fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
         atoms._NET_WM_WINDOW_TYPE_TOOLBAR,
         atoms._NET_WM_WINDOW_TYPE_UTILITY,
     ];
-    let apart = [
+    let unmanaged = [
         atoms._NET_WM_WINDOW_TYPE_COMBO,
         atoms._NET_WM_WINDOW_TYPE_DESKTOP,
         atoms._NET_WM_WINDOW_TYPE_DND,
@@ -137,11 +138,11 @@ fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
         atoms._NET_WM_WINDOW_TYPE_TOOLTIP,
     ];
     let normal = atoms._NET_WM_WINDOW_TYPE_NORMAL;
-    let is_known = |of: &&Atom| **of == normal || dialogs.contains(of) || apart.contains(of);
+    let is_known = |of: &&Atom| **of == normal || dialogs.contains(of) || unmanaged.contains(of);
     let first = types.iter().find(is_known);
     let is_one_of = |kinds: &[Atom]| first.is_some_and(|of| kinds.contains(of));
     match () {
-        () if is_one_of(&apart) => Kind::Apart,
+        () if is_one_of(&unmanaged) => Kind::Unmanaged,
         () if accompanies || is_one_of(&dialogs) => Kind::Dialog { of: None },
         () => Kind::Main,
     }

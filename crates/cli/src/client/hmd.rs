@@ -1,4 +1,4 @@
-//! A headset as the client's surface: what it says of head and hands goes to the host.
+//! A headset as the client's surface: its head pose and controllers are sent to the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,45 +10,45 @@ use openuvr_runtime::client::{ClientRuntime, OpenSurface};
 use openuvr_runtime::clock;
 use openuvr_vr::headset::{Headset, SAMPLE_WAIT, Sample};
 
-use super::phase::Told;
+use super::phase::DisplayReporter;
 
-/// A headset that was opened.
-pub(super) struct Worn {
+/// An open headset.
+pub(super) struct Hmd {
     pub(super) headset: Arc<Headset>,
     samples: Receiver<Sample>,
 }
 
-impl Worn {
-    /// Begins with the active OpenXR runtime, and says with which.
+impl Hmd {
+    /// Opens the active OpenXR runtime, and prints its name.
     ///
     /// # Errors
-    /// There is none, it finds no headset, or there is no Vulkan.
-    pub(super) fn open() -> Result<Worn> {
+    /// There is no runtime, no headset, or no Vulkan.
+    pub(super) fn open() -> Result<Hmd> {
         let (headset, samples) = Headset::open(clock::now)?;
         let about = headset.about();
         eprintln!(
-            "openuvr client: a headset of the OpenXR runtime {}, which likes {} an eye",
+            "openuvr client: headset of the OpenXR runtime {}, recommended per-eye resolution {}",
             about.runtime, about.eye
         );
-        Ok(Worn {
+        Ok(Hmd {
             headset: Arc::new(headset),
             samples,
         })
     }
 
-    /// Refreshes a second of its display, if its runtime says it.
+    /// The refresh rate of its display, if the runtime reports one.
     pub(super) fn refresh(&self) -> Option<f64> {
         self.headset.about().refresh.map(f64::from)
     }
 
-    /// Where pictures for it go.
+    /// The surface for its pictures.
     pub(super) fn surface(&self) -> OpenSurface {
         let headset = Arc::clone(&self.headset);
         Box::new(move |_, _, _| Ok((headset.presenter(), None)))
     }
 
-    /// Does `work` while head and hands go to the host of `client`, and when its display shows pictures.
-    pub(super) fn beside<T>(
+    /// Runs `work` while head poses, controllers and refresh times are sent to the host of `client`.
+    pub(super) fn report_during<T>(
         self,
         client: &ClientRuntime,
         eyes: Option<Eyes>,
@@ -56,7 +56,7 @@ impl Worn {
     ) -> T {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| send(self.samples, client, Told::new(eyes), &over));
+            scope.spawn(|| send(self.samples, client, DisplayReporter::new(eyes), &over));
             let done = work();
             over.store(true, Ordering::Relaxed);
             done
@@ -64,7 +64,12 @@ impl Worn {
     }
 }
 
-fn send(samples: Receiver<Sample>, client: &ClientRuntime, mut display: Told, over: &AtomicBool) {
+fn send(
+    samples: Receiver<Sample>,
+    client: &ClientRuntime,
+    mut display: DisplayReporter,
+    over: &AtomicBool,
+) {
     while !over.load(Ordering::Relaxed) {
         let sample = match samples.recv_timeout(SAMPLE_WAIT) {
             Ok(sample) => sample,

@@ -1,4 +1,4 @@
-//! The words behind `--`: a program that is to be started, and its arguments.
+//! The command line behind `--`: a program to start, and its arguments.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use openuvr_terminal::usage::WrongUsage;
 
 const WORDS: &str = "words";
 
-/// The argument that takes them, `name` in the usage line. Whoever asks says where it may stand.
+/// The argument for the command line, `name` in the usage line. The caller sets its position.
 pub(super) fn arg(name: &'static str, help: &'static str) -> Arg {
     Arg::new(WORDS)
         .value_name(name)
@@ -18,20 +18,20 @@ pub(super) fn arg(name: &'static str, help: &'static str) -> Arg {
         .allow_hyphen_values(true)
 }
 
-/// The same, which begins with the first word that is no option, and must be there unless settings are only
-/// printed or saved.
+/// The same, starting at the first word that is no option. It is required unless settings are only printed or
+/// saved.
 pub(super) fn required(name: &'static str) -> Arg {
-    arg(name, "The program to start, with its arguments")
+    arg(name, "Program to start, with its arguments")
         .trailing_var_arg(true)
         .required_unless_present_any(["print-config", "save"])
 }
 
-/// What was given for [`required`]; empty if only settings are printed or saved.
+/// The value of [`required`]; empty if only settings are printed or saved.
 ///
 /// # Errors
-/// One line: the first is an option that the subcommand doesn't have. The parser takes it for a word.
+/// The first word is an unknown option, which the parser takes for a word. The message has one line.
 pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
-    let words = given(matches);
+    let words = command_line(matches);
     if let Some(option) = words.first()
         && option.as_encoded_bytes().starts_with(b"-")
     {
@@ -43,8 +43,8 @@ pub(super) fn program(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// What was given; empty without any.
-pub(super) fn given(matches: &ArgMatches) -> Vec<OsString> {
+/// The value of the argument; empty without one.
+pub(super) fn command_line(matches: &ArgMatches) -> Vec<OsString> {
     let words = matches.get_many(WORDS).unwrap_or_default();
     words.cloned().collect()
 }

@@ -1,14 +1,14 @@
-//! What the host of a session is told, by its command line and its environment.
+//! The command line and environment of a session's host.
 
 use std::process::Command;
 
 use openuvr_proto::units::Size;
 
-use super::folder::{Saves, SessionFolder};
-use super::{Args, Door};
+use super::folder::{SaveFolder, SessionFolder};
+use super::{Args, CaptureMethod};
 use crate::session_report as report;
 
-/// Variables by which an application would find other folders than its home.
+/// Variables that would lead an application to folders outside its home.
 const FOLDERS: [(&str, &str); 4] = [
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),
@@ -16,14 +16,14 @@ const FOLDERS: [(&str, &str); 4] = [
     ("XDG_CACHE_HOME", ".cache"),
 ];
 
-/// The host's words, but for the application.
-pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) {
+/// Adds the host's arguments, without the application.
+pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut Command) {
     let (role, display) = match args.door {
-        Door::Screen => ("host", Some(args.size)),
-        Door::Run | Door::Api => ("run", None),
-        Door::Xr => ("xr", None),
+        CaptureMethod::Screen => ("host", Some(args.size)),
+        CaptureMethod::Run | CaptureMethod::Api => ("run", None),
+        CaptureMethod::Xr => ("xr", None),
     };
-    // Free ports for one of both: the page's is told in any case.
+    // A free port for each, or consecutive ports: the page's port is reported in any case.
     let mut page = args.listen;
     page.set_port(match args.listen.port() {
         0 => 0,
@@ -49,10 +49,10 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
         })
         .arg("--config-dir")
         .arg(folder.keys());
-    if let Some(address) = args.told_address() {
+    if let Some(address) = args.announced_address() {
         command.arg(format!("--web-address={address}"));
     }
-    if args.door == Door::Api {
+    if args.door == CaptureMethod::Api {
         command.arg("--api");
     }
     if let Some(Size { width, height }) = display {
@@ -64,11 +64,11 @@ pub(super) fn words(args: &Args, folder: &SessionFolder, command: &mut Command) 
     }
 }
 
-/// The environment of the host, which is the application's, too.
-pub(super) fn surround(
+/// Sets the environment of the host, which the application inherits.
+pub(super) fn set_environment(
     args: &Args,
     folder: &SessionFolder,
-    saves: &Saves,
+    saves: &SaveFolder,
     display: Option<&str>,
     command: &mut Command,
 ) {

@@ -1,0 +1,31 @@
+//! Settings of a host inside an application's process.
+
+use super::{HostConfig, Setting, Settings as _};
+
+/// Settings for a host with its own process only: its source, and output outside the application.
+const OWN_PROCESS_ONLY: [&str; 12] = [
+    "source",
+    "display",
+    "virtual",
+    "place",
+    "window",
+    "region",
+    "size",
+    "clip",
+    "for",
+    "submit",
+    "scene-fps",
+    "handoffs",
+];
+
+impl HostConfig {
+    /// The settings of a host inside an application's process. Those in [`OWN_PROCESS_ONLY`] and `also` are fixed to their
+    /// defaults.
+    pub(in crate::config) fn table_in_process(also: &[&str]) -> impl Iterator<Item = Setting> {
+        let settings = HostConfig::table().into_iter();
+        settings.map(|setting| match setting.key {
+            key if OWN_PROCESS_ONLY.contains(&key) || also.contains(&key) => setting.fixed(),
+            _ => setting,
+        })
+    }
+}
